@@ -1,4 +1,4 @@
-"""Addresses: where a server is, and the token that opens it."""
+"""Addresses: parses the URL of a server, and the token in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Address:
         socket_path: Path of the Unix socket, else empty.
         prefix: The part before each request's path.
         host_header: The ``Host`` header of requests.
-        token: The server's token; None when it needs none.
+        token: The server's token; None if there is none.
     """
 
     url: str

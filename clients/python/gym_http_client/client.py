@@ -1,7 +1,7 @@
-"""Client: calls of a server over HTTP, with plain JSON values.
+"""Client: calls a server over HTTP, with plain JSON values.
 
-Values are plain JSON values both ways: an observation is a number or nested lists
-and not an array. Actions and values may be NumPy arrays and scalars, though.
+An observation is a number or nested lists, not an array. Actions and other arguments
+may be NumPy arrays and scalars.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOT_GIVEN: Any = object()
 
 
 class SpaceCalls:
-    """The part of ``Client`` that concerns spaces."""
+    """The methods of ``Client`` for spaces."""
 
     _requests: JsonRequests
 
@@ -37,7 +37,7 @@ class SpaceCalls:
         return self._describe(instance_id, "observation_space", "space")
 
     def env_action_space_info(self, instance_id: str) -> dict[str, Any]:
-        """Describe the action space as gym-http-api did, ``{"name", "n"}`` or so."""
+        """Describe the action space as gym-http-api did, such as ``{"name", "n"}``."""
         return self._describe(instance_id, "action_space", "info")
 
     def env_observation_space_info(self, instance_id: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class SpaceCalls:
 
         Args:
             instance_id: The instance.
-            seed: Seeds the space first, so that the same action comes each time.
+            seed: Seeds the space first, so that the result is reproducible.
             mask: As for the ``sample`` of Gymnasium's spaces.
         """
         return self._sample(instance_id, "action_space", seed, mask)["action"]
@@ -63,19 +63,19 @@ class SpaceCalls:
         return self._sample(instance_id, "observation_space", seed, mask)["observation"]
 
     def env_action_space_contains(self, instance_id: str, x: Any) -> bool:
-        """Return whether a value is an action; any value may be tested."""
+        """Return whether a value, of any type, is an element of the action space."""
         return self._contains(instance_id, "action_space", {"value": x})
 
     def env_observation_space_contains(
         self, instance_id: str, params: Any = None, *, value: Any = _NOT_GIVEN
     ) -> bool:
-        """Return whether a value is an observation, or a description is the space's.
+        """Return whether a value is an observation, or a description matches the space.
 
         Args:
             instance_id: The instance.
             params: A mapping is compared with ``env_observation_space_info``, key
-                by key, as by gym-http-api. Anything else is taken as the value.
-            value: The value. Use this one for observations that are mappings.
+                by key, as in gym-http-api. Anything else is the value to test.
+            value: The value to test; use this argument for mappings.
         """
         if value is _NOT_GIVEN and isinstance(params, Mapping):
             body = dict(params)
@@ -97,23 +97,23 @@ class SpaceCalls:
 
 
 class BatchCalls:
-    """The part of ``Client`` that concerns more than one step."""
+    """The methods of ``Client`` that take more than one step."""
 
     _requests: JsonRequests
 
     def step_many(self, instance_id: str, actions: Sequence[Any]) -> dict[str, Any]:
-        """Take one step after the other, until the episode ends.
+        """Take several steps in one request, until the episode ends.
 
         Returns:
             The columns ``observations``, ``rewards``, ``terminated``, ``truncated``,
             ``done`` and ``infos``, each a list with an item for each step; ``steps``,
-            how many were taken; and ``stopped``, why no more were: None if all were,
-            ``"episode"``, ``"time"`` or ``"answer-size"``.
+            the number of steps; and ``stopped``, the reason for the end: None if all
+            steps were taken, ``"episode"``, ``"time"`` or ``"answer-size"``.
 
         Raises:
-            ServerError: One of the actions can be none, and no step was taken; or a
-                step failed, and the error's ``body`` has the ``steps`` before and
-                their columns as ``results``.
+            ServerError: An action is invalid, and no step was taken. Or a step failed:
+                the error's ``body`` has the number of ``steps`` before it, and their
+                columns as ``results``.
         """
         route = instance_route(instance_id, "step/")
         return dict(self._requests.post(route, {"actions": _listed(actions)}))
@@ -128,21 +128,22 @@ class BatchCalls:
         options: dict[str, Any] | None = None,
         max_steps: int | None = None,
     ) -> dict[str, Any]:
-        """Play whole episodes, each from its reset on.
+        """Play whole episodes in one request, each from its reset on.
 
         Args:
             instance_id: The instance.
-            episodes: How many; one, or as many as there are lists of actions.
-            actions: The actions of each episode; drawn at random without them.
-            seed: Seed of the first reset, and of the actions if they are drawn.
+            episodes: Number of episodes; by default the number of lists in
+                ``actions``, or one.
+            actions: A list of actions for each episode; by default they are random.
+            seed: Seed of the first reset, and of random actions.
             options: Options of each reset.
             max_steps: Steps after which an episode is over.
 
         Returns:
-            ``episodes``, each with columns as of ``step_many``, its ``actions``, its
+            ``episodes``, each with the columns of ``step_many``, its ``actions``, its
             ``return`` and its ``length``; its ``observations`` and ``infos`` begin with
-            those of the reset. ``steps`` is the number of all steps, and ``stopped``
-            is the reason for which there are no more: None if all were played.
+            those of the reset. ``steps`` is the number of all steps. ``stopped`` is
+            the reason for the end: None if all episodes were played.
 
         Raises:
             ServerError: As ``step_many``.
@@ -163,18 +164,18 @@ class BatchCalls:
         first: int | None = None,
         keys: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Take a step in each of many instances, all at the same time.
+        """Take a step in each of many instances, at the same time.
 
         Args:
             actions: The action for each instance, by instance ID.
-            first: How many steps to wait for; all by default.
-            keys: For instances that were pending, the keys of their steps, whose
-                actions have to be the same again.
+            first: Number of steps to wait for; by default all.
+            keys: The keys of steps that were pending, by instance ID. Their actions
+                must be the same as before.
 
         Returns:
             ``results``, in the order of the actions: each has ``instance_id``, ``key``,
             ``status``, ``replayed``, and an ``answer`` or a ``problem``. ``pending``
-            has ``instance_id`` and ``key`` of each step whose answer is not there yet.
+            has ``instance_id`` and ``key`` of each step without an answer so far.
         """
         keys = keys or {}
         steps = [
@@ -186,26 +187,25 @@ class BatchCalls:
 
 
 def _listed(actions: Sequence[Any]) -> Any:
-    # Arrays become lists where the request is written.
+    # The encoder of the request converts arrays to lists.
     return actions if hasattr(actions, "tolist") else list(actions)
 
 
 class Client(InstanceCalls, BatchCalls, SpaceCalls):
     """Uses the environments of one gym_http_server.
 
-    Its methods are requests. Each raises ``ServerError`` when the server refuses,
-    and ``ServerUnreachable``, which is one too, when there is no answer. Requests
-    whose answers are lost, or are one of 408, 429 and 503, are sent again for a
-    while; the server executes them once. A client serves one thread: give each its
-    own.
+    Each method sends a request. It raises ``ServerError`` when the server refuses the
+    request, and the subclass ``ServerUnreachable`` when there is no answer. The client
+    retries requests whose answers are lost, or have the status 408, 429 or 503; the
+    server executes them once. A client is for one thread.
 
     Args:
         remote_base: The server's address; ``http://:TOKEN@host:5000`` holds a token.
         token: The server's token; else the one in the address, else the one in
             the environment variable ``GHS_TOKEN``. An empty one means none.
         timeout: Seconds that each try of a request waits for the server to accept the
-            connection, and then for each part of the answer; None to wait for ever.
-        retries: How requests are sent again, and for how long.
+            connection, and then for each part of the answer; None for no limit.
+        retries: How and for how long requests are retried.
     """
 
     def __init__(
@@ -241,15 +241,15 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
 
     @property
     def session(self) -> requests.Session:
-        """The session of ``requests`` that carries the calls, from now on.
+        """The ``requests`` session, which sends all requests after its first use.
 
-        Before it is read for the first time, a socket carries them, which takes less
-        time.
+        Before this attribute is read for the first time, a socket sends them, which is
+        faster.
         """
         return self._requests.session
 
     def close(self) -> None:
-        """Close the connection; instances stay as they are."""
+        """Close the connection; instances stay open."""
         self._requests.close()
 
     def server_info(self) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
         return dict(self._requests.get("/v1/"))
 
     def healthy(self) -> bool:
-        """Return whether a server answers now; this sends one request."""
+        """Send one request, and return whether the server answered it."""
         try:
             self._requests.send("GET", "/healthz", once=True)
         except ServerError:
@@ -267,11 +267,11 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
     def registry(
         self, search: str | None = None, available: bool | None = None
     ) -> list[dict[str, Any]]:
-        """List the environments that the server knows.
+        """List the environments in the server's registry.
 
         Args:
-            search: Only those with this text in their name.
-            available: Only those that can, or cannot, be created there.
+            search: List only environments with this text in their name.
+            available: List only environments that can (or cannot) be created.
         """
         query = {}
         if search is not None:
@@ -286,10 +286,10 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
         algorithm_id: str | None = None,
         api_key: str | None = None,
     ) -> None:
-        """Upload results to a scoreboard that is gone: always raises ServerError.
+        """Raise ServerError: the scoreboard for results does not exist any more.
 
-        It is there for old agents, and takes the key, as they expect, from the
-        environment variable ``OPENAI_GYM_API_KEY`` when there is none here.
+        This method is for old agents. Its default key is the environment variable
+        ``OPENAI_GYM_API_KEY``, as they expect.
         """
         body = {
             "training_dir": training_dir,
@@ -299,5 +299,5 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
         self._requests.post("/v1/upload/", body)
 
     def shutdown_server(self) -> None:
-        """Stop the server, which must have been started with leave for it."""
+        """Stop the server, if it was started with permission for this request."""
         self._requests.send("POST", "/v1/shutdown/")

@@ -1,4 +1,4 @@
-"""Dialing: opens sockets that are connected to a server."""
+"""Dialing: opens sockets and connects them to a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Dialer", "check_unix_sockets"]
 
 
 def check_unix_sockets() -> None:
-    """Refuse an address with a Unix socket where Python has none, as on Windows.
+    """Raise an error if Python has no Unix sockets here, as on Windows.
 
     Raises:
         OSError: This system has no Unix sockets.
@@ -30,7 +30,7 @@ class Dialer:
 
     Args:
         address: The server's.
-        ca_file: A file with the certificates to trust; ``None`` is the system's.
+        ca_file: A file with trusted certificates; ``None`` for the system's.
     """
 
     def __init__(self, address: Address, ca_file: str | None = None) -> None:
@@ -42,11 +42,11 @@ class Dialer:
         """Return a new connection.
 
         Args:
-            left: Returns the seconds that are left, or raises when there are none.
-                The resolver of names cannot be interrupted.
+            left: Returns the remaining seconds, or raises if the time is over.
+                The name resolver cannot be interrupted.
 
         Raises:
-            OSError: No server answers.
+            OSError: No server accepts the connection.
             Failure: Its certificate is not trusted.
         """
         if self._address.socket_path:
@@ -80,7 +80,7 @@ class Dialer:
         for index, (family, kind, protocol, _, place) in enumerate(found):
             connected = socket.socket(family, kind, protocol)
             try:
-                # A silent address must leave time for the others.
+                # Leave time for other addresses if one does not answer.
                 connected.settimeout(left() / (len(found) - index))
                 connected.connect(place)
             except OSError as error:

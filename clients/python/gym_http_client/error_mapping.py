@@ -1,4 +1,4 @@
-"""Error mapping: failures and problems of a server as the exceptions to raise."""
+"""Error mapping: converts failures and a server's problems to exceptions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = [
 #: Errors of OpenSSL for an answer without TLS.
 _TLS_ERRORS_OF_PLAIN_TEXT = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _MAX_DEPTH = 8
-# Bytes and characters that a server left out of files, for all parts of an error
-# together: they are filled in, so that positions are right.
+# Maximum of bytes and characters that a server left out, for all parts of an error
+# together. They are replaced by filler, so that positions are right.
 _MAX_OFFSETS = 2**24
 _MODULES = {"builtins": builtins, "gymnasium.error": gymnasium.error}
 
@@ -47,15 +47,15 @@ def unanswered_error(
     count: int,
     last_reason: str = "",
 ) -> ServerError:
-    """Return the error to raise when a request brought no answer.
+    """Return the error to raise when a request got no answer.
 
     Args:
         failure: Why the last try failed.
-        method: The request's.
-        url: Where it went.
+        method: HTTP method of the request.
+        url: URL of the request.
         key: Its ``Idempotency-Key``, if it had one.
-        count: How often it was sent, or tried to be.
-        last_reason: Why the last try failed that did not just take too long, in words.
+        count: Number of tries.
+        last_reason: Why the last try failed that did not just time out.
     """
     if failure.kind is FailureKind.MISTAKEN:
         return UnexpectedAnswer(f"{url} cannot be asked: {failure}", url=url)
@@ -79,7 +79,7 @@ def unanswered_error(
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """Return the JSON object that bytes are; an empty one if they are none."""
+    """Parse a JSON object; an empty one if the bytes are not a JSON object."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -88,7 +88,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 
 def json_object(reply: Reply) -> dict[str, Any]:
-    """Return the JSON object in an answer; an empty one if it has none."""
+    """Return the JSON object in an answer's body; an empty one if it has none."""
     return parse_object(reply.body)
 
 
@@ -97,10 +97,10 @@ def expect_object(reply: Reply, url: str) -> dict[str, Any]:
 
     Args:
         reply: The answer.
-        url: Where the request went.
+        url: URL of the request.
 
     Raises:
-        Exception: As of `error_from_reply`, for any other answer.
+        Exception: The result of `error_from_reply`, for any other answer.
     """
     found = json_object(reply)
     if reply.status == 200 and found:
@@ -109,11 +109,11 @@ def expect_object(reply: Reply, url: str) -> dict[str, Any]:
 
 
 def error_from_reply(reply: Reply, url: str) -> Exception:
-    """Return the exception to raise for an answer other than the expected one.
+    """Return the exception to raise for an unexpected answer.
 
     Args:
         reply: The answer.
-        url: Where the request went.
+        url: URL of the request.
     """
     problem = json_object(reply)
     if isinstance(problem.get("message"), str):
@@ -132,13 +132,12 @@ def error_from_problem(problem: dict[str, Any], status: int, url: str) -> Except
     Args:
         problem: The problem's JSON object.
         status: HTTP status of the answer.
-        url: Where the request went.
+        url: URL of the request.
 
     Returns:
-        The nearest class of the environment's exception that is built in or
-        Gymnasium's, with the same text, and with a `ServerError` as its cause. Without
-        such an exception, the `ServerError`. The traceback on the server is a note of
-        either.
+        For an exception of the environment: an exception with the same text, of the
+        nearest class that is built in or Gymnasium's. Its cause is a `ServerError`. For
+        other problems, the `ServerError`. Either has the server's traceback as a note.
     """
     error = _mapped_error(problem, status, url)
     add_notes(error, problem)
@@ -163,14 +162,14 @@ def _mapped_error(problem: dict[str, Any], status: int, url: str) -> Exception:
 
 
 class _ExceptionReader:
-    """Makes the exceptions that one problem describes, within bounds."""
+    """Rebuilds the exceptions that one problem describes, within memory limits."""
 
     def __init__(self) -> None:
-        # A server says how much it left out, and this much memory is filled.
+        # A server states how much it left out, and the filler takes as much memory.
         self._offsets_left = _MAX_OFFSETS
 
     def rebuild(self, problem: dict[str, Any], depth: int = 1) -> Exception | None:
-        """Make an exception of the nearest class that is here, or return ``None``."""
+        """Make an exception of the nearest known class, or return ``None``."""
         text = problem.get("text")
         arguments: list[Any] = [text if isinstance(text, str) else ""]
         given, classes = problem.get("arguments"), problem.get("mro")
@@ -183,7 +182,7 @@ class _ExceptionReader:
             )
             found = getattr(_MODULES.get(module), kind, None)
             if isinstance(found, type) and issubclass(found, Exception):
-                # Some classes need other arguments than a text, or raise other
+                # Some classes need arguments other than a text, or raise other
                 # exceptions.
                 with contextlib.suppress(Exception):
                     return found(*arguments)
@@ -193,7 +192,7 @@ class _ExceptionReader:
         """Read an argument as `gym_http_core.env_errors` writes it.
 
         Raises:
-            KeyError, TypeError, ValueError: It is malformed.
+            KeyError, TypeError, ValueError: The argument is malformed.
         """
         if isinstance(given, list):
             if depth > _MAX_DEPTH:

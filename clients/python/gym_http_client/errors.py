@@ -1,15 +1,15 @@
-"""Errors that calls of the client raise, and failures of single exchanges.
+"""Exceptions of the client, and failures of single exchanges.
 
 ::
 
-    ServerError                  the server refuses; its reason is in the error
+    ServerError                  the server refuses; the error has the reason
      ├─ ServerUnreachable        no answer: refused, cut off    (ConnectionError)
      │   └─ ServerTimeout        no answer within the time limit        (Timeout)
-     ├─ AttributeNotSent         an attribute that cannot travel (AttributeError)
-     └─ UnexpectedAnswer         an answer, but not one of our server (HTTPError)
+     ├─ AttributeNotSent         a value that cannot be sent     (AttributeError)
+     └─ UnexpectedAnswer         an answer of another program     (HTTPError)
 
-In brackets the exceptions of ``requests``, or Python's own, that they are too: an agent
-which catches those, as agents of gym-http-api do, catches ours.
+The name in brackets is a further base class, from ``requests`` or Python. An agent that
+catches these exceptions, as agents of gym-http-api do, catches ours.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _NOTES = {
     "traceback": "The traceback on the server",
     "log_tail": "The output of the environment on the server",
 }
-#: Errors of the system where no server listens: the port is closed, the Unix socket
-#: does not exist, the host has no address.
+#: Errors of the system if no server listens: the port is closed, the Unix socket does
+#: not exist, or the host has no address.
 ABSENT = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
 
 
@@ -45,13 +45,13 @@ class ServerError(Exception):
     """The server did not carry out a request.
 
     Args:
-        message: The error in words.
-        status_code: HTTP status of the answer; None when there was no answer.
+        message: A description of the error.
+        status_code: HTTP status of the answer; None if there was no answer.
         code: Short name of the problem that programs compare, such as
-            ``"unknown-instance"``; None when the server gave none.
-        url: Where the request went.
-        body: The answer: an object when it was JSON, else text; None when there
-            was no answer.
+            ``"unknown-instance"``; None if the answer has none.
+        url: URL of the request.
+        body: The answer: an object if it was JSON, else text; None if there was no
+            answer.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class ServerError(Exception):
         url: str | None = None,
         body: Any = None,
     ) -> None:
-        # Only what is in `args` reaches `__init__` when an error is unpickled, as
-        # when it comes out of a worker process; the attributes are restored.
+        # Unpickling, as of an error from a worker process, calls `__init__` with
+        # `args` only, and then restores the attributes.
         super().__init__(message)
         self.message = message
         self.status_code = status_code
@@ -84,12 +84,12 @@ class ServerError(Exception):
 
 
 class ServerUnreachable(ServerError, requests.ConnectionError):
-    """There was no answer, so it is unknown whether the server did its work.
+    """The server did not answer, so it is unknown whether it executed the request.
 
     Attributes:
-        key: The request's ``Idempotency-Key``, if it had one: sent again with the
-            same key, it is not done twice.
-        attempts: How often the request was sent, or tried to be.
+        key: The request's ``Idempotency-Key``, if it had one. The server does not
+            execute a request with the same key twice.
+        attempts: Number of tries to send the request.
     """
 
     key: str | None = None
@@ -97,15 +97,15 @@ class ServerUnreachable(ServerError, requests.ConnectionError):
 
 
 class ServerTimeout(ServerUnreachable, requests.Timeout):
-    """There was no answer within the time limit."""
+    """The server did not answer within the time limit."""
 
 
 class UnexpectedAnswer(ServerError, requests.HTTPError):
-    """Something answered, but not as a gym_http_server does: often a proxy."""
+    """The answer is not from a gym_http_server, but often from a proxy."""
 
 
 class AttributeNotSent(ServerError, AttributeError):
-    """The environment has the attribute, but no answer can hold its value."""
+    """The environment has the attribute, but its value cannot be encoded."""
 
     @classmethod
     def of(cls, name: str, error: ServerError) -> AttributeNotSent:
@@ -124,7 +124,7 @@ def add_notes(error: Exception, problem: dict[str, Any]) -> None:
     """Add the traceback and the output in a problem to an error, as notes.
 
     Args:
-        error: The error; a printed traceback shows its notes.
+        error: The error; Python prints its notes with the traceback.
         problem: The problem's JSON object, with ``traceback``, ``log_tail`` or neither.
     """
     for name, title in _NOTES.items():
@@ -155,11 +155,11 @@ class FailureKind(Enum):
 
 
 class Failure(Exception):
-    """An exchange brought no answer.
+    """An exchange failed without an answer.
 
     Args:
         kind: Why it failed.
-        reason: The same in words.
+        reason: A description of the cause.
     """
 
     def __init__(self, kind: FailureKind, reason: object) -> None:
@@ -168,7 +168,7 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, error: OSError) -> Self:
-        """Return the failure of a connection that could not be made, or was lost."""
+        """Convert an error of a connection that could not be opened, or was lost."""
         if isinstance(error, TimeoutError):
             return cls(FailureKind.TIMEOUT, error)
         absent = isinstance(error, ABSENT)

@@ -32,11 +32,11 @@ __all__ = [
     "end_at_exit",
 ]
 
-#: Seconds that closing waits for one server, for all of its instances together.
+#: Seconds that closing waits for one server, for all its instances together.
 CLOSE_SECONDS = 3.0
-#: Seconds that the end of the interpreter waits for all servers together.
+#: Seconds that interpreter exit waits for all servers together.
 EXIT_SECONDS = 1.0
-#: Seconds after which a server that did not answer gets as much time again.
+#: Seconds after which the budget of a server that did not answer is renewed.
 RENEWED_SECONDS = 60.0
 _S = TypeVar("_S", bound=Session)
 _logger = logging.getLogger("gym_http_client")
@@ -44,7 +44,7 @@ _BINARY_TYPE = MEDIA_TYPES[Form.BINARY]
 
 
 class CloseBudget:
-    """The time that closing may still wait for one server.
+    """Limits the time for which closing instances waits for one server.
 
     Args:
         clock: Monotonic seconds.
@@ -56,16 +56,16 @@ class CloseBudget:
         self._at = -RENEWED_SECONDS
 
     def left(self) -> float:
-        """Return the seconds that are left."""
+        """Return the remaining seconds."""
         if self._clock() - self._at >= RENEWED_SECONDS:
             self._spent = 0.0
         return max(0.0, CLOSE_SECONDS - self._spent)
 
     def spend(self, seconds: float) -> bool:
-        """Note that the server did not answer; return whether this is news.
+        """Note that the server did not answer; return whether this was unknown so far.
 
         Args:
-            seconds: How long an answer was waited for.
+            seconds: How long the caller waited for an answer.
         """
         now = self._clock()
         news = now - self._at >= RENEWED_SECONDS
@@ -80,7 +80,7 @@ class CloseBudget:
 
 
 class _Closable(Protocol):
-    """A handle of an instance, as it is closed at the end of the interpreter."""
+    """The methods of a handle that end its instance at interpreter exit."""
 
     def begin_end(self, seconds: float) -> None: ...
 
@@ -93,15 +93,15 @@ _made: dict[int, weakref.WeakSet[Any]] = {}
 
 
 def close_budget_of(url: str) -> CloseBudget:
-    """Return the time that closing may still wait for the server at a URL."""
+    """Return the budget for closing instances on the server at a URL."""
     return _patiences.setdefault(url, CloseBudget())
 
 
 def end_at_exit(handle: _Closable) -> None:
-    """Have an instance ended at interpreter exit, if it is there still.
+    """Register an instance to be ended at interpreter exit.
 
-    Only the process that calls this does it: a forked child that exits leaves the
-    instances of its parent alone.
+    Only the calling process ends it: a forked child that exits does not end the
+    instances of its parent.
     """
     process = os.getpid()
     made = _made.get(process)
@@ -126,10 +126,10 @@ def _close_made() -> None:
 
 
 class Handle(ABC, Generic[_S]):
-    """One instance on a server.
+    """One instance on a server, over any transport.
 
     Args:
-        session: Makes a session of it.
+        session: Creates a session of the instance.
         server_url: URL of the server.
         instance_id: The instance.
     """
@@ -146,7 +146,7 @@ class Handle(ABC, Generic[_S]):
     def transport(self) -> str:
         """The transport of steps: ``"stream"``, ``"rest"`` or ``"zeromq"``.
 
-        It is ``"rest"`` without a stream, and before there is one.
+        It is ``"rest"`` without a stream, and before the stream opens.
         """
         return self._session.get().transport
 
@@ -156,7 +156,7 @@ class Handle(ABC, Generic[_S]):
         Args:
             method: ``GET`` or ``POST``.
             path: The path below the instance.
-            given: The value of a POST.
+            given: The value that a POST sends.
 
         Returns:
             The value of the answer.
@@ -185,7 +185,7 @@ class Handle(ABC, Generic[_S]):
         self._session.get().send(path, given)
 
     def receive(self) -> Any:
-        """Return the answer to the oldest `send` whose answer was not returned yet.
+        """Return the answer to the oldest `send` without a returned answer.
 
         Raises:
             ServerUnreachable: There is no answer.
@@ -200,13 +200,13 @@ class Handle(ABC, Generic[_S]):
     def end(self) -> None:
         """End the instance, if it has not ended yet.
 
-        An unreachable server is waited for briefly, and raises nothing; see
+        If the server is unreachable, this waits briefly and raises nothing; see
         `CloseBudget`.
         """
         if self._ended:
             return
         self._ended = True
-        # By then, the instances of this process have been ended; see `end_at_exit`.
+        # `end_at_exit` has ended the instances of this process before.
         if sys.is_finalizing():
             return
         patience = close_budget_of(self._server_url)
@@ -225,11 +225,11 @@ class Handle(ABC, Generic[_S]):
         """Request the end of the instance at interpreter exit, and do not wait.
 
         Args:
-            seconds: For connecting and sending.
+            seconds: Time limit for connecting and sending.
         """
         if self._ended or seconds <= 0:
             return
-        # `finish_end` raises the same error.
+        # `finish_end` reports the error.
         with contextlib.suppress(Exception):
             self._begin_end(seconds)
 
@@ -237,7 +237,7 @@ class Handle(ABC, Generic[_S]):
         """Wait for the answer to `begin_end`, and raise nothing.
 
         Args:
-            seconds: To wait.
+            seconds: Time limit for the answer.
         """
         if self._ended:
             return
@@ -250,7 +250,7 @@ class Handle(ABC, Generic[_S]):
             self._give_up(close_budget_of(self._server_url), 0.0, error)
 
     def _give_up(self, patience: CloseBudget, seconds: float, error: Exception) -> None:
-        """Warn that the instance may go on, once for all of a server's."""
+        """Warn that the instance may still run, once per server."""
         if patience.spend(seconds):
             words = (
                 "could not end instance %s, since %s does not answer: %s; it ends by "
@@ -260,7 +260,7 @@ class Handle(ABC, Generic[_S]):
 
     @abstractmethod
     def _end(self, seconds: float) -> None:
-        """End the instance within so many seconds."""
+        """End the instance within a number of seconds."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -272,20 +272,20 @@ class Handle(ABC, Generic[_S]):
 
     @abstractmethod
     def _finish_end(self, seconds: float) -> None:
-        """Receive the answer to that."""
+        """Receive the answer to `_begin_end`."""
 
     @abstractmethod
     def _ask_other(self, session: _S, method: str, path: str, given: Any) -> Any:
-        """Send a request other than reset, step and render; as `ask`."""
+        """Send a request other than reset, step and render, as `ask` does."""
 
 
 class WebHandle(Handle[Session]):
-    """One instance on a server.
+    """One instance on a server, over HTTP and WebSocket streams.
 
     Args:
-        link: The connection to the server; the handle's own.
+        link: The connection to the server; only this handle uses it.
         instance_id: The instance.
-        session: Makes a session of it.
+        session: Creates a session of the instance.
     """
 
     def __init__(
@@ -314,7 +314,7 @@ class WebHandle(Handle[Session]):
         self._link.finish(seconds)
 
     def _ask_other(self, session: Session, method: str, path: str, given: Any) -> Any:
-        # It must not arrive before earlier requests.
+        # This request must not arrive before earlier ones.
         session.drain()
         path = self._path + path
         body = binary.encode(given) if method == "POST" else b""

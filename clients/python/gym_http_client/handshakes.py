@@ -1,4 +1,4 @@
-"""Handshakes: open connections, and turn them into streams."""
+"""Handshakes: open connections and upgrade them to WebSockets."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gym_http_wire.websocket import WebSocketError, accept_of
 
 __all__ = ["LONGEST_WAIT", "NoStream", "shake_hands", "stream_failure", "upgraded"]
 
-#: Seconds; a socket takes no more.
+#: The longest wait that is set for a socket, in seconds.
 LONGEST_WAIT = 1e6
 _MAX_HEAD = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
 
 
 class NoStream(Exception):
-    """The handshake was answered otherwise.
+    """The server did not accept the handshake.
 
     Attributes:
-        reply: How.
+        reply: Its answer.
     """
 
     def __init__(self, reply: Reply) -> None:
@@ -38,19 +38,19 @@ class NoStream(Exception):
 def shake_hands(
     dialer: Dialer, head: bytes, limit: float
 ) -> tuple[socket.socket, bytes]:
-    """Open a connection, and make it a stream.
+    """Open a connection and upgrade it to a stream.
 
     Args:
         dialer: Opens the connection.
-        head: The request that asks for the stream, but for the lines of its
-            handshake and the blank line at its end.
-        limit: Seconds for all of it.
+        head: Head of the request, without the headers of the handshake and the
+            blank line at its end.
+        limit: Seconds for the connection and the handshake together.
 
     Returns:
-        The connection, and the bytes of the stream that came with the answer.
+        The connection, and the bytes of the stream that followed the answer.
 
     Raises:
-        NoStream: There is a server, but no stream.
+        NoStream: The server refuses the stream.
         Failure: There is no answer.
     """
     end = time.monotonic() + limit
@@ -70,12 +70,12 @@ def shake_hands(
 
 
 def stream_failure(error: Exception) -> Failure:
-    """Return the failure that an error of a stream's connection stands for."""
+    """Convert an error of a stream's connection to a failure."""
     if isinstance(error, OtherPort):
         return Failure(FailureKind.MISTAKEN, error)
     if isinstance(error, BadAnswer | WebSocketError):
         return Failure(FailureKind.MALFORMED, error)
-    # For a socket that blocks, the kernel reports the end of a wait as EAGAIN.
+    # For a blocking socket, the kernel reports a timeout as EAGAIN.
     if isinstance(error, TimeoutError | BlockingIOError | ssl.SSLWantReadError):
         return Failure(FailureKind.TIMEOUT, "nothing within the time limit")
     return Failure(FailureKind.LOST, error)
@@ -84,20 +84,20 @@ def stream_failure(error: Exception) -> Failure:
 def upgraded(
     line: socket.socket, head: bytes, end: float, key: str, protocol: str
 ) -> bytes:
-    """Shake hands over a connection.
+    """Perform a WebSocket handshake over a connection.
 
     Args:
         line: The connection.
-        head: The request, as for `shake_hands`.
-        end: Monotonic seconds.
+        head: Head of the request, as for `shake_hands`.
+        end: The time limit, in monotonic seconds.
         key: The handshake's key.
-        protocol: The subprotocol to require; "" requests none.
+        protocol: The subprotocol that the server must accept; "" for none.
 
     Returns:
-        The bytes behind the answer.
+        The bytes after the answer.
 
     Raises:
-        NoStream: It was answered otherwise.
+        NoStream: The server did not accept the handshake.
         OSError: The connection is lost.
         BadAnswer: The bytes are not an answer to the handshake.
     """
@@ -129,7 +129,7 @@ def _read_head(line: socket.socket, end: float) -> bytes:
             raise ConnectionResetError("the connection was closed in the handshake")
         data += more
         if port_of(data) is Port.ZEROMQ:
-            # Nothing else would ever come.
+            # No other answer would follow.
             raise OtherPort(Port.ZEROMQ)
     return data
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as a client needs it, sans I/O: writes requests, parses answers."""
+"""HTTP/1.1 for clients, sans I/O: encodes requests and parses answers."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _Shape = tuple[str, str, str | None, str | None]
 _STATUS_LINE = re.compile(r"HTTP/1\.[0-9] ([1-9][0-9][0-9])(?: [^\r\n]*)?")
 _HEADER_LINE = re.compile(r"([!#-'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
 _BODYLESS = (204, 304)
-#: Bytes that a body may have: more than servers send.
+#: Maximum size of a body in bytes: more than servers send.
 MAX_BODY = 65 * 1024 * 1024
 _MAX_HEAD = 64 * 1024
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """A request.
+    """An HTTP request.
 
     Attributes:
         method: As ``POST``.
@@ -67,7 +67,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class RequestHeads:
-    """Writes the heads of requests to one server.
+    """Encodes the heads of requests to one server.
 
     Args:
         address: The server's.
@@ -134,16 +134,16 @@ class AnswerHead(NamedTuple):
     keep_alive: bool
 
 
-# A server's answers have few heads: within a second only their lengths differ.
+# The heads of a server's answers repeat: within a second only their lengths differ.
 @lru_cache(maxsize=64)
 def read_head(head: bytes) -> AnswerHead:
-    """Read the head of an answer.
+    """Parse the head of an answer.
 
     Args:
-        head: Without the line breaks at its end.
+        head: The head, without the line breaks at its end.
 
     Raises:
-        BadAnswer: It is malformed.
+        BadAnswer: The head is malformed.
     """
     line, *lines = head.decode("latin-1").split("\r\n")
     match = _STATUS_LINE.fullmatch(line)
@@ -158,7 +158,7 @@ def read_head(head: bytes) -> AnswerHead:
     count = None if size is None else _number(size)
     stays = _stays(line, headers.get("connection", ""))
     if status in _BODYLESS:
-        # A body against the rules would be taken for the next answer.
+        # A forbidden body would be read as the next answer.
         stays = stays and (status == 304 or not (count or coding))
         count, coding = 0, None
     return AnswerHead(
@@ -182,7 +182,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
 
 
 def _number(text: str) -> int:
-    # The length first: long numbers take long to read, and Python refuses some.
+    # Check the length first: parsing long numbers is slow, and Python refuses some.
     if len(text) > 18 or not (text.isascii() and text.isdigit()):
         raise BadAnswer("its Content-Length is none")
     return int(text)
@@ -196,7 +196,7 @@ def _stays(line: str, connection: str) -> bool:
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """A whole answer.
+    """A complete HTTP answer.
 
     Attributes:
         status: HTTP status.
@@ -210,24 +210,24 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReplyReader:
-    """Takes the bytes of one answer as they come.
+    """Parses one answer from bytes as they arrive.
 
     Args:
-        bodyless: The request was one whose answers have no body, a HEAD.
-        max_body: Bytes that the body may have.
+        bodyless: Whether the request was a HEAD, whose answers have no body.
+        max_body: Maximum size of the body in bytes.
 
     Attributes:
-        begun: Whether a byte of the answer has come.
-        keep_alive: Whether the connection can bear another exchange; known when
-            the answer is whole.
+        begun: Whether a byte of the answer has arrived.
+        keep_alive: Whether the connection can be used again; known when the answer is
+            complete.
     """
 
     begun = False
     keep_alive = False
-    # The bytes of the head that were received, while it is not whole.
+    # The received bytes of an incomplete head.
     _early = b""
     _skipped = 0
-    # Head and body, once the head is whole and the body is not.
+    # A complete head, and its incomplete body.
     _partial: tuple[AnswerHead, BodyReader] | None = None
 
     def __init__(self, bodyless: bool = False, max_body: int = MAX_BODY) -> None:
@@ -235,10 +235,10 @@ class ReplyReader:
         self._max_body = max_body
 
     def feed(self, data: bytes) -> Reply | None:
-        """Take the next bytes; return the answer when it is whole.
+        """Add received bytes; return the answer once it is complete.
 
         Raises:
-            BadAnswer: This is no answer, or too large.
+            BadAnswer: The bytes are not an HTTP answer, or too large.
         """
         if self._partial is not None:
             return self._take_body(*self._partial, data)
@@ -260,11 +260,11 @@ class ReplyReader:
                 return self._take_head(head, data)
             if status == 101:
                 raise BadAnswer("it turns to a protocol that nobody asked for")
-            # "Continue" and the like: the answer itself is still to come.
+            # "Continue" and the like: the final answer follows.
             self._skipped += end + 4
 
     def end(self) -> Reply | None:
-        """Take the end of the stream; return the answer if that makes it whole."""
+        """Note the end of the stream; return the answer if that completes it."""
         if self._partial is None:
             return None
         head, body = self._partial
@@ -274,7 +274,7 @@ class ReplyReader:
         return Reply(head.status, head.headers, body.value())
 
     def _keep_early(self, data: bytes) -> None:
-        """Keep the bytes of a head that is not whole, if they may become one."""
+        """Keep the bytes of an incomplete head, if they can become a valid one."""
         if self._skipped + len(data) > _MAX_HEAD:
             raise BadAnswer(f"its headers have more than {_MAX_HEAD} bytes")
         if data[:7] != b"HTTP/1."[: len(data)]:

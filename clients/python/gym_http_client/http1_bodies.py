@@ -14,25 +14,25 @@ _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 
 
 class BadAnswer(ValueError):
-    """The bytes are not an answer of HTTP, or too many."""
+    """The bytes are not an HTTP answer, or too large."""
 
 
 class BodyReader(Protocol):
-    """Takes the bytes of a body as they come.
+    """Decodes a body from bytes as they arrive.
 
     Attributes:
-        done: Whether the body is whole.
-        rest: The bytes behind its end.
+        done: Whether the body is complete.
+        rest: The bytes after its end.
     """
 
     done: bool
     rest: bytes
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; none any more when the body is whole.
+        """Add received bytes; do not call this once the body is complete.
 
         Raises:
-            BadAnswer: They are no body of this kind, or make it too large.
+            BadAnswer: The body is malformed or too large.
         """
 
     def value(self) -> bytes:
@@ -51,7 +51,7 @@ class SizedBody:
         self._missing = size
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add received bytes."""
         if len(data) > self._missing:
             data, self.rest = data[: self._missing], data[self._missing :]
         self._bytes.write(data)
@@ -64,7 +64,7 @@ class SizedBody:
 
 
 class UnsizedBody:
-    """A body that ends where the stream ends; it is never known to be whole."""
+    """A body that ends where the stream ends, so that `done` stays false."""
 
     __slots__ = ("_bytes", "_max_size", "done", "rest")
 
@@ -75,7 +75,7 @@ class UnsizedBody:
         self._max_size = max_size
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add received bytes."""
         check_size(self._bytes.tell() + len(data), self._max_size)
         self._bytes.write(data)
 
@@ -85,7 +85,7 @@ class UnsizedBody:
 
 
 class ChunkedBody:
-    """A body that comes in chunks, each with its size, and trailers in the end."""
+    """A body in chunks, each after its size, with trailers in the end."""
 
     __slots__ = (
         "_bytes",
@@ -103,13 +103,13 @@ class ChunkedBody:
         self._bytes = BytesIO()
         self._max_size = max_size
         self._line = b""
-        # Of a chunk and the line break behind it; 0 while a line is awaited.
+        # Missing bytes of a chunk and its line break; 0 while a line is expected.
         self._missing = 0
-        # Bytes of trailers; -1 before the last chunk.
+        # Size of the trailers in bytes; -1 before the last chunk.
         self._trailers = -1
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add received bytes."""
         at = 0
         while at < len(data) and not self.done:
             at = self._take(data, at) if self._missing else self._take_line(data, at)
@@ -161,6 +161,6 @@ class ChunkedBody:
 
 
 def check_size(size: int, max_size: int) -> None:
-    """Refuse a body that is too large."""
+    """Raise `BadAnswer` if a body is too large."""
     if size > max_size:
         raise BadAnswer(f"the body has more than {max_size} bytes")

@@ -1,7 +1,7 @@
-"""Environments behind the wire without a server, to test what arrives unchanged.
+"""Remote environments without a server, to test which values arrive unchanged.
 
-The adapter, the encodings and the calls are those of a remote environment; only the
-network between them is left out.
+The adapter, the encodings and the calls are those of a remote environment. Only the
+network is missing.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ def through_wire(env: VectorEnv[Any, Any, Any]) -> RemoteVectorEnv: ...
 def through_wire(
     env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any],
 ) -> RemoteEnv | RemoteVectorEnv:
-    """Put an environment object, or a vector of them, behind the wire, in this process.
+    """Wrap an environment or a vector as if it were remote, within this process.
 
     Args:
-        env: The environment; from now on used through the result only.
+        env: The environment. From now on, use it only through the result.
 
     Returns:
         A `RemoteEnv` or `RemoteVectorEnv` around the environment. It cannot be
-        pickled, since no other environment can be made from it.
+        pickled, since unpickling could not create the environment again.
 
     Raises:
-        TypeError: It is no environment.
+        TypeError: ``env`` is not an environment.
     """
     if isinstance(env, VectorEnv):
         return RemoteVectorEnv.over(_LocalHandle(env))
@@ -53,19 +53,19 @@ def through_wire(
 
 
 def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
-    """Find out whether an environment survives the wire.
+    """List the values of an environment that would not arrive unchanged.
 
-    Plays with random actions and looks at everything that comes out.
+    It plays with random actions and checks all results.
 
     Args:
         env: The environment; it is reset and stepped, and stays open.
-        steps: How many steps to take.
+        steps: Number of steps.
 
     Returns:
-        A line for each thing that would not arrive as it is; empty if all would.
+        A line for each value that would arrive changed; empty if there is none.
 
     Raises:
-        TypeError: It is no environment, or a vector of them.
+        TypeError: ``env`` is not an environment, or it is a vector.
     """
     env = _checked(env)
     found: dict[str, None] = {}
@@ -134,7 +134,7 @@ class _LocalHandle:
         }
 
     def ask(self, method: str, path: str, given: Any = None) -> Any:
-        """Call the environment as if over the network: both ways in the binary form."""
+        """Call the environment, with arguments and results in the binary form."""
         sent = binary.decode(binary.encode(given))
         try:
             answer = self._call(method, path, sent)

@@ -1,4 +1,4 @@
-"""Instances: the calls that make an environment, use it, watch it and end it."""
+"""Instances: calls that create, use, inspect and close an environment."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class LogPart(NamedTuple):
     """A part of an instance's output.
 
     Attributes:
-        data: Its bytes; none if there was nothing new in time.
-        next: Offset at which the next part begins.
-        cut: Bytes before it, from the requested offset on, that are lost since the
-            server cuts logs that grow beyond 1 MiB.
-        ended: Whether the instance has ended, so that it prints nothing more.
+        data: Its bytes; empty if there was no new output in time.
+        next: Offset of the next part.
+        cut: Number of bytes between the requested offset and this part. They are
+            lost, since the server cuts logs that grow beyond 1 MiB.
+        ended: Whether the instance has ended, so that there is no further output.
     """
 
     data: bytes
@@ -39,15 +39,15 @@ def instance_route(instance_id: str, rest: str = "") -> str:
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Return the options that have a value; a request leaves the others out."""
+    """Return the options that are not None; a request omits the others."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 class InstanceCalls:
-    """The part of ``Client`` that concerns instances.
+    """The methods of ``Client`` for instances.
 
-    ``reset`` and ``step`` return the same as Gymnasium's. Methods that begin with
-    ``env_`` are those of gym-http-api, or similar.
+    ``reset`` and ``step`` return the same as Gymnasium's. Methods with the prefix
+    ``env_`` come from gym-http-api, or are similar to its methods.
     """
 
     _requests: JsonRequests
@@ -68,16 +68,16 @@ class InstanceCalls:
         """Create an instance of an environment and return its ID.
 
         Args:
-            env_id: Gymnasium's name of the environment.
+            env_id: Gymnasium's ID of the environment.
             kwargs: The environment's own keyword arguments.
-            seed: Seed of the first reset, if that brings none itself.
-            render_mode: As for ``gymnasium.make``; ``env_render`` needs one.
+            seed: Seed of the first reset, unless that has its own.
+            render_mode: As for ``gymnasium.make``; required by ``env_render``.
             max_episode_steps: As for ``gymnasium.make``.
             disable_env_checker: As for ``gymnasium.make``.
-            wrappers: Gymnasium's wrappers to put around it, the innermost first:
+            wrappers: Gymnasium's wrappers around the environment, the innermost first:
                 names, or objects ``{"name": …, "kwargs": {…}}``.
             wait_s: Seconds that the server waits for an external environment to
-                connect; they are on top of the client's time limits.
+                connect; they are added to the client's time limits.
             label: Up to 64 printable characters, which lists of instances show.
         """
         body = given(
@@ -108,7 +108,7 @@ class InstanceCalls:
         return dict(self._requests.get("/v1/envs/")["all_envs"])
 
     def instances(self) -> dict[str, Any]:
-        """Return the instances, and the last 100 that ended, with their figures.
+        """Return the instances and the last 100 ended ones, with state and statistics.
 
         Returns:
             ``"instances"``, a list of dicts with ``instance_id``, ``env_id``,
@@ -126,10 +126,9 @@ class InstanceCalls:
 
         Args:
             instance_id: The instance; it may be one of the last 20 that ended.
-            start: Offset in bytes from which to read: 0, or the ``next`` of the part
-                before.
+            start: Offset in bytes to read from: 0, or ``next`` of the previous part.
             wait_s: Seconds, 25 at most, that the server waits for output if there is
-                none there.
+                no new output.
         """
         query = urlencode({"from": str(start), "wait_s": f"{wait_s:f}"})
         path = instance_route(instance_id, f"log/?{query}")
@@ -182,8 +181,8 @@ class InstanceCalls:
     ) -> list[Any]:
         """Take a step and return ``[observation, reward, done, info]``.
 
-        ``done`` is ``terminated or truncated``. ``render`` is there for old agents
-        and shows nothing: see ``env_render``.
+        ``done`` is ``terminated or truncated``. ``render`` is for old agents and has
+        no effect: see ``env_render``.
         """
         answer = self._step(instance_id, {"action": action, "render": render})
         return [answer[name] for name in ("observation", "reward", "done", "info")]
@@ -221,11 +220,11 @@ class InstanceCalls:
     def env_render(
         self, instance_id: str, *, as_array: bool = False
     ) -> bytes | npt.NDArray[Any] | str:
-        """Return the present frame: the bytes of a PNG file, or an array when asked.
+        """Return the current frame: a PNG file as bytes, or an array on request.
 
-        A frame that is text, as of ``render_mode="ansi"``, is returned as a string.
+        A text frame, as of ``render_mode="ansi"``, is returned as a string.
         """
-        # A POST, which has a key: some environments return each frame only once.
+        # A POST has an idempotency key: some environments return each frame only once.
         reply = self._requests.send(
             "POST",
             instance_route(instance_id, "render/"),
@@ -244,14 +243,14 @@ class InstanceCalls:
         resume: bool = False,
         video_callable: bool = False,
     ) -> None:
-        """Begin to record the instance's episodes, in files on the server.
+        """Start to record the instance's episodes in files on the server.
 
         Args:
             instance_id: The instance.
-            directory: Where, below the server's data directory.
+            directory: Path of a directory, below the server's data directory.
             force: Replace earlier recordings there.
             resume: Add to earlier recordings there.
-            video_callable: Nothing, and there for old agents.
+            video_callable: Has no effect; for old agents.
         """
         body = {
             "directory": directory,
@@ -262,7 +261,7 @@ class InstanceCalls:
         self._requests.post(instance_route(instance_id, "monitor/start/"), body)
 
     def env_monitor(self, instance_id: str) -> dict[str, Any]:
-        """Return the recordings of an instance's monitor, also after its close.
+        """Return the recordings of an instance's monitor, even after it was closed.
 
         Returns:
             ``active``, ``directory`` (below the server's data directory; None if there
@@ -281,10 +280,10 @@ class InstanceCalls:
 
 
 def _array(reply: Reply) -> npt.NDArray[Any]:
-    # NumPy is loaded only for arrays.
+    # Import NumPy only for arrays.
     import numpy as np
 
     shape = [int(size) for size in reply.headers["gym-shape"].split(",") if size]
     flat = np.frombuffer(reply.body, np.dtype(reply.headers["gym-dtype"]))
-    # A copy, because the bytes of an answer cannot be written to.
+    # A copy, because the bytes of an answer are read-only.
     return flat.reshape(shape).copy()

@@ -1,6 +1,6 @@
-"""Requests of JSON to one server, and its answers as values or errors.
+"""JSON requests to one server, and its answers as values or errors.
 
-It knows bodies, media types and errors, and no route.
+This module handles bodies, media types and errors, but no routes.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ __all__ = ["JsonRequests", "json_of"]
 _JSON = "application/json"
 _WARNINGS = HEADER.lower()
 _SCALARS = frozenset({bool, float, int, str, type(None)})
-# The waits of an operating system have an end.
+# Operating systems limit the length of waits.
 _LONGEST_WAIT = 1e6
 _logger = logging.getLogger("gym_http_client")
 
 
 class JsonRequests:
-    """Sends JSON to a server until there is an answer.
+    """Sends JSON requests to a server, with retries.
 
-    A socket carries the requests. A session of ``requests`` does so once `session` was
-    read, and where the environment has settings that only that knows.
+    A socket sends the requests. A ``requests`` session replaces it once `session` was
+    read, or if environment variables have settings that only ``requests`` supports.
 
     Args:
         base: The server's address; see `Address`.
         token: The server's token; else the one in the address, else the one in
             the environment variable ``GHS_TOKEN``. An empty one means none.
         timeout: Seconds that each try may wait for the server to accept the
-            connection, and then for each part of the answer; None to wait for ever.
-        retries: How requests are sent again.
+            connection, and then for each part of the answer; None for no limit.
+        retries: How requests are retried.
     """
 
     def __init__(
@@ -82,19 +82,19 @@ class JsonRequests:
 
     @property
     def session(self) -> requests.Session:
-        """The session of ``requests`` that carries all requests from now on."""
+        """The ``requests`` session, which sends all requests from now on."""
         if self._session is None:
             self._session = self._new_session()
             self._requester.renew()
         return self._session
 
     def get(self, route: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Return the JSON object that a GET answers."""
+        """Send a GET, and return the JSON object in the answer."""
         path = f"{route}?{urlencode(query)}" if query else route
         return json_of(self.send("GET", path), self.base + path)
 
     def post(self, route: str, body: Any) -> dict[str, Any]:
-        """Return the JSON object that a POST of JSON answers."""
+        """Send a POST with JSON, and return the JSON object in the answer."""
         return json_of(self.send("POST", route, body=body), self.base + route)
 
     def send(
@@ -107,14 +107,14 @@ class JsonRequests:
         once: bool = False,
         creation_wait: float | None = None,
     ) -> Reply:
-        """Send a request until there is an answer, and return that, which is a 2xx one.
+        """Send a request, with retries, and return the answer if its status is 2xx.
 
         Args:
             method: As ``POST``.
             path: Path and query below the server's address, quoted.
-            body: Is sent as JSON, unless this is a GET.
+            body: The value to send as JSON; a GET ignores it.
             accept: Media types that the answer may have.
-            once: Send it once in any case.
+            once: Send the request only once.
             creation_wait: As for ``Requester.request``.
 
         Raises:
@@ -133,20 +133,20 @@ class JsonRequests:
         )
         fine = 200 <= reply.status < 300
         if not fine or creation_wait is None:
-            # Where a filter turns a warning into an exception, a new instance would be
-            # lost: its warnings are for the caller to show.
+            # If a filter turned a warning into an exception, a new instance would be
+            # lost. So the caller shows the warnings of a creation.
             show_header(reply.headers.get(_WARNINGS))
         if not fine:
             raise _error_in(reply, self.base + path)
         return reply
 
     def unexpected(self, reply: Reply, path: str, why: str) -> UnexpectedAnswer:
-        """Return the error for an answer that is not of a gym_http_server.
+        """Return the error for an answer that is not from a gym_http_server.
 
         Args:
             reply: The answer.
-            path: Where the request went.
-            why: Why, as in "is not JSON".
+            path: Path of the request.
+            why: The reason, such as "is not JSON".
         """
         return _unexpected(reply, self.base + path, why)
 
@@ -161,7 +161,7 @@ class JsonRequests:
 
     def _new_transport(self, address: Address) -> Transport:
         if self._session is None and not needs_requests(address):
-            # Those that requests trusts; the system's are of SSL_CERT_FILE, if set.
+            # Trust the certificates of requests, or of SSL_CERT_FILE if it is set.
             system = bool(os.environ.get("SSL_CERT_FILE"))
             return SocketTransport(
                 address,
@@ -179,7 +179,7 @@ class JsonRequests:
 
 
 class _Members(dict[str, Any]):
-    """The members of an answer; one that is not there is an error of the server's."""
+    """The members of an answer; reading a missing one raises `UnexpectedAnswer`."""
 
     def __init__(self, members: dict[str, Any], reply: Reply, url: str) -> None:
         super().__init__(members)
@@ -193,8 +193,8 @@ def json_of(reply: Reply, url: str) -> dict[str, Any]:
     """Return the JSON object of an answer; an empty one if the answer is empty.
 
     Raises:
-        UnexpectedAnswer: It is not a JSON object. A member that is read and is not
-            there raises this, too.
+        UnexpectedAnswer: The body is not a JSON object. Reading a missing member
+            raises this, too.
     """
     members: object = {}
     if reply.body:
@@ -208,7 +208,7 @@ def json_of(reply: Reply, url: str) -> dict[str, Any]:
 
 
 def _error_in(reply: Reply, url: str) -> ServerError:
-    """Return the error that an answer describes; UnexpectedAnswer if there is none."""
+    """Return the error that an answer describes, or else an UnexpectedAnswer."""
     body = json_object(reply)
     message, code = body.get("message"), body.get("code")
     if not isinstance(message, str):
@@ -234,7 +234,7 @@ def _unexpected(reply: Reply, url: str, why: str) -> UnexpectedAnswer:
 
 
 def _response_of(reply: Reply, url: str) -> requests.Response:
-    """Return an answer as ``requests`` would return it."""
+    """Convert an answer to a response of ``requests``."""
     response = requests.Response()
     response.status_code = reply.status
     response.reason = responses.get(reply.status, "")
@@ -250,9 +250,9 @@ def _encode(body: Any) -> bytes:
 
 
 def _named(value: Any) -> Any:
-    """Turn named tuples, as elements of a Graph are, into objects, which servers want.
+    """Convert named tuples, such as elements of a Graph, to the objects servers expect.
 
-    To JSON they would be lists, as other tuples are.
+    The JSON encoder would convert them to lists, like other tuples.
     """
     if type(value) in _SCALARS:
         return value
@@ -267,9 +267,9 @@ def _named(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Turn an array, or an array's scalar, into lists and numbers.
+    """Convert an array or a NumPy scalar to lists and numbers.
 
-    By the method and not the class: so tensors work too, and NumPy is not needed.
+    It uses a method, not the class, so tensors work too, and NumPy is not needed.
     """
     to_list = getattr(value, "tolist", None)
     if not callable(to_list):

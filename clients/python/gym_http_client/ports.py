@@ -1,4 +1,4 @@
-"""Kinds of ports: recognizes a port of a server that was taken for another."""
+"""Kinds of ports: detects that a client is connected to the wrong port of a server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COUNT_BYTES = 4
 
 
 class Port(Enum):
-    """A kind of port, as text for a client that expected another kind."""
+    """A kind of port; the value is text for a client that expected another kind."""
 
     HTTP = "this port is for HTTP, and its address begins with http://"
     PLAIN = (
@@ -36,7 +36,7 @@ class OtherPort(BadAnswer):
 
 
 def port_of(first: bytes) -> Port | None:
-    """Return the kind of a port by its first bytes, if they show it."""
+    """Return the kind of a port by the first bytes that it sent, if they show it."""
     if first.startswith(_GREETING):
         return Port.ZEROMQ
     if first.startswith(b"HTTP/1."):

@@ -1,4 +1,4 @@
-"""Objects that a process must not share with the processes that it forks."""
+"""Objects that forked processes must not share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _T = TypeVar("_T")
 
 
 class PerProcess(Generic[_T]):
-    """An object of which each process makes its own.
+    """Creates a separate object in each process.
 
     Args:
-        make: Makes it.
-        leave: Is called with the one that a forked process inherits, in there.
+        make: Creates the object.
+        leave: Called in a forked process, with the object that it inherited.
     """
 
     def __init__(
@@ -27,14 +27,14 @@ class PerProcess(Generic[_T]):
         self._made: dict[int, _T] = {}
 
     def get(self) -> _T:
-        """Return this process's own."""
+        """Return the object of this process."""
         process = os.getpid()
         made = self._made.get(process)
         return self._renew(process) if made is None else made
 
     def _renew(self, process: int) -> _T:
         # No lock: a fork may copy it while it is held. Single operations on a
-        # dictionary are safe in threads without.
+        # dictionary are thread-safe without one.
         own = self._made.setdefault(process, self._make())
         for other in list(self._made):
             inherited = None if other == process else self._made.pop(other, None)

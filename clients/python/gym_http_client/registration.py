@@ -1,6 +1,6 @@
-"""Remote environments by way of ``gymnasium.make`` and ``make_vec``.
+"""Registers remote environments for ``gymnasium.make`` and ``make_vec``.
 
-``gym_http/Remote-v0`` reaches its server by HTTP, ``gym_http/ZeroMQ-v0`` by ZeroMQ.
+``gym_http/Remote-v0`` uses HTTP, and ``gym_http/ZeroMQ-v0`` uses ZeroMQ.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def make(url: str, env_id: str, **options: Any) -> RemoteEnv:
 
     Args:
         url: URL of the server.
-        env_id: Env ID to make there.
+        env_id: ID of the environment on the server.
         **options: As for `RemoteEnv`.
 
     Raises:
-        ValueError: There is a token in the URL: ``gymnasium.make`` keeps arguments
-            in the spec, which recorders write to disk.
+        ValueError: The URL contains a token: ``gymnasium.make`` keeps arguments in the
+            spec, which recorders write to disk.
     """
     _check_plain(url)
     return RemoteEnv(url, env_id, **options)
@@ -42,13 +42,13 @@ def make_vector(
 
     Args:
         url: URL of the server.
-        env_id: Env ID to make there.
-        server_mode: The ``vectorization_mode`` in the server: ``make_vec`` keeps the
-            argument of that name for itself.
+        env_id: ID of the environment on the server.
+        server_mode: The ``vectorization_mode`` on the server. ``make_vec`` does not
+            pass on its own argument of that name.
         **options: As for `RemoteVectorEnv`.
 
     Raises:
-        ValueError: There is a token in the URL, as for `make`.
+        ValueError: The URL contains a token, as for `make`.
     """
     _check_plain(url)
     return RemoteVectorEnv(url, env_id, vectorization_mode=server_mode, **options)
@@ -59,12 +59,12 @@ def make_zeromq(url: str, env_id: str, **options: Any) -> RemoteEnv:
 
     Args:
         url: Address of the server's ZeroMQ socket, as ``tcp://127.0.0.1:5556``.
-        env_id: Env ID to make there.
+        env_id: ID of the environment on the server.
         **options: As for `RemoteEnv`.
 
     Raises:
-        ModuleNotFoundError: There is no pyzmq.
-        ValueError: It is no such address, or there is a token in it.
+        ModuleNotFoundError: pyzmq is not installed.
+        ValueError: The URL is not such an address, or it contains a token.
     """
     _check_zeromq(url)
     return RemoteEnv(url, env_id, **options)
@@ -77,13 +77,13 @@ def make_vector_zeromq(
 
     Args:
         url: Address of the server's ZeroMQ socket.
-        env_id: Env ID to make there.
+        env_id: ID of the environment on the server.
         server_mode: As for `make_vector`.
         **options: As for `RemoteVectorEnv`.
 
     Raises:
-        ModuleNotFoundError: There is no pyzmq.
-        ValueError: It is no such address, or there is a token in it.
+        ModuleNotFoundError: pyzmq is not installed.
+        ValueError: The URL is not such an address, or it contains a token.
     """
     _check_zeromq(url)
     return RemoteVectorEnv(url, env_id, vectorization_mode=server_mode, **options)
@@ -109,14 +109,14 @@ def _check_shown(url: str, plain: str) -> None:
 
 
 def register() -> None:
-    """Register them with Gymnasium, once."""
+    """Register the remote environments with Gymnasium, once."""
     for env_id, kind in ENV_IDS.items():
         if env_id not in gymnasium.registry:
             gymnasium.register(
                 id=env_id,
                 entry_point=f"gym_http_client.registration:make{kind}",
                 vector_entry_point=f"gym_http_client.registration:make_vector{kind}",
-                # The server's gymnasium.make has added these wrappers.
+                # gymnasium.make on the server has added these wrappers.
                 order_enforce=False,
                 disable_env_checker=True,
             )

@@ -1,4 +1,4 @@
-"""The base of remote environments and remote vectors."""
+"""Base class of remote environments and remote vectors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPED = ("kwargs", "vector_kwargs", "wrappers")
 
 
 class AnyHandle(Protocol):
-    """Calls one instance, over any transport."""
+    """A handle that calls one instance, over any transport."""
 
     @property
     def transport(self) -> str:
@@ -41,7 +41,7 @@ class AnyHandle(Protocol):
         """Send a reset, a step or a render, and return at once."""
 
     def receive(self) -> Any:
-        """Return the answer to the oldest `send` whose answer was not returned yet."""
+        """Return the answer to the oldest `send` without a returned answer."""
 
     def end(self) -> None:
         """End the instance."""
@@ -49,7 +49,7 @@ class AnyHandle(Protocol):
 
 @contextlib.contextmanager
 def attribute_read(name: str) -> Iterator[None]:
-    """Raise an AttributeError, too, if the value of an attribute cannot be sent."""
+    """Raise AttributeNotSent if the server cannot encode the value of an attribute."""
     try:
         yield
     except ServerError as error:
@@ -59,23 +59,23 @@ def attribute_read(name: str) -> Iterator[None]:
 
 
 def create_request(env_id: str, options: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the body of a create request, whose arguments arrive unchanged.
+    """Return the body of a create request, with lossless arguments.
 
     Args:
         env_id: The env ID.
-        options: Members of the request; those with arguments are among them.
-        kwargs: The environment's own arguments.
+        options: Members of the request, such as ``wrappers``.
+        kwargs: Keyword arguments of the environment.
 
     Raises:
         UnsupportedValue: An argument cannot be sent.
     """
-    # As gymnasium.make does, refuse a retired version.
+    # Refuse a retired version, as gymnasium.make does.
     request = {"env_id": env_id, "exact_id": True, **options, "kwargs": kwargs}
     for name, value in request.items():
         if value is not None:
             request[name] = _sendable(name, value)
     if any(f'"{TAG}"' in json.dumps(request.get(name)) for name in _TYPED):
-        # Only where it is needed: it is a word that not all servers know.
+        # Only if it is needed: not all servers know this member.
         request["typed"] = True
     return request
 
@@ -99,10 +99,10 @@ def _sendable(name: str, value: Any) -> Any:
 
 
 class Remote:
-    """An instance on a server, as an object of Gymnasium's.
+    """A remote instance with Gymnasium's interface.
 
-    The names in `OWN` and those of the class are attributes of this object. All others
-    are the remote environment's.
+    The names in `OWN` and those of the class are attributes of this object. All other
+    attributes are read from, and set in, the remote environment.
     """
 
     OWN: ClassVar[frozenset[str]] = frozenset()
@@ -113,7 +113,7 @@ class Remote:
 
     @classmethod
     def attach(cls, server: str | Server, instance_id: str) -> Self:
-        """Go on with an instance that exists, where another client stopped.
+        """Connect to an existing instance, in its current state.
 
         Args:
             server: URL of the server, or a `Server` with a token.
@@ -121,7 +121,7 @@ class Remote:
 
         Raises:
             ServerError: There is no such instance.
-            TypeError: It is of another kind.
+            TypeError: The instance is of another kind: an environment or a vector.
         """
         return cls.over(Server.of(server).handle(instance_id))
 
@@ -130,10 +130,10 @@ class Remote:
         """Return the adapter of an instance by its handle.
 
         Args:
-            handle: Reaches the instance; it is the adapter's from now on.
+            handle: The handle; from now on, only the adapter uses it.
 
         Raises:
-            TypeError: The instance is of another kind.
+            TypeError: The instance is of another kind: an environment or a vector.
         """
         answer = handle.ask("GET", "")
         cls._check_kind(answer)
@@ -144,7 +144,7 @@ class Remote:
 
     @classmethod
     def _check_kind(cls, answer: dict[str, Any]) -> None:
-        """Refuse the description of an instance that this is no adapter for."""
+        """Raise TypeError if this class does not fit the description of an instance."""
 
     def _hold(self, handle: AnyHandle, answer: dict[str, Any] | None = None) -> None:
         self._handle: AnyHandle | None = handle
@@ -153,7 +153,7 @@ class Remote:
         self._take_over(handle.ask("GET", "") if answer is None else answer)
 
     def _take_over(self, answer: dict[str, Any]) -> None:
-        """Set attributes from the description of the instance."""
+        """Set this object's attributes from the description of the instance."""
         self.instance_id: str = answer["instance_id"]
         self.env_id: str = answer["env_id"]
         for name in self.SPACES:
@@ -165,7 +165,7 @@ class Remote:
 
     @property
     def transport(self) -> str:
-        """The transport of steps: ``"stream"``, or ``"rest"`` without or before one."""
+        """The transport of steps: ``"stream"``, or ``"rest"`` if there is no stream."""
         return self._open_handle().transport
 
     def _end(self) -> None:
@@ -177,10 +177,10 @@ class Remote:
     def np_random(self) -> Any:
         """The random generator, or a tuple of them, one for each environment.
 
-        It is on the server. The object here has the same state: draws from it count
-        there, and draws of the environment count here. While it is referenced, the
-        answers of resets and steps have its state, and each other call takes a request
-        more.
+        The object is a copy of the server's generator, kept in the same state: draws
+        from it advance the environment's generator, and the reverse. While it is
+        referenced, answers to resets and steps contain its state, and each other call
+        needs one more request.
         """
         self._send_draws()
         return self._shared.renew(self._described_generator())
@@ -199,7 +199,7 @@ class Remote:
     def np_random_seed(self) -> Any:
         """The seed that the random generator was made from, or a tuple of them.
 
-        It is -1 for a generator that was set.
+        It is -1 if the generator was set.
         """
         return self._described_generator()["seed"]
 
@@ -210,8 +210,8 @@ class Remote:
     def _send_draws(self) -> None:
         """Set the server's generators to the shared ones, if they were drawn from.
 
-        Not along with a step or reset: when one of those fails, it is
-        unknown whether it drew, and a state sent twice would take its draws back.
+        This is a separate request. If a step or reset with the state failed, it would
+        be unknown whether it drew, and sending the state again would undo its draws.
         """
         if not self._shared:
             return
@@ -263,7 +263,7 @@ class Remote:
         return self._request("POST", f"attributes/{method}/call/", given)["value"]
 
     def _request(self, method: str, path: str, given: Any = None) -> Any:
-        """Send a request of the instance, and keep the generators in its state."""
+        """Send a request of the instance, and synchronize the generators."""
         handle = self._open_handle()
         if not self._shared:
             return handle.ask(method, path, given)
@@ -282,7 +282,7 @@ class Remote:
         try:
             answer = call(*args)
         except ServerUnreachable:
-            # Whether the environment drew is unknown.
+            # It is unknown whether the environment drew.
             raise
         except Exception:
             with contextlib.suppress(ServerError):
@@ -322,5 +322,5 @@ class Remote:
             self.close()
 
     def close(self) -> None:
-        """Close the environment and end its instance; again, it does nothing."""
+        """Close the environment and end its instance; repeated calls do nothing."""
         self._end()

@@ -1,4 +1,4 @@
-"""`RemoteEnv`: a remote environment that behaves as a local one."""
+"""`RemoteEnv`: a remote environment that behaves like a local one."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ __all__ = ["RemoteEnv"]
 
 
 class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
-    """An environment on a server, as if ``gymnasium.make`` had made it here.
+    """An environment on a server, with the interface of a local `gymnasium.Env`.
 
-    What the environment returns arrives as it is: types, dtypes, shapes, the order
-    of dicts, every bit. Wrappers that ``gymnasium.make`` puts on are on the server,
-    so ``unwrapped`` is this object.
+    Values arrive unchanged: types, dtypes, shapes, the order of dicts, every bit.
+    ``gymnasium.make`` adds its wrappers on the server, so ``unwrapped`` is this object.
 
     Args:
         server: URL of the server, or a `Server` with a token.
-        env_id: Env ID to make, as ``"CartPole-v1"``.
-        render_mode: As in ``gymnasium.make``, but not ``"human"``, which would open
-            its window on the server.
+        env_id: ID of the environment, such as ``"CartPole-v1"``.
+        render_mode: As in ``gymnasium.make``, but not ``"human"``, which would open a
+            window on the server.
         max_episode_steps: As in ``gymnasium.make``.
         disable_env_checker: As in ``gymnasium.make``.
-        wrappers: Names of Gymnasium's wrappers to put on in the server, or
+        wrappers: Names of Gymnasium's wrappers to add on the server, or
             ``{"name": …, "kwargs": {…}}``.
-        wait_s: Seconds that the server waits for an external environment to connect, on
-            top of the time limits; then it refuses, which is final.
+        wait_s: Seconds that the server waits for an external environment to connect, in
+            addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
-        **kwargs: Arguments of the environment: numbers, text, tuples, arrays, enums of
-            Gymnasium's and the like, which arrive as they are.
+        **kwargs: Arguments of the environment: numbers, text, tuples, arrays,
+            Gymnasium's enums and the like, which arrive unchanged.
 
     Raises:
-        gymnasium.error.Error: There is no such environment, or another error that
-            ``gymnasium.make`` raises.
+        gymnasium.error.Error: The environment does not exist, or ``gymnasium.make``
+            raised another error.
         ServerUnreachable: The server does not answer.
         ServerError: The server refuses.
     """
@@ -98,7 +97,8 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         """Begin an episode.
 
         Args:
-            seed: Seed for the environment's random generator; ``None`` goes on.
+            seed: Seed for the environment's random generator; ``None`` does not change
+                it.
             options: Options of the environment.
 
         Returns:
@@ -108,7 +108,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         return answer["observation"], answer["info"]
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take an action, as it is: the environment sees its very type and bits.
+        """Take an action; the environment receives it with its exact type and bits.
 
         Returns:
             Observation, reward, terminated, truncated and info.
@@ -123,7 +123,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         )
 
     def render(self) -> Any:
-        """Return what the environment renders: an array, text, or a list of them."""
+        """Render the environment, and return an array, text, or a list of them."""
         return self._request("POST", "render/", {})["rendered"]
 
     @property
@@ -140,9 +140,9 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         return self.np_random_seed
 
     def has_wrapper_attr(self, name: str) -> bool:
-        """Whether this object, or the remote environment, has an attribute.
+        """Return whether this object, or the remote environment, has an attribute.
 
-        Also one whose value cannot be sent.
+        This is also true for an attribute whose value cannot be sent.
         """
         if self._is_own(name):
             return hasattr(self, name)
@@ -155,7 +155,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         """Return an attribute of this object, or of the remote environment.
 
         Raises:
-            AttributeError: Neither has it.
+            AttributeError: Neither has the attribute.
         """
         return getattr(self, name)
 

@@ -1,4 +1,4 @@
-"""`RemoteVectorEnv`: many remote environments that step as one."""
+"""`RemoteVectorEnv`: a remote vector that behaves like a local one."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ __all__ = ["RemoteVectorEnv"]
 
 
 class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
-    """A vector of environments on a server, as if ``gymnasium.make_vec`` had made it.
+    """A vector of environments on a server, with the interface of a local `VectorEnv`.
 
-    A request steps all of them. What they return arrives as it is: types, dtypes,
-    shapes, the order of dicts, every bit, in arrays that nobody else has.
+    One request steps all environments. Values arrive unchanged: types, dtypes, shapes,
+    the order of dicts, every bit. Returned arrays are new, and no other code uses them.
 
     Args:
         server: URL of the server, or a `Server` with a token.
-        env_id: Env ID to make, as ``"CartPole-v1"``.
-        num_envs: How many environments.
+        env_id: ID of the environments, such as ``"CartPole-v1"``.
+        num_envs: Number of environments.
         vectorization_mode: ``"sync"``, ``"async"`` or ``"vector_entry_point"``, as in
-            ``gymnasium.make_vec``; ``None`` is its default.
+            ``gymnasium.make_vec``; ``None`` for its default.
         vector_kwargs: As in ``gymnasium.make_vec``.
         autoreset_mode: ``"next_step"``, ``"same_step"``, ``"disabled"``, or the
-            ``AutoresetMode``; ``None`` is the vector's default.
-        hosts: Number of processes over which a ``"sync"`` vector is spread; they step
-            at the same time, with the same results.
+            ``AutoresetMode``; ``None`` for the vector's default.
+        hosts: Number of processes that share a ``"sync"`` vector. They step at the
+            same time, with the same results as one process.
         render_mode: As in ``gymnasium.make_vec``, but not ``"human"``.
         max_episode_steps: As in ``gymnasium.make``.
         disable_env_checker: As in ``gymnasium.make``.
-        wrappers: Names of Gymnasium's wrappers to put around each environment, or
+        wrappers: Names of Gymnasium's wrappers to add to each environment, or
             ``{"name": …, "kwargs": {…}}``.
-        wait_s: Seconds that the server waits for external environments to connect, on
-            top of the time limits; then it refuses, which is final.
+        wait_s: Seconds that the server waits for external environments to connect, in
+            addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
-        **kwargs: Arguments of the environments: numbers, text, tuples, arrays, enums of
-            Gymnasium's and the like, which arrive as they are.
+        **kwargs: Arguments of the environments: numbers, text, tuples, arrays,
+            Gymnasium's enums and the like, which arrive unchanged.
 
     Raises:
-        gymnasium.error.Error: There is no such environment, or another error that
-            ``gymnasium.make_vec`` raises.
+        gymnasium.error.Error: The environment does not exist, or
+            ``gymnasium.make_vec`` raised another error.
         ServerUnreachable: The server does not answer.
         ServerError: The server refuses.
     """
@@ -81,7 +81,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         **kwargs: Any,
     ) -> None:
         if isinstance(autoreset_mode, AutoresetMode):
-            # There it stays an enum, in the spec too.
+            # The server keeps it as an enum, in the spec too.
             vector_kwargs = {**(vector_kwargs or {}), "autoreset_mode": autoreset_mode}
             autoreset_mode = None
         if isinstance(vectorization_mode, Enum):
@@ -125,11 +125,12 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         """Begin an episode in each environment.
 
         Args:
-            seed: An integer for the first environment, of which the next ones get the
-                following; or a list of integers and ``None``; or ``None``, which goes
-                on.
+            seed: An integer for the first environment; the next ones get the following
+                integers. Or a list of integers and ``None``. ``None`` does not change
+                a generator.
             options: Options of the environments. ``reset_mask``, bool (num_envs,),
-                chooses those to reset, and is taken out, as Gymnasium does.
+                selects the environments to reset. It is removed from ``options``, as
+                Gymnasium does.
 
         Returns:
             Observations and infos.
@@ -142,7 +143,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         return answer["observation"], answer["info"]
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take an action in each environment, each as it is.
+        """Take an action in each environment; actions arrive unchanged.
 
         Returns:
             Observations, rewards, terminations, truncations and infos.
@@ -153,7 +154,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
     def step_async(self, actions: Any) -> None:
         """Take an action in each environment, without waiting for the results.
 
-        More than one step may be on its way; each takes a `step_wait`.
+        Several steps may be pending; call `step_wait` once for each.
         """
         if not self._steps:
             self._send_draws()
@@ -170,7 +171,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             Observations, rewards, terminations, truncations and infos.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: There was none.
+            gymnasium.error.NoAsyncCallError: No step is pending.
         """
         handle = self._open_handle()
         if not self._steps:
@@ -199,14 +200,14 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             )
 
     def render(self) -> Any:
-        """Return the frames of the environments, a tuple."""
+        """Render the environments, and return a tuple of frames."""
         return self._request("POST", "render/", {})["rendered"]
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of each environment, or get an attribute.
+        """Call a method of each environment, or get an attribute of each.
 
         Returns:
-            The result of each.
+            The result of each environment.
         """
         if name in ("np_random", "_np_random"):
             return tuple(self.np_random)
@@ -251,10 +252,10 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         self._called("set_attr", name, values)
 
     def close(self, **kwargs: Any) -> None:
-        """Close the environments and end their instance; again, it does nothing.
+        """Close the environments and end their instance; repeated calls do nothing.
 
         Args:
-            **kwargs: Arguments of local vectors, which have no effect here.
+            **kwargs: Arguments of local vectors, without effect here.
         """
         VectorEnv.close(self, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Requester: requests to one server that are sent until there is an answer."""
+"""Requester: sends requests to one server, with retries."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["Requester", "Transport"]
 
 
 class Transport(Protocol):
-    """Makes one exchange after the other with a server, each of them once."""
+    """Sends single requests to a server, without retries."""
 
     @property
     def busy(self) -> bool:
-        """Whether a thread waits for an answer, and others for their turn."""
+        """Whether a thread waits for an answer, so that others have to wait."""
 
     def exchange(self, request: Request, time_limit: float, fresh: bool) -> Reply:
         """Send a request once, and return its answer."""
@@ -36,7 +36,7 @@ class Transport(Protocol):
         """Send a request once, and do not wait for its answer."""
 
     def finish(self, request: Request, time_limit: float) -> Reply:
-        """Return the answer to the request that was begun."""
+        """Return the answer to the request that `begin` sent."""
 
     def close(self) -> None:
         """Close the connection; the next exchange opens another."""
@@ -46,39 +46,39 @@ class Transport(Protocol):
 
 
 class _ProcessState:
-    """State of one process: transport, keys, and a request that was begun."""
+    """State of one process: transport, keys, and a request without an answer."""
 
     def __init__(self, make: Callable[[], Transport]) -> None:
         self.make = make
         self.transport = make()
         self.keys = keys()
-        # A request that was sent, and whose answer was not read yet.
+        # A request that `begin` sent, whose answer was not read yet.
         self.begun: tuple[Transport, Request] | None = None
 
     def free_transport(self) -> Transport:
-        """Return the transport, or a new one if another thread waits on that."""
+        """Return the transport, or a new one if another thread uses it."""
         return self.make() if self.transport.busy else self.transport
 
 
 class Requester:
-    """Sends requests to a server, and sends them again when the answer is lost.
+    """Sends requests to a server, and retries those whose answers are lost.
 
-    Each POST bears an ``Idempotency-Key``. It and GET are sent again, the same to
-    the byte, if there is no whole answer, or one of 408, 429 and 503. All other
-    answers count, and all other requests are sent once. Where nobody has ever been at
-    the address, this ends sooner: see ``Retries.first_contact``.
+    Each POST has an ``Idempotency-Key``. A POST or GET is sent again, with the same
+    bytes, if there is no complete answer, or if its status is 408, 429 or 503. All
+    other answers are final, and other methods are not retried. If no server has ever
+    been at the address, retries end sooner: see ``Retries.first_contact``.
 
-    Threads and forked processes may share a link.
+    Threads and forked processes may share a requester.
 
     Args:
         url: The server's address; see ``Address``.
         token: The server's token; else the one in the address, else the one in
             the environment variable ``GHS_TOKEN``. An empty one means none.
         time_limit: Seconds for each try, from connecting to the answer's last byte.
-        retries: How requests are sent again.
-        max_body: Bytes that the body of an answer may have.
-        transport: Makes the transport of the requests. By default it is a socket, or
-            a session of ``requests`` where the environment names a proxy.
+        retries: How requests are retried.
+        max_body: Maximum size of an answer's body in bytes.
+        transport: Creates the transport. By default it is a socket, or a ``requests``
+            session if an environment variable names a proxy.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Requester:
         self._process.get().transport.close()
 
     def renew(self) -> None:
-        """Close the connection, and have a new transport made for later requests."""
+        """Close the connection, and use a new transport for later requests."""
         state = self._process.get()
         state.transport.close()
         state.transport = state.make()
@@ -144,7 +144,7 @@ class Requester:
         closing_seconds: float | None = None,
         once: bool = False,
     ) -> Reply:
-        """Send a request until there is an answer, and return that.
+        """Send a request, with retries, and return the answer.
 
         Args:
             method: As ``POST``.
@@ -152,13 +152,13 @@ class Requester:
             body: The bytes of the body.
             content_type: Media type of the body.
             accept: Media types that the answer may have.
-            key: The ``Idempotency-Key``; a POST without gets one of its own.
-            creation_wait: Of a request that creates an instance, the seconds that the
-                server may wait for external environments: each try may take so many
-                more, and a refusal for lack of environments is final.
-            closing_seconds: Of a request that ends an instance, the seconds for all
-                tries together; a refused connection is final.
-            once: Send it once in any case.
+            key: The ``Idempotency-Key``; by default a POST gets a new one.
+            creation_wait: For a request that creates an instance: the seconds that the
+                server may wait for external environments. They are added to the time
+                limit of each try. A refusal for lack of environments is not retried.
+            closing_seconds: For a request that ends an instance: the seconds for all
+                tries together. A refused connection is not retried.
+            once: Send the request only once.
 
         Raises:
             ServerUnreachable: There is no answer.
@@ -183,7 +183,7 @@ class Requester:
         )
         try:
             if once or method not in REPEATABLE:
-                # It needs a connection that is there for sure.
+                # A request without retries needs a connection that is certainly open.
                 return transport.exchange(request, limit, True)
             return tries.run(lambda limit: transport.exchange(request, limit, False))
         except Failure as failure:
@@ -196,10 +196,10 @@ class Requester:
 
         Args:
             path: As for `request`.
-            seconds: For connecting and sending.
+            seconds: Time limit for connecting and sending.
 
         Raises:
-            Failure: It could not be sent.
+            Failure: The request could not be sent.
         """
         state = self._process.get()
         transport = state.free_transport()
@@ -208,10 +208,10 @@ class Requester:
         transport.begin(request, min(seconds, self.time_limit))
 
     def finish(self, seconds: float) -> Reply:
-        """Return the answer to the request that was begun, and close its connection.
+        """Return the answer to the request that `begin` sent, and close its connection.
 
         Args:
-            seconds: To wait for it.
+            seconds: Time limit for the answer.
 
         Raises:
             Failure: There is no answer.
@@ -229,7 +229,7 @@ class Requester:
 def _transport_to(
     max_body: int, clock: Callable[[], float], address: Address
 ) -> Transport:
-    """Return the transport that reaches a server as the environment demands."""
+    """Create a transport that respects the proxy settings of environment variables."""
     if proxy_for(address) is None:
         return SocketTransport(address, max_body=max_body, clock=clock)
     session = new_session(address)

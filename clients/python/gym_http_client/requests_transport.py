@@ -1,4 +1,4 @@
-"""The transport on ``requests``, for settings that only its sessions know."""
+"""The transport on ``requests``, for settings that only its sessions support."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 def requests_failure(error: Exception, limit: float | None) -> Failure:
-    """Return the failure that an exception of ``requests`` or ``urllib3`` stands for.
+    """Convert an exception of ``requests`` or ``urllib3`` to a failure.
 
     Args:
         error: The exception.
-        limit: Seconds that each wait could take.
+        limit: Time limit of each wait, in seconds.
     """
     kind = _kind_of(error)
     timeout = kind is FailureKind.TIMEOUT and limit is not None
@@ -71,10 +71,10 @@ def requests_failure(error: Exception, limit: float | None) -> Failure:
 
 
 def check_head(reply: Reply) -> None:
-    """Refuse an answer whose head was cut off, which ``http.client`` takes for whole.
+    """Raise if an answer's head was cut off, which ``http.client`` accepts.
 
     Raises:
-        requests.ConnectionError: Its headers do not have the length of the body.
+        requests.ConnectionError: The headers do not state the length of the body.
     """
     if reply.status in _BODYLESS_STATUSES or reply.body:
         return
@@ -99,14 +99,14 @@ def _kind_of(error: Exception) -> FailureKind:
 
 
 def _is_no_http(cause: BaseException) -> bool:
-    # A status line without its end was cut off.
+    # A status line without a line break was cut off.
     if not isinstance(cause, http.client.BadStatusLine):
         return False
     return str(cause.args[0]).endswith("\n")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    # Not by __context__: that may be an exception that the caller handles.
+    # Ignore __context__: it may be an exception that the caller handles.
     while error is not None:
         yield error
         found = (error.__cause__, getattr(error, "reason", None), *error.args)
@@ -114,23 +114,23 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(error: Exception) -> object:
-    """Return the reason below urllib3's "Max retries exceeded", which misleads here."""
+    """Return the cause of urllib3's "Max retries exceeded", which misleads here."""
     inner = error.args[0] if error.args else error
     return getattr(inner, "reason", inner)
 
 
 def proxy_for(address: Address) -> str | None:
-    """Return the proxy for a server that the environment names, or None."""
+    """Return the proxy that environment variables set for a server, or None."""
     if address.socket_path:
         return None
     return select_proxy(address.url, get_environ_proxies(address.url, no_proxy=None))
 
 
 def needs_requests(address: Address) -> bool:
-    """Whether the environment has settings for a server that only ``requests`` knows.
+    """Return whether a server needs settings that only ``requests`` supports.
 
-    These are a proxy, a bundle of certificates, and, without a token, an entry in
-    netrc.
+    These are a proxy and a certificate bundle in environment variables, and, without a
+    token, an entry in netrc.
     """
     if address.socket_path:
         return False
@@ -147,12 +147,12 @@ def new_session(address: Address, *, netrc: bool = False) -> requests.Session:
 
     Args:
         address: The server's.
-        netrc: Whether an entry in netrc replaces a token that is not there.
+        netrc: Whether an entry in netrc replaces a missing token.
     """
     session = requests.Session()
     session.headers["User-Agent"] = "gym_http_client"
     trusted = os.environ.get("SSL_CERT_FILE")
-    # As for sockets. What REQUESTS_CA_BUNDLE names still replaces it.
+    # As for sockets. REQUESTS_CA_BUNDLE still overrides it.
     if trusted and not any(os.environ.get(name) for name in _BUNDLES):
         session.verify = trusted
     if address.socket_path:
@@ -163,10 +163,10 @@ def new_session(address: Address, *, netrc: bool = False) -> requests.Session:
 
 
 class _BearerToken(AuthBase):
-    """Sets the header on each request; without a token, it only keeps netrc away."""
+    """Sets the Authorization header; without a token, it only disables netrc."""
 
     def __init__(self, token: str | None) -> None:
-        # In the end headers are encoded as Latin-1, and tokens are UTF-8.
+        # Headers are encoded as Latin-1, but tokens are UTF-8.
         self._value = token and f"Bearer {token.encode().decode('latin-1')}"
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -176,17 +176,17 @@ class _BearerToken(AuthBase):
 
 
 class RequestsTransport:
-    """As ``SocketTransport``, on ``requests``, which knows proxies.
+    """Sends single requests with ``requests``, which supports proxies.
 
-    Its time limit is looser: it counts for each wait, and is looked at between.
+    Its time limit is less exact than that of ``SocketTransport``: it applies to each
+    wait, and is checked between waits.
 
     Args:
         address: The server's.
-        session: Carries the requests.
-        max_body: Bytes that the body of an answer may have.
-        clock: Returns the time, in seconds from any moment.
-        limits_each_part: Whether the time limit of an exchange begins anew with each
-            part of the answer.
+        session: Sends the requests.
+        max_body: Maximum size of an answer's body in bytes.
+        clock: Returns the time in seconds, from any start.
+        limits_each_part: Whether the time limit restarts with each part of the answer.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class RequestsTransport:
                     return self._reply(response, end)
             except (requests.RequestException, HTTPError) as error:
                 if isinstance(error, ValueError):
-                    # The request cannot be sent as the session is set up.
+                    # The session's settings do not permit this request.
                     raise
                 raise requests_failure(error, time_limit) from error
             except BadAnswer as error:
@@ -230,14 +230,14 @@ class RequestsTransport:
 
     @property
     def busy(self) -> bool:
-        """Whether a thread waits for an answer, and others for their turn."""
+        """Whether a thread waits for an answer, so that others have to wait."""
         return self._lock.locked()
 
     def begin(self, request: Request, time_limit: float) -> None:
-        """Do nothing: ``requests`` cannot send without waiting, so `finish` does it."""
+        """Do nothing: ``requests`` cannot send without waiting, so `finish` sends."""
 
     def finish(self, request: Request, time_limit: float) -> Reply:
-        """Send the request that was begun, and return its answer."""
+        """Send the request of `begin`, and return its answer."""
         return self.exchange(request, time_limit)
 
     def close(self) -> None:
@@ -246,13 +246,13 @@ class RequestsTransport:
             self._session.close()
 
     def abandon(self) -> None:
-        """Close the connection, and without waiting for a turn."""
+        """Close the connection without waiting for a thread that uses it."""
         self._session.close()
 
     def _send(self, request: Request, time_limit: float) -> requests.Response:
         headers = {
             "Accept": request.accept,
-            # So that compressing costs nobody time.
+            # Avoid the cost of compression.
             "Accept-Encoding": "identity",
             "Content-Type": request.content_type,
             "Idempotency-Key": request.key,
@@ -263,16 +263,16 @@ class RequestsTransport:
             data=request.body,
             headers={name: value for name, value in headers.items() if value},
             timeout=time_limit,
-            # A redirected POST becomes a GET: another request than was meant.
+            # A redirected POST would become a GET.
             allow_redirects=False,
             stream=True,
         )
 
     def _reply(self, response: requests.Response, end: float) -> Reply:
-        # A read of whole pieces would wait for the last byte of each.
+        # A read of fixed size would wait for its last byte.
         read = getattr(response.raw, "read1", response.raw.read)
         if "Content-Encoding" in response.headers:
-            # A proxy compresses, although that was not requested.
+            # A proxy compressed the body, although the client did not request it.
             read = partial(response.raw.read, decode_content=True)
         body = bytearray()
         while piece := read(_PIECE):

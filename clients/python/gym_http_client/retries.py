@@ -1,7 +1,7 @@
-"""Retries: which requests are sent again, when, and for how long.
+"""Retries: decides which requests are sent again, when, and for how long.
 
-A request that is sent again bears the same key and the same bytes, so that a server
-which has executed it already sends the lost answer again.
+A repeated request has the same key and the same bytes. So a server that has executed it
+already sends the lost answer again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gym_http_client.http1 import Reply
 
 __all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys", "wait_of"]
 
-#: Methods that are sent again: with a key, or without effect.
+#: Methods that are retried: they have a key or no effect.
 REPEATABLE = frozenset({"GET", "POST"})
 #: Statuses of requests that a server did not execute, and may execute later.
 REPEATED = frozenset({408, 429, 503})
-# The server has waited already, as long as the request allowed.
+# The server has already waited as long as the request allowed.
 _FINAL_OF_CREATION = ("external-away",)
 _REPEATED_KINDS = (
     FailureKind.ABSENT,
@@ -33,39 +33,38 @@ _REPEATED_KINDS = (
     FailureKind.TIMEOUT,
 )
 _MAX_DOUBLINGS = 30
-# Each try has some time, even one that begins at the end.
+# The shortest time of a try, for one that begins near the time limit.
 _SHORTEST = 0.001
-# No server waits that long.
+# Longer than any server waits.
 _LONGEST_WAIT = 1e6
-# Fewer tries take so little time that nobody wonders.
+# The number of the try that logs a warning; fewer tries take little time.
 _WORTH_A_WORD = 6
 _logger = logging.getLogger("gym_http_client")
 _T = TypeVar("_T")
 
 
 def _draw() -> float:
-    # The global generator is the agent's: its draws must not depend on the network.
+    # Not the global generator, whose draws in an agent must not depend on the network.
     return secrets.randbits(53) / 2**53
 
 
 @dataclass(frozen=True)
 class Retries:
-    """How requests are sent again until there is an answer.
+    """Settings for the retries of requests.
 
     Attributes:
-        total: Seconds for all tries together, with the pauses between; 0 for one
-            try only.
-        first: The first pause is no longer than this, and each further one no
-            longer than twice the last bound.
-        longest: No pause is longer than this, unless the server demands it.
-        first_contact: Seconds for all tries while there is nobody at the address and
-            never was: it may be mistyped, and at best a server is about to start.
-        clock: Returns the time, in seconds from any moment.
-        sleep: Waits for some seconds.
-        random: Draws from 0 to 1: the part of its bound that a pause takes, so
-            that many clients do not come back at the same moment.
-        final: Codes of problems after which there is no other try.
-        retry_refused: Whether a request is sent again after nobody was at the address.
+        total: Seconds for all tries and pauses together; 0 for a single try.
+        first: Upper bound of the first pause in seconds. The bound doubles with each
+            try.
+        longest: Largest bound of a pause in seconds; a ``Retry-After`` adds to it.
+        first_contact: Seconds for all tries while no server has ever been at the
+            address: it may be mistyped, or a server may be about to start.
+        clock: Returns the time in seconds, from any start.
+        sleep: Waits for a number of seconds.
+        random: Draws a number from 0 to 1, by which the bound of a pause is
+            multiplied, so that many clients do not retry at the same moment.
+        final: Codes of problems that are not retried.
+        retry_refused: Whether to retry if no server listens at the address.
     """
 
     total: float = 120.0
@@ -79,42 +78,41 @@ class Retries:
     retry_refused: bool = True
 
     def of_creation(self, wait_s: float) -> Retries:
-        """Return how a request is sent again that creates an instance.
+        """Return the settings for a request that creates an instance.
 
         Args:
-            wait_s: Seconds that the server may wait for external environments, which
-                are on top of all others.
+            wait_s: Seconds that the server may wait for external environments. They are
+                added to ``total``.
         """
         total = self.total + wait_s if self.total > 0 else self.total
         return replace(self, total=total, final=_FINAL_OF_CREATION)
 
     def of_closing(self, seconds: float) -> Retries:
-        """Return how a request is sent again that ends an instance.
+        """Return the settings for a request that ends an instance.
 
-        An instance has ended with the server that had it: a refused connection is
-        final.
+        A refused connection is not retried, since an instance ends with its server.
 
         Args:
-            seconds: For all tries together.
+            seconds: Time limit for all tries together.
         """
         total = min(self.total, seconds)
         return replace(self, total=total, retry_refused=False)
 
 
 class Tries:
-    """The tries of one request: the one place that decides whether there is another.
+    """Runs the tries of one request, and decides whether another one follows.
 
     Args:
-        retries: How it is sent again.
-        began: When the first one began; ``None`` is now.
-        what: The request, in a word for the log.
-        met: Whether there has been an answer from this address before.
+        retries: The settings.
+        began: Start of the first try, by the clock; ``None`` for now.
+        what: Name of the request for the log.
+        met: Whether a server has been at this address before.
         limit: Seconds that each try may take.
 
     Attributes:
-        count: How many there were, the present one included.
-        met: Whether there has been an answer from this address.
-        last_reason: Why the last try failed that did not just take too long, in words.
+        count: Number of tries, including the current one.
+        met: Whether a server has been at this address.
+        last_reason: Why the last try failed that did not just time out.
     """
 
     __slots__ = ("_began", "_limit", "_retries", "_what", "count", "last_reason", "met")
@@ -137,18 +135,18 @@ class Tries:
         self._limit = limit
 
     def run(self, attempt: Callable[[float], _T], first: Failure | None = None) -> _T:
-        """Try until there is an answer, and return it.
+        """Try until there is an answer or the time is over, and return the answer.
 
         Args:
-            attempt: Makes one try within so many seconds, and returns its answer. A
-                `Reply` with a status of `REPEATED` is followed by another try.
-            first: Why the first try failed, if it was made already.
+            attempt: Makes one try within the given seconds, and returns its answer. A
+                `Reply` with a status of `REPEATED` leads to another try.
+            first: The failure of the first try, if the caller made it.
 
         Returns:
-            The first answer that counts; or, when the time is over, the last `Reply`.
+            The first final answer; or, if no try may follow, the last `Reply`.
 
         Raises:
-            Failure: There is no answer: that of the last try.
+            Failure: The failure of the last try; there was no answer.
         """
         limit, failure = self._limit, first
         try:
@@ -169,31 +167,31 @@ class Tries:
                 failure = None
                 limit = min(self._limit, max(self.left(), _SHORTEST))
         finally:
-            # Its traceback holds this frame: both would stay, and sockets with them.
+            # Its traceback refers to this frame: the cycle would keep sockets open.
             del failure
 
     def error(
         self, failure: Failure, method: str, url: str, key: str | None
     ) -> ServerError:
-        """Return the error to raise when no try brought an answer.
+        """Return the error to raise when no try got an answer.
 
         Args:
             failure: Why the last try failed.
-            method: The request's.
-            url: Where it went.
+            method: HTTP method of the request.
+            url: URL of the request.
             key: Its ``Idempotency-Key``, if it had one.
         """
         return unanswered_error(failure, method, url, key, self.count, self.last_reason)
 
     def left(self) -> float:
-        """Return the seconds that are left."""
+        """Return the remaining seconds."""
         return self._left(self._retries.total)
 
     def again(self, outcome: Reply | Failure) -> bool:
-        """Pause if there is to be another try; return whether there is.
+        """Decide whether to try again, and pause before the next try.
 
         Args:
-            outcome: The answer of the present try, or its failure.
+            outcome: The answer of the current try, or its failure.
         """
         if isinstance(outcome, Reply) or outcome.kind is not FailureKind.ABSENT:
             self.met = True
@@ -239,7 +237,7 @@ class Tries:
         elif not self._is_tried_again(outcome.kind):
             return None
         elif outcome.kind is FailureKind.STALE and self.count == 1:
-            # Nothing is wrong with the server: it closes idle connections.
+            # No error: the server closes idle connections.
             return 0.0
         doublings = min(self.count - 1, _MAX_DOUBLINGS)
         bound = min(self._retries.first * 2.0**doublings, self._retries.longest)
@@ -247,13 +245,13 @@ class Tries:
 
 
 def keys() -> Iterator[str]:
-    """Return keys that nobody else has, as threads may take them in turn."""
+    """Return an iterator of unique idempotency keys; it is thread-safe."""
     prefix = secrets.token_urlsafe(12)
     return map(f"{prefix}-{{}}".format, itertools.count(1))
 
 
 def wait_of(request: Mapping[str, Any]) -> float:
-    """Return the seconds that the body of a create request has the server wait.
+    """Return the seconds that a create request lets the server wait.
 
     A value that is not a number of seconds counts as 0: the server refuses it.
     """
@@ -271,6 +269,6 @@ def _words_of(outcome: Reply | Failure) -> str:
 
 
 def _retry_after(reply: Reply) -> float:
-    """Return the seconds of Retry-After; a date counts as 0."""
+    """Return the seconds in the header Retry-After; a date counts as 0."""
     asked = reply.headers.get("retry-after", "")
     return float(asked[:9]) if asked.isascii() and asked.isdigit() else 0.0

@@ -28,20 +28,20 @@ __all__ = ["RemoteVecEnv"]
 
 
 class RemoteVecEnv(VecEnv):  # type: ignore[misc]
-    """Environments on a server, as SB3's ``DummyVecEnv`` has local ones.
+    """Environments on a server, with the interface of SB3's ``VecEnv``.
 
-    One request steps all of them. SB3's wrappers, as ``VecMonitor`` and
-    ``VecNormalize``, go around it::
+    One request steps all environments. It works with SB3's wrappers, such as
+    ``VecMonitor`` and ``VecNormalize``::
 
         env = RemoteVecEnv("http://127.0.0.1:5000", "CartPole-v1", num_envs=16)
         PPO("MlpPolicy", env).learn(100_000)
 
     Args:
         server: URL of the server, or a `Server` with a token.
-        env_id: Env ID to make, as ``"CartPole-v1"``.
-        num_envs: How many environments.
+        env_id: ID of the environments, such as ``"CartPole-v1"``.
+        num_envs: Number of environments.
         **options: As for `RemoteVectorEnv`: ``hosts``, ``render_mode``, ``wrappers``,
-            ``max_episode_steps`` and more, and arguments of the environments.
+            ``max_episode_steps`` and others, and arguments of the environments.
 
     Attributes:
         env: The `RemoteVectorEnv`.
@@ -75,7 +75,7 @@ class RemoteVecEnv(VecEnv):  # type: ignore[misc]
         super().__init__(num_envs, *single)
 
     def reset(self) -> Any:
-        """Reset all environments; seeds and options of `seed` and `set_options` count.
+        """Reset all environments, with the values of `seed` and `set_options`.
 
         Returns:
             Observations.

@@ -1,4 +1,4 @@
-"""`Server`: address, token and limits of one server; creates instances there."""
+"""`Server`: address, token and limits of one server; it creates instances."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _JSON = MEDIA_TYPES[Form.PLAIN]
 
 
 class Server:
-    """Address, token and limits of one server.
+    """A server's address, token and limits, in one object for environments.
 
     Args:
-        url: As ``http://127.0.0.1:5000``; or ``tcp://127.0.0.1:5556``, where it is
-            started with ``--zmq``, which needs pyzmq.
+        url: Such as ``http://127.0.0.1:5000``; or ``tcp://127.0.0.1:5556`` for a server
+            that was started with ``--zmq``, which needs pyzmq.
         token: The server's token; else the one in ``token_file``, in the URL, in the
             environment variable ``GHS_TOKEN``, or in the file that
-            ``GHS_TOKEN_FILE`` names. It is never pickled nor shown.
+            ``GHS_TOKEN_FILE`` names. It is neither pickled nor shown.
         token_file: A file whose first line is the token.
         time_limit: Seconds for each try of a request.
-        retries: How requests are sent again when their answers are lost.
-        streams: Whether environments are driven over streams, where that works;
-            else every step is a request of its own.
-        spin_us: Microseconds to look for an answer on a stream before sleeping,
-            while there are idle cores.
+        retries: How requests are retried when their answers are lost.
+        streams: Whether to step environments over streams, if possible; else every
+            step is an HTTP request.
+        spin_us: Microseconds to poll a stream for an answer before sleeping, while
+            there are idle cores.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Server:
 
     @classmethod
     def of(cls, server: str | Server) -> Server:
-        """Return the server of a URL, or the server itself."""
+        """Convert a URL to a `Server`; a `Server` is returned unchanged."""
         return server if isinstance(server, Server) else cls(server)
 
     def link(self) -> Requester:
         """Return a new connection.
 
         Raises:
-            ValueError: The address is of ZeroMQ.
+            ValueError: The address is a ZeroMQ address.
         """
         if self._address.scheme == _ZEROMQ:
             raise ValueError(f"{self.url} is no address of HTTP, which this needs")
@@ -99,11 +99,11 @@ class Server:
         """Create an instance.
 
         Args:
-            request: The body of the create request; its values can be JSON.
+            request: The body of the create request; JSON can represent its values.
 
         Raises:
             ServerError: The server refuses.
-            Exception: ``gymnasium.make`` raised it in the server.
+            Exception: ``gymnasium.make`` raised it on the server.
         """
         if self._address.scheme == _ZEROMQ:
             from gym_http_client.zeromq.handle import create
@@ -131,13 +131,13 @@ class Server:
         try:
             show_header(warnings)
         except Warning:
-            # A filter of warnings raised it, and the caller does not get the instance.
+            # A warning filter raised it, and the caller does not get the instance.
             handle.end()
             raise
         return handle
 
     def handle(self, instance_id: str) -> WebHandle | ZeroMQHandle:
-        """Return the handle of an instance that exists."""
+        """Return the handle of an existing instance."""
         if self._address.scheme == _ZEROMQ:
             from gym_http_client.zeromq.handle import ZeroMQHandle
 
@@ -147,11 +147,11 @@ class Server:
         return self._handle(self.link(), instance_id)
 
     def watch(self, instance_id: str, *, plain: bool = False) -> Watching:
-        """Watch an instance: iterate over its answers to other clients.
+        """Watch an instance; the result iterates over its answers to other clients.
 
         Args:
             instance_id: The instance.
-            plain: Whether values come as plain JSON, as for thin clients.
+            plain: Whether values are plain JSON, as for thin clients.
 
         Raises:
             ServerUnreachable: There is no answer.
@@ -170,7 +170,7 @@ class Server:
                 time_limit=self._time_limit,
                 spin_us=self._spin_us,
                 clock=self._retries.clock,
-                # A proxy needs another way to open streams.
+                # Streams do not support proxies.
                 wanted=self._streams and proxy_for(self._address) is None,
             )
             return Session(link, opener, self.url + path, path, retries=self._retries)

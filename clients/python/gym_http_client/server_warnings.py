@@ -1,4 +1,4 @@
-"""Warnings of the server, shown as Python shows those of a local environment."""
+"""Shows a server's warnings as Python shows those of a local environment."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PACKAGES = ("gym_http_client", "gym_http_core", "gym_http_wire")
 
 
 def show_header(text: str | None) -> None:
-    """Show the warnings in a header of an answer, if there is one.
+    """Show the warnings in an answer's header.
 
     Args:
-        text: The value of the header ``Gym-Warnings``.
+        text: The value of the header ``Gym-Warnings``, or None.
     """
     if not text:
         return
@@ -31,11 +31,11 @@ def show_header(text: str | None) -> None:
 
 
 def show(warned: Any) -> None:
-    """Show warnings, each where this package was called.
+    """Show warnings at the line that called this package.
 
     Args:
         warned: A list of objects with ``category``, ``message`` and maybe ``module``,
-            which filters of warnings compare.
+            which warning filters compare.
     """
     for each in warned if isinstance(warned, list | tuple) else ():
         if not isinstance(each, dict) or not isinstance(each.get("message"), str):

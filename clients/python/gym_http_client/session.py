@@ -1,7 +1,7 @@
-"""Sessions: numbered requests to one instance, over streams while there are any.
+"""Sessions: numbered requests to one instance, over streams or by REST.
 
-Request n of session S has the key ``S-n`` wherever it goes. So one whose answer was
-lost goes again over another stream, or by REST, and is not executed twice.
+Request n of session S has the key ``S-n`` on every transport. So a request whose answer
+was lost is sent again, over another stream or by REST, and is not executed twice.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from gym_http_wire.values.writing import Writing
 
 __all__ = ["Pending", "Session", "by_rest", "over_stream"]
 
-# The kernel takes smaller messages whole, so that the reason for the end of the stream
-# can be read. In the midst of larger ones, sending just fails.
+# The kernel accepts smaller messages whole, so the client can read why the stream
+# ended. With larger ones, sending fails midway.
 _SURELY_READ = 64 * 1024
 _BINARY_TYPE = MEDIA_TYPES[Form.BINARY]
 _BINARY_FORM = int(Form.BINARY)
-# So many requests on their way at once that the server still has the answers to all of
-# them if they are lost; so many bytes that sending them waits for no answer to be read.
+# Limits of pending requests: the server still has the answers to all of them if they
+# are lost, and sending never has to wait until an answer is read.
 _MAX_PENDING = MAX_ANSWERS
 _MAX_PENDING_BYTES = 32 * 1024
 _OPS = {"reset/": Op.RESET, "step/": Op.STEP, "render/": Op.RENDER}
@@ -60,22 +60,22 @@ class Pending(NamedTuple):
 
 
 class Session:
-    """Requests to one instance, from one process, the oldest first.
+    """Sends the requests of one process to one instance, in order.
 
-    Each is sent again, over another stream or by REST, until there is an answer.
-    Several may be on their way; answers come in their order. When there are too many,
-    sending another one waits for the first answer, and keeps it.
+    Each request is retried, over another stream or by REST. Several may be pending;
+    their answers arrive in order. If too many are pending, sending another one first
+    waits for the oldest answer, and keeps it.
 
-    A caller that stops to wait for an answer, or is interrupted, gives up all requests
-    that were sent. Whether they are executed is unknown; over streams they are not
-    executed after a later request.
+    If waiting for an answer fails or is interrupted, all pending requests are dropped.
+    It is unknown whether they are executed. Over streams they are not executed after a
+    later request.
 
     Args:
-        requester: Sends requests by REST; ``None`` where there is no REST.
+        requester: Sends requests by REST; ``None`` if there is no REST.
         opener: Opens the streams.
         url: URL of the instance, for error messages.
         path: Path of the instance.
-        retries: How requests are sent again.
+        retries: How requests are retried.
 
     Attributes:
         name: Name of the session.
@@ -98,9 +98,9 @@ class Session:
         self._stream: Stream | None = None
         self._pending: deque[Pending] = deque()
         self._pending_bytes = 0
-        # Answers that were received before the caller waits for them.
+        # Answers that were received before the caller waited for them.
         self._answered: deque[Any] = deque()
-        # Threads take turns.
+        # One thread at a time uses the stream.
         self._lock = threading.RLock()
         self._writing = Writing()
         self._number = 0
@@ -108,17 +108,17 @@ class Session:
 
     @staticmethod
     def carries(method: str, path: str) -> bool:
-        """Whether a request goes over the session."""
+        """Return whether a request belongs to the session."""
         return method == "POST" and path in _OPS
 
     @staticmethod
     def _operation(path: str) -> tuple[int, bytes]:
-        """Return the operation of a path, and the head of its requests, padded."""
+        """Return the operation of a path, and the padded head of its requests."""
         return _OPS[path], b""
 
     @property
     def transport(self) -> str:
-        """The transport of requests: ``"stream"`` or ``"rest"``."""
+        """The current transport: ``"stream"`` or ``"rest"``."""
         return "stream" if self._stream is not None else "rest"
 
     def ask(self, path: str, given: Any) -> Any:
@@ -159,7 +159,7 @@ class Session:
             self._pending_bytes += len(pending.request.leaves)
             outcome = self._first(failure)
         except BaseException:
-            # The answer, should it still come, would be taken for another's.
+            # A late answer would be read as the answer to another request.
             self._number = number
             self._forget()
             raise
@@ -199,7 +199,7 @@ class Session:
                 elif self._opener.wanted:
                     self._reopen()
             except (Failure, NoStream):
-                # Waiting for the answer sends it again.
+                # `receive` sends it again.
                 self._lose()
             except BaseException:
                 self._forget()
@@ -211,7 +211,7 @@ class Session:
         Raises:
             ServerUnreachable: There is no answer.
             ServerError: The server refuses.
-            RuntimeError: There is no such request.
+            RuntimeError: No request is pending.
             Exception: The environment raised it.
         """
         with self._lock:
@@ -225,10 +225,10 @@ class Session:
             return _value_or_raise(self._first())
 
     def drain(self) -> None:
-        """Wait for all answers that are still to come, and keep them.
+        """Wait for the answers to all pending requests, and keep them.
 
         Raises:
-            ServerUnreachable: There are no answers.
+            ServerUnreachable: There is no answer.
         """
         with self._lock:
             while self._pending:
@@ -240,7 +240,7 @@ class Session:
             self._forget()
 
     def leave(self, seconds: float) -> None:
-        """Close the stream, for which another thread may wait so long at most."""
+        """Close the stream; wait at most this long for another thread that uses it."""
         if not self._lock.acquire(timeout=seconds):
             self.abandon()
             return
@@ -250,14 +250,14 @@ class Session:
             self._lock.release()
 
     def abandon(self) -> None:
-        """Close the stream without waiting for a turn.
+        """Close the stream without waiting for a thread that uses it.
 
         A forked process does this with a session that it inherits.
         """
         self._lose()
 
     def _make_room(self, size: int) -> None:
-        """Wait for answers until another request may be on its way."""
+        """Wait for answers until another request may be pending."""
         while self._pending and (
             len(self._pending) >= _MAX_PENDING
             or self._pending_bytes + size > _MAX_PENDING_BYTES
@@ -265,32 +265,32 @@ class Session:
             self._answered.append(self._first())
 
     def _begin(self) -> None:
-        """Count from 1 again, under another name."""
+        """Begin a new session: a new name, and numbers from 1."""
         self.name = new_session()
         self._number = 0
         self._opener.forget_loss()
-        # Up to this one, requests go by REST unless a later one opens a stream.
+        # Requests up to this number go by REST, unless a later one opens a stream.
         self._without = 0
         self._lose()
 
     def _first(self, failure: Failure | None = None) -> Any:
-        """Wait for the answer to the first pending request; problems are returned.
+        """Return the outcome of the oldest pending request; a problem as an exception.
 
         Args:
-            failure: Why its first try failed, if it was made.
+            failure: The failure of its first try, if the caller made it.
         """
         try:
             outcome = self._settled(self._pending[0], failure)
             self._pending_bytes -= len(self._pending.popleft().request.leaves)
             self._opener.forget_loss()
         except BaseException:
-            # The answer, should it still come, would be taken for another's.
+            # A late answer would be read as the answer to another request.
             self._forget()
             raise
         return outcome
 
     def _settled(self, pending: Pending, failed: Failure | None) -> Any:
-        """Send a request until there is an answer; problems are returned, too."""
+        """Send a request, with retries, and return its outcome."""
         tries = Tries(self._retries, what=self._url)
         try:
             if failed is not None:
@@ -310,7 +310,7 @@ class Session:
         return answer
 
     def _try(self, pending: Pending) -> Any:
-        """Send a request once, if need be, and wait for its answer.
+        """Try once to get the answer to a request; send the request if necessary.
 
         Returns:
             The outcome; or a `Reply` with a status of `REPEATED`.
@@ -328,7 +328,7 @@ class Session:
                 return self._by_rest(pending)
             answer = stream.receive()
             if answer.status in REPEATED and answer.number == pending.request.number:
-                # It was not done, and may be later.
+                # The server did not execute it, and may do so later.
                 return self._repeated(pending, answer)
             return over_stream(stream, answer, pending.request.number, self._url)
         except NoStream as none:
@@ -337,21 +337,21 @@ class Session:
             return self._after_loss(pending, failure)
 
     def _after_loss(self, pending: Pending, failure: Failure) -> Any:
-        """Do without the stream; return the outcome of a request too large for it.
+        """Close the stream; return the outcome of a request too large for it.
 
         Raises:
-            Failure: The request is not too large, and may go over another stream.
+            Failure: The request is not too large; another stream may be tried.
         """
         if self._stream is not None:
             self._opener.lose()
         self._lose()
         if self._requester is not None and _may_be_too_large(pending, failure):
-            # By REST the server answers with its limit.
+            # By REST, the server's answer states its limit.
             return self._by_rest(pending)
         raise failure
 
     def _repeated(self, pending: Pending, answer: StreamAnswer) -> Any:
-        """Send a request that may be done later again: by REST."""
+        """Send a request again by REST, since the server did not execute it."""
         return self._by_rest(pending)
 
     def _reopen(self) -> None:
@@ -374,7 +374,7 @@ class Session:
         )
 
     def _forget(self) -> None:
-        """Drop all requests that are on their way."""
+        """Close the stream and drop all pending requests."""
         self._lose()
         self._pending.clear()
         self._pending_bytes = 0
@@ -394,16 +394,16 @@ def _may_be_too_large(pending: Pending, failure: Failure) -> bool:
 
 
 def over_stream(stream: Stream, answer: StreamAnswer, number: int, url: str) -> Any:
-    """Return the outcome of a request from an answer on a stream.
+    """Decode the answer to a request on a stream, to its value or an exception.
 
     Args:
         stream: The stream.
         answer: The next answer on it.
-        number: The request's.
-        url: The instance's.
+        number: Number of the request.
+        url: URL of the instance.
 
     Raises:
-        Failure: This is not the answer to the request.
+        Failure: This is not the answer to the request, or it is malformed.
     """
     if answer.number != number:
         words = f"answer {answer.number} came where {number} was due"
@@ -415,10 +415,10 @@ def over_stream(stream: Stream, answer: StreamAnswer, number: int, url: str) -> 
 
 
 def problem_outcome(body: bytes, status: int, url: str) -> Exception:
-    """Return the outcome that a problem on a stream stands for, and show its warnings.
+    """Convert a problem on a stream to an exception, and show its warnings.
 
     Raises:
-        Failure: It is not a problem.
+        Failure: The body is not a problem.
     """
     problem = _problem_in(body, status)
     show(problem.get(WARNINGS))
@@ -428,14 +428,14 @@ def problem_outcome(body: bytes, status: int, url: str) -> Exception:
 def by_rest(
     requester: Requester, path: str, url: str, request: StreamRequest, key: str
 ) -> Any:
-    """Send a request by REST, and return its outcome.
+    """Send a request by REST; return its value, or its problem as an exception.
 
     Args:
-        requester: Sends it.
+        requester: Sends the request.
         path: Path of the request.
-        url: Its URL, for error messages.
+        url: URL of the request, for error messages.
         request: The request.
-        key: Its key.
+        key: Its idempotency key.
 
     Raises:
         ServerUnreachable: There is no answer.

@@ -1,4 +1,4 @@
-"""Random generators of remote environments as objects here, with the same state."""
+"""Local copies of the random generators of remote environments, kept in step."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SET = ("state", "seed_sequence")
 
 
 class SharedGenerators:
-    """The generators of one instance that `np_random` has returned.
+    """The local copies of one instance's generators that `np_random` has returned.
 
-    There is one, or a tuple of them where each environment of a vector has its own. One
-    that is no longer referenced is dropped, once its draws were sent to the server.
-    It is false when it holds none.
+    There is one, or a tuple if each environment of a vector has its own generator. A
+    copy without references is dropped once its draws were sent to the server. The
+    object is false if it holds no copy.
     """
 
     def __init__(self) -> None:
@@ -37,9 +37,9 @@ class SharedGenerators:
         return bool(self._generators)
 
     def renew(self, described: dict[str, Any]) -> Any:
-        """Return the generators, set as the server describes them.
+        """Set the generators to the server's description, and return them.
 
-        An object stays the same as long as the environment has the same generator.
+        An object is replaced only if the environment's generator was replaced.
 
         Raises:
             TypeError: The server has a kind of generator that NumPy does not have.
@@ -57,18 +57,18 @@ class SharedGenerators:
         return tuple(self._generators) if self._many else self._generators[0]
 
     def adopt(self, generator: np.random.Generator, described: dict[str, Any]) -> None:
-        """Share a generator of which the server has a copy."""
+        """Keep a generator in step from now on, of which the server has a copy."""
         self._many = False
         self._generators = [generator]
         self._serials = [described.get("serial")]
         self.mark_sent()
 
     def release(self) -> None:
-        """Drop the generators without other references that were not drawn from."""
+        """Drop unchanged generators that are not referenced anywhere else."""
         changed = self._changed()
         for index in range(len(changed)):
             held = self._generators
-            # As a local it would have a reference more.
+            # A local variable would be a further reference.
             if (
                 held[index] is not None
                 and not changed[index]
@@ -79,9 +79,9 @@ class SharedGenerators:
             self._generators, self._known, self._serials = [], [], []
 
     def drawn(self) -> dict[str, Any] | None:
-        """Describe the states to set on the server; ``None`` without draws and spawns.
+        """Return the states to set on the server; ``None`` without draws and spawns.
 
-        Among many, ``None`` stands for one that was not drawn from.
+        In a tuple, ``None`` stands for an unchanged generator.
         """
         changed = self._changed()
         if not any(changed):
@@ -99,7 +99,7 @@ class SharedGenerators:
         ]
 
     def mark_sent(self) -> None:
-        """Note that the server has the generators as they are now."""
+        """Note that the server's generators have the same state as these."""
         self._known = [_described(generator) for generator in self._generators]
 
 

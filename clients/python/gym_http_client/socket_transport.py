@@ -1,4 +1,4 @@
-"""The transport on one socket that stays open, with little around it."""
+"""The transport on one socket that stays open, with little overhead."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from gym_http_client.ports import OtherPort
 
 __all__ = ["SocketTransport"]
 
-# Up to this size a body is copied behind its head, which is cheaper than a second
-# system call and a second packet.
+# Up to this size a body is copied and sent together with its head: that is cheaper than
+# a second system call and a second packet.
 _SMALL = 64 * 1024
 _PIECE = 256 * 1024
 _RECEIVED = 64 * 1024
-# The operating system's waits are counted in milliseconds, in 31 bits.
+# The operating system counts waits in milliseconds, in 31 bits.
 _LONGEST_WAIT = 1e6
-# To set a socket's time limit costs as much as parsing an answer: it is set when the
-# last one is too long by more than this factor.
+# Setting a socket's time limit costs as much as parsing an answer. So it is set only if
+# the previous one is too long by more than this factor.
 _TOLERANCE = 1.01
 
 
 class SocketTransport:
-    """Makes one exchange after the other with a server, each of them once.
+    """Sends single requests over a socket, without retries.
 
-    Threads take turns. Forked processes must not share it.
+    Threads may share it, one at a time. Forked processes must not share it.
 
     Args:
         address: The server's.
-        max_body: Bytes that the body of an answer may have.
-        clock: Returns the time, in seconds from any moment.
-        ca_file: A file with the certificates to trust; ``None`` is the system's.
-        limits_each_part: Whether the time limit of an exchange begins anew when the
-            connection is there, and with each part of the answer.
+        max_body: Maximum size of an answer's body in bytes.
+        clock: Returns the time in seconds, from any start.
+        ca_file: A file with trusted certificates; ``None`` for the system's.
+        limits_each_part: Whether the time limit restarts when the connection is open,
+            and with each part of the answer.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class SocketTransport:
         self._clock = clock
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        # Of the present exchange: how long it may take, and when that is over.
+        # The time limit and the end of the current exchange.
         self._limit = 0.0
         self._end = 0.0
-        # The limit that the socket has.
+        # The time limit of the socket.
         self._set_limit = 0.0
 
     def exchange(
@@ -101,7 +101,7 @@ class SocketTransport:
                 stale = kept is not None and not reader.begun
                 raise self._failure(error, stale) from error
             except BaseException:
-                # The rest of this answer would be taken for the next one.
+                # The rest of this answer would be read as the next one.
                 self.abandon()
                 raise
             if not reader.keep_alive:
@@ -110,18 +110,18 @@ class SocketTransport:
 
     @property
     def busy(self) -> bool:
-        """Whether a thread waits for an answer, and others for their turn."""
+        """Whether a thread waits for an answer, so that others have to wait."""
         return self._lock.locked()
 
     def begin(self, request: Request, time_limit: float) -> None:
         """Send a request once, and do not wait for its answer.
 
         Args:
-            request: The request; its body is small.
-            time_limit: Seconds for connecting and sending.
+            request: The request; its body must be small.
+            time_limit: Time limit for connecting and sending.
 
         Raises:
-            Failure: It could not be sent.
+            Failure: The request could not be sent.
         """
         head = self._heads.head(request)
         with self._lock:
@@ -138,11 +138,11 @@ class SocketTransport:
                 raise self._failure(error, stale=False) from error
 
     def finish(self, request: Request, time_limit: float) -> Reply:
-        """Return the answer to the request that was begun.
+        """Return the answer to the request that `begin` sent.
 
         Args:
-            request: That one.
-            time_limit: Seconds to wait for it.
+            request: The same request.
+            time_limit: Seconds to wait for the answer.
 
         Raises:
             Failure: There is no answer.
@@ -166,7 +166,7 @@ class SocketTransport:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the connection without waiting for a turn.
+        """Close the connection without waiting for a thread that uses it.
 
         A forked process does this with a transport that it inherits.
         """
@@ -185,16 +185,16 @@ class SocketTransport:
             self._end = self._clock() + self._limit
 
     def _left(self) -> float:
-        """Return the seconds that are left, or raise when there are none."""
+        """Return the remaining seconds, or raise `TimeoutError`."""
         left = self._end - self._clock()
         if left <= 0:
             raise TimeoutError
         return min(left, _LONGEST_WAIT)
 
     def _limit_wait(self, line: socket.socket) -> None:
-        """Have the socket's next operation end when the time is over."""
+        """Set the socket's time limit to the remaining time."""
         left = self._left()
-        # At the beginning of an exchange the last one's limit is the same.
+        # Keep the limit that the socket has from the exchange before, if possible.
         self._set_limit = (
             self._limit if left <= self._limit <= left * _TOLERANCE else left
         )
@@ -228,8 +228,8 @@ class SocketTransport:
 
     def _send_large(self, line: socket.socket, head: bytes, body: bytes) -> None:
         rest = memoryview(body)
-        # It may answer and close before it has read all; then the answer counts, and
-        # if there is none, receiving tells.
+        # The server may answer and close before it has read everything. Then its
+        # answer counts; without one, receiving raises.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             line.sendall(head)
             for at in range(0, len(body), _PIECE):
@@ -251,9 +251,9 @@ class SocketTransport:
 
 
 def _has_ended(line: socket.socket) -> bool:
-    """Return whether a connection on which nothing is awaited has something to read.
+    """Return whether an idle connection has something to read.
 
-    That is its end, unless the server breaks the rules.
+    That is its end, unless the server violates the protocol.
     """
     with selectors.DefaultSelector() as selector:
         selector.register(line, selectors.EVENT_READ)

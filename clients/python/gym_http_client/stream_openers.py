@@ -1,4 +1,4 @@
-"""Stream openers: open the streams of one instance, and know when to stop trying."""
+"""Stream openers: open the streams of one instance, and limit the tries."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ __all__ = ["StreamOpener", "WebSocketOpener"]
 
 _PROBLEM = "application/problem+json"
 _HANDSHAKE_SECONDS = 10.0
-# Handshakes that may fail one after the other, until no more streams are tried.
+# The number of failed handshakes in a row after which no more streams are tried.
 _FAILED_HANDSHAKES = 3
 _UPGRADE_REQUIRED = "upgrade-required"
-# These mean that the server has no streams; other problems concern the instance.
+# Codes that mean that the server has no streams; others concern the instance.
 _NO_STREAMS = frozenset(
     {"malformed-request", "method-not-allowed", "not-found", _UPGRADE_REQUIRED}
 )
 
 
 class StreamOpener(ABC):
-    """Opens the streams of a session, one after the other.
+    """Opens the streams of a session, one at a time.
 
     Args:
         clock: Monotonic seconds.
         wanted: Whether to try streams at all.
 
     Attributes:
-        wanted: Whether streams are tried still.
+        wanted: Whether streams are still tried.
     """
 
     def __init__(self, clock: Callable[[], float], *, wanted: bool) -> None:
         self.wanted = wanted
         self._clock = clock
-        # When an answer was lost along with a stream, if no stream followed.
+        # The time when an answer was lost with a stream, while no stream followed.
         self._lost_at: float | None = None
 
     @abstractmethod
@@ -50,25 +50,25 @@ class StreamOpener(ABC):
         """Open a stream.
 
         Returns:
-            The stream; ``None`` if none can be opened now, or ever.
+            The stream; ``None`` if none can be opened, now or at all.
 
         Raises:
             NoStream: The server refuses, for a reason that concerns the instance.
-            Failure: There is no answer, and nothing but streams.
+            Failure: There is no answer, and streams are the only transport.
         """
 
     def lose(self) -> None:
-        """Note that an answer has been lost along with a stream."""
+        """Note that an answer was lost with a stream."""
         self._lost_at = self._clock()
 
     def forget_loss(self) -> None:
-        """Note that there is an answer, or that nobody waits for it any more."""
+        """Note that the answer has arrived, or that the caller has given up."""
         self._lost_at = None
 
     def _lost_since(self) -> float | None:
-        """Return the seconds since an answer was lost, if one was.
+        """Return the seconds since an answer was lost, or None.
 
-        If the instance ended meanwhile, it did so in the call that waits.
+        With them, the server can attribute the instance's end to the waiting call.
         """
         if self._lost_at is None:
             return None
@@ -82,7 +82,7 @@ class WebSocketOpener(StreamOpener):
         address: The server's.
         path: The instance's.
         time_limit: Seconds to wait for each answer.
-        spin_us: Microseconds to spin at most for an answer.
+        spin_us: Microseconds to poll for an answer at most, before sleeping.
         clock: Monotonic seconds.
         wanted: Whether to try streams at all.
     """
@@ -130,7 +130,7 @@ class WebSocketOpener(StreamOpener):
         return stream
 
     def _handshake(self, session: str) -> bytes:
-        """Return the head of the request for a stream, without its blank line."""
+        """Return the head of the handshake's request, without its blank line."""
         asked = f"{self._path}stream?session={session}"
         lost = self._lost_since()
         if lost is not None:
@@ -142,7 +142,7 @@ class WebSocketOpener(StreamOpener):
         self.wanted = False
         problem = json_object(reply)
         if problem.get("code") == _UPGRADE_REQUIRED:
-            # A proxy may be the cause, and its administrator needs to know.
+            # The log helps an administrator: a proxy may be the cause.
             warnings.warn(
                 f"steps go over HTTP, which is slower than a stream: "
                 f"{self._address.url}{self._path}stream answered 426, "

@@ -39,14 +39,14 @@ _HEADER_SIZE = HEADER.size
 _BOTH_BINARY = int(Form.BINARY) | int(Form.BINARY) << 4
 RECEIVE_BYTES = 64 * 1024
 _BINARY_FRAME = int(Opcode.BINARY)
-# Where the layout of a time limit is known, the kernel can end waits. Then each takes
-# one system call, while Python's own time limits take two, and rule out spinning.
+# On Linux the layout of a socket's time limit is known, so the kernel can end waits.
+# Each wait takes one system call. Python's own limits take two, and prevent polling.
 _KERNEL_LIMITS = sys.platform == "linux"
 _TOO_LARGE = int(Close.TOO_LARGE).to_bytes(2)
 
 
 class StreamRequest(NamedTuple):
-    """A request.
+    """A request on a stream.
 
     Attributes:
         number: Its number in its session.
@@ -64,14 +64,14 @@ class StreamRequest(NamedTuple):
 
 
 class StreamAnswer(NamedTuple):
-    """An answer.
+    """An answer on a stream; its value is not decoded.
 
     Attributes:
-        number: The request's.
-        status: As of HTTP.
-        form: Of the body.
-        message: The whole message; new for each answer.
-        start: Where the body begins in it.
+        number: Number of the request.
+        status: HTTP status.
+        form: Form of the body.
+        message: The whole message; each answer has a new one.
+        start: Position of the body in it.
     """
 
     number: int
@@ -82,7 +82,7 @@ class StreamAnswer(NamedTuple):
 
 
 class Stream(ABC):
-    """One connection. Requests whose answers it loses are the caller's to send again.
+    """One connection for requests to an instance, without retries.
 
     Args:
         time_limit: Seconds to wait for each answer.
@@ -99,7 +99,7 @@ class Stream(ABC):
 
         Args:
             request: The request.
-            acknowledged: Whether all earlier ones have been answered.
+            acknowledged: Whether the answers to all earlier requests were received.
 
         Raises:
             Failure: The connection is lost.
@@ -115,7 +115,7 @@ class Stream(ABC):
         """
 
     def exchange(self, op: int, number: int, given: Any) -> Any:
-        """Send a request as a fast frame, with no other request on its way.
+        """Send a request as a fast frame, while no other request is pending.
 
         Returns:
             The value of the answer; `MISSED` if nothing was sent, since the request
@@ -127,10 +127,10 @@ class Stream(ABC):
         return MISSED
 
     def value(self, answer: StreamAnswer) -> object:
-        """Read the value of an answer in the binary form.
+        """Decode the value of an answer in the binary form.
 
         Raises:
-            Failure: It is malformed.
+            Failure: The value is malformed.
         """
         try:
             return self._announced.read(answer.message, answer.start)
@@ -143,7 +143,7 @@ class Stream(ABC):
         """Close the connection without a closing handshake."""
 
     def _message(self, request: StreamRequest, *, acknowledged: bool) -> bytes:
-        """Write a request."""
+        """Encode a request."""
         number, op, head, signature, leaves = request
         value = self._announcing.header(signature) + leaves if signature else b""
         status = ACKNOWLEDGED if acknowledged else 0
@@ -152,10 +152,10 @@ class Stream(ABC):
 
 
 def parse_answer(message: bytes | memoryview) -> StreamAnswer:
-    """Read an answer, but for its value.
+    """Parse an answer without decoding its value.
 
     Raises:
-        BadAnswer: It is malformed.
+        BadAnswer: The message is malformed.
     """
     size = len(message)
     if size < _HEADER_SIZE:
@@ -168,19 +168,19 @@ def parse_answer(message: bytes | memoryview) -> StreamAnswer:
 
 
 class WebSocketStream(Stream):
-    """One WebSocket.
+    """A stream over a WebSocket.
 
     Args:
         dialer: Opens the connection.
-        head: The request that asks for the stream, but for the lines of its
-            handshake and the blank line at its end.
+        head: Head of the request, without the headers of the handshake and the blank
+            line at its end.
         handshake_limit: Seconds for the handshake.
-        time_limit: Seconds to wait for each answer; a little more, if some of it comes
-            at the end.
-        spin_us: Microseconds to spin at most for an answer.
+        time_limit: Seconds to wait for each answer. The wait may last a little longer,
+            if a part of the answer arrives near the limit.
+        spin_us: Microseconds to poll for an answer at most, before sleeping.
 
     Raises:
-        NoStream: There is a server, but no stream.
+        NoStream: The server refuses the stream.
         Failure: There is no answer.
     """
 
@@ -226,7 +226,7 @@ class WebSocketStream(Stream):
         end = 0.0
         try:
             while not self._arrived:
-                # The kernel ends a single wait, and there may be one for each byte.
+                # The kernel limits single waits, and there may be one for each byte.
                 now = time.monotonic()
                 end = end or now + self._time_limit
                 if now > end:
@@ -237,7 +237,7 @@ class WebSocketStream(Stream):
             raise stream_failure(error) from error
 
     def exchange(self, op: int, number: int, given: Any) -> Any:
-        """Send a request as a fast frame, with no other request on its way."""
+        """Send a request as a fast frame, while no other request is pending."""
         message = self._lane.message(op, number, ACKNOWLEDGED, given)
         if message is MISSED or self._arrived or not self._reader.between:
             return MISSED
@@ -257,7 +257,7 @@ class WebSocketStream(Stream):
         self._line.close()
 
     def _take(self) -> None:
-        """Receive once, and sort the messages."""
+        """Receive once, and handle the messages."""
         space = self._reader.space()
         if space is not None:
             size = self._line.recv_into(space)
@@ -287,7 +287,7 @@ class WebSocketStream(Stream):
                 self._line.sendall(encode(Opcode.PONG, pong, self._masks.next()))
 
     def _spin(self) -> bytes:
-        """Look for an answer for a while before waiting for it."""
+        """Poll for an answer for a while, then sleep until it arrives."""
         recv, spinning = self._line.recv, self._spinning
         if spinning.rest:
             spinning.rest -= 1
@@ -306,7 +306,7 @@ class WebSocketStream(Stream):
         return recv(RECEIVE_BYTES)
 
     def _settle_down(self) -> None:
-        """Have the kernel end waits that are too long: that takes fewer calls."""
+        """Set the kernel's time limit for waits, which saves system calls."""
         if isinstance(self._line, ssl.SSLSocket) or not _KERNEL_LIMITS:
             self._line.settimeout(min(self._time_limit, LONGEST_WAIT))
             return

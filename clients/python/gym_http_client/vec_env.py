@@ -1,6 +1,6 @@
 """`VecEnvCore`: the logic of Stable-Baselines3's ``VecEnv``, without that package.
 
-`gym_http_client.sb3.RemoteVecEnv` is this with SB3's base class.
+`gym_http_client.sb3.RemoteVecEnv` combines this logic with SB3's base class.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gym_http_client.vector_infos import split_infos
 
 __all__ = ["Indices", "VecEnvCore"]
 
-#: Environments of a vector: all of them, one, or some.
+#: Selects environments of a vector: all of them, one, or some.
 Indices = None | int | Iterable[int]
 
 _FINAL = frozenset({"final_info", "_final_info", "final_obs", "_final_obs"})
@@ -97,7 +97,7 @@ class VecEnvCore:
         return observations, rewards.astype(np.float32), dones, infos
 
     def _step_infos(self, given: dict[str, Any], dones: Any) -> list[dict[str, Any]]:
-        """Return each environment's info of a step: its last one where it ended."""
+        """Return the infos of a step; for an ended episode, the final info."""
         count = self.env.num_envs
         if not given:
             return [{} for _ in range(count)]
@@ -132,7 +132,7 @@ class VecEnvCore:
         return list(self.env.call_some(chosen, name, *args, **kwargs)) if chosen else []
 
     def count(self, indices: Indices) -> int:
-        """Return how many environments the indices choose."""
+        """Return the number of environments that the indices select."""
         return len(self._chosen(indices))
 
     def images(self) -> list[npt.NDArray[np.uint8]]:

@@ -1,4 +1,4 @@
-"""Infos and observations of a vector, taken apart for each environment."""
+"""Splits the infos and observations of a vector by environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def split_infos(infos: Any, num: int) -> list[dict[str, Any]]:
     Args:
         infos: A vector's dict, in which ``_key`` is a mask of the environments with
             ``key``; or a list of infos.
-        num: How many environments there are.
+        num: Number of environments.
     """
     if isinstance(infos, list):
         return [dict(info) for info in infos]
@@ -29,7 +29,7 @@ def split_infos(infos: Any, num: int) -> list[dict[str, Any]]:
         elif isinstance(values, np.ndarray | list | tuple) and len(values) == num:
             parts = values
         else:
-            # It is of all of them together.
+            # The value concerns all environments together.
             parts = [values] * num
         for index, part in enumerate(parts):
             if has is None or has[index]:
@@ -49,7 +49,7 @@ def _is_mask(key: Any, values: Any, infos: Any, num: int) -> bool:
 
 
 def split_observations(observation: Any, num: int) -> list[Any]:
-    """Return each environment's part of a batch, as it is now."""
+    """Return a copy of each environment's part of a batch."""
     if isinstance(observation, dict):
         columns = {
             name: split_observations(each, num) for name, each in observation.items()

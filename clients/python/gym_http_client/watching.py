@@ -1,4 +1,4 @@
-"""Watching: copies of the answers that an instance sends to other clients."""
+"""Watching: receives copies of the answers that an instance sends to other clients."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ _HEADER_SIZE = HEADER.size
 
 
 class Watched(NamedTuple):
-    """The copy of an answer.
+    """The copy of an answer to another client.
 
     Attributes:
-        op: ``"reset"``, ``"step"``, ``"render"`` or, of a problem, ``"rollout"``.
-        number: Counts all answers since the watching began; 0 is one from before.
-        dropped: Answers directly before it for which this side was too slow.
-        status: As of HTTP.
+        op: ``"reset"``, ``"step"``, ``"render"`` or, for a problem, ``"rollout"``.
+        number: Number of the answer since watching began; 0 for an earlier answer.
+        dropped: Number of answers dropped directly before it, because this client was
+            too slow.
+        status: HTTP status.
         value: The value that the environment returned; or, unless the status is 200,
             the problem's ``code``, ``message`` and ``extras``.
     """
@@ -59,7 +60,7 @@ class Watching:
         address: The server's.
         instance_id: The instance.
         time_limit: Seconds that the handshake may take.
-        form: ``"plain"`` for values as plain JSON has them; "" is without loss.
+        form: ``"plain"`` for values of plain JSON; "" for lossless values.
 
     Raises:
         ServerUnreachable: There is no answer.
@@ -85,7 +86,7 @@ class Watching:
         except Failure as failure:
             raise unanswered_error(failure, "GET", self._url, None, 1) from failure
         self._line.settimeout(None)
-        # An instance may rest for hours; a server that is gone shall be noticed.
+        # An instance may be idle for hours; keepalive detects a lost server.
         self._line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._arrived: deque[Message] = deque()
         self._early = early

@@ -1,4 +1,4 @@
-"""Batches: several steps of an environment for one request.
+"""Batches: take several steps of an environment for one request.
 
 The results of every step that was taken are kept, also if a later one fails. A batch
 ends early if its results would exceed the size of an answer.
@@ -43,7 +43,7 @@ Values = dict[str, Any]
 
 
 class BatchObserver:
-    """Is notified of every step of a batch; this base class ignores them."""
+    """Receives every step of a batch; this base class ignores them."""
 
     def begin(self) -> None:
         """A call of the environment begins, and none has begun just before."""
@@ -61,7 +61,7 @@ class BatchRun:
     Args:
         operations: The environment.
         share: Estimates the share of the maximum answer size that values take.
-        observer: Is notified of every step.
+        observer: Receives every step.
         clock: Returns the time in seconds.
 
     Attributes:

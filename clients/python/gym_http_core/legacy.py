@@ -52,14 +52,14 @@ class UnknownInfoKey(KeyError):
 
 @singledispatch
 def info(space: Space[Any]) -> Info:
-    """Describe a space as gym-http-api does; composed spaces in a little more detail.
+    """Describe a space as gym-http-api does, with more detail for composed spaces.
 
     Args:
         space: Any space. One that old clients do not know has only its name.
 
     Returns:
-        JSON-able data. Discrete and Box spaces have the very keys that they always
-        had, since there are clients that fail on others. Bounds are always floats.
+        JSON-able data. Discrete and Box spaces have exactly the keys of gym-http-api,
+        since some clients fail on others. Bounds are always floats.
     """
     return {"name": type(space).__name__}
 

@@ -45,7 +45,7 @@ Read = Callable[[object], Any]
 
 @runtime_checkable
 class SharesGenerators(Protocol):
-    """A vector whose ``np_random`` has only copies of its generators."""
+    """A vector whose ``np_random`` returns copies of its generators."""
 
     def generators(self) -> list[dict[str, Any]]:
         """Describe the random generator of each environment."""
@@ -361,7 +361,7 @@ class VectorOperations(Operations):
         return self._reader("action", make)
 
     def _reader(self, which: str, make: MakeReader = elements.reader) -> Read:
-        """Read a list with an element for each environment, or a batch as it is."""
+        """Make a reader of a batch, or of a list with an element per environment."""
         read_batch = make(self.space(which))
         single = self.space(f"single_{which}")
         if not isinstance(single, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):

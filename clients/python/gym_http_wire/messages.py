@@ -35,9 +35,10 @@ __all__ = [
 class Op(IntEnum):
     """Operations, by their numbers in frames.
 
-    Below 32 are those of an instance, which streams have, too; 32 and 33 only its host
-    has. Those from 48 on only external environments have. From 64 on they are the
-    supervisor's, and from 96 on those of the process that holds external connections.
+    Numbers below 32 are operations of an instance, over streams too; 32 and 33 are for
+    its host only. Operations from 48 on are for external environments (`CLOSE` also
+    ends an instance over ZeroMQ), from 64 on for the supervisor, and from 96 on for
+    the broker.
     """
 
     ANSWER = 0

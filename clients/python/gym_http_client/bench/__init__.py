@@ -1,8 +1,8 @@
-"""Measures how many steps a server answers, as its clients see it.
+"""Measures how many steps per second a server executes for its clients.
 
 ::
 
     __main__        python -m gym_http_client.bench URL
-     └─ players     processes that step, all at the same time
-         └─ agents  what each of them steps
+     └─ players     processes that step at the same time
+     └─ agents  the clients that these processes use
 """

@@ -1,9 +1,9 @@
 """``python -m gym_http_client.bench URL``: measures a server and prints a table.
 
-It tells how many steps a server answers each second, and how soon. It plays CartPole
-with one client and with several, each a process with an instance of its own, and closes
-what it has made. A token is taken from the environment variable GHS_TOKEN, or from the
-address, where others on this machine may see it.
+It prints how many steps a server executes each second, and their latency. It plays
+CartPole with one client and with several. Each client is a process with its own
+instance, which it closes in the end. The token comes from the environment variable
+GHS_TOKEN, or from the address, which other users of this machine may see.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _LINE = "{:<18}  {:>7}  {:>8}  {:>8}  {:>8}"
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured of one question.
+    """The measurements of one benchmark.
 
     Attributes:
-        name: The question.
-        clients: How many clients stepped at a time.
-        steps_per_second: Of all environments together.
-        p50_us: Microseconds that half of the clients' steps did not exceed.
-        p99_us: Microseconds that 99 in a hundred did not exceed.
+        name: Name of the benchmark.
+        clients: Number of clients that stepped at the same time.
+        steps_per_second: Steps of all environments together.
+        p50_us: Median duration of the clients' steps, in microseconds.
+        p99_us: 99th percentile of these durations, in microseconds.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Figures:
 def main() -> int:
     """Measure the chosen rows; return the exit status."""
     options = _options()
-    # So that players end.
+    # SIGTERM raises, so that the player processes are closed.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     try:
-        # An absent server is not waited for.
+        # Fail at once if there is no server.
         once = Retries(total=0.0)
         with Client(options.url, timeout=10.0, retries=once) as client:
             version = client.server_info().get("version")
@@ -108,7 +108,7 @@ def _url(text: str) -> str:
     try:
         Address.parse(text)
     except ValueError as error:
-        # It may hold a token, so it is not shown.
+        # The address may contain a token, so it is not shown.
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
 

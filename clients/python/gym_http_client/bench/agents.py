@@ -1,4 +1,4 @@
-"""Agents: each plays CartPole on a server by another part of the client."""
+"""Agents: each plays CartPole on a server with a different part of the client."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ __all__ = [
 ]
 
 ENV_ID = "CartPole-v1"
-#: Environments of a vector.
+#: Number of environments in a vector.
 VECTOR_ENVS = 64
 _DRAWN = 256
 _JSON = "application/json"
-# A benchmark of a server that is gone ends soon.
+# A benchmark ends soon if its server is gone.
 _RETRIES = Retries(total=5.0)
 
 
 class Agent(Protocol):
-    """One instance on a server, and a connection of its own.
+    """Steps one instance on a server, over its own connection.
 
     Args:
-        url: The server's address; the token is in it or in the environment.
-        seed: Seed of the first episode; the others go on from there.
+        url: The server's address. The token is in it or in GHS_TOKEN.
+        seed: Seed of the first episode; later resets have no seed.
     """
 
     def __init__(self, url: str, seed: int) -> None: ...
@@ -58,7 +58,7 @@ class Agent(Protocol):
 
 
 class LeanAgent:
-    """Sends and receives JSON over the connection of our client."""
+    """Sends and receives JSON over the client's connection, without `Client`."""
 
     def __init__(self, url: str, seed: int) -> None:
         self._link = Requester(url, retries=_RETRIES)
@@ -89,7 +89,7 @@ class LeanAgent:
 
 
 class ClientAgent:
-    """Steps by `Client`, whose values are those of plain JSON."""
+    """Steps with `Client`, whose values are plain JSON."""
 
     def __init__(self, url: str, seed: int) -> None:
         self._client = Client(url, retries=_RETRIES)
@@ -111,7 +111,7 @@ class ClientAgent:
 
 
 class RemoteEnvAgent:
-    """Steps a `RemoteEnv` over REST, with arrays that are equal to the bit."""
+    """Steps a `RemoteEnv` over REST, without loss."""
 
     env_id = ENV_ID
     streams = False
@@ -145,7 +145,7 @@ class StreamAgent(RemoteEnvAgent):
         """Begin an episode.
 
         Raises:
-            RuntimeError: There are no streams, and steps would go over REST.
+            RuntimeError: The server has no streams, so steps would go over REST.
         """
         super().reset()
         _check_stream(self._env)
@@ -154,7 +154,7 @@ class StreamAgent(RemoteEnvAgent):
 class VectorAgent:
     """Steps a `RemoteVectorEnv` over a stream, with actions drawn at random.
 
-    Its environments begin their episodes by themselves, so no step ends one.
+    The environments reset themselves, so `step` never returns that an episode ended.
     """
 
     env_id = ENV_ID
@@ -181,14 +181,14 @@ class VectorAgent:
         """Begin an episode in each environment.
 
         Raises:
-            RuntimeError: There are no streams, and steps would go over REST.
+            RuntimeError: The server has no streams, so steps would go over REST.
         """
         self._env.reset(seed=self._seed)
         if isinstance(self._env, RemoteVectorEnv):
             _check_stream(self._env)
 
     def step(self, action: int) -> bool:
-        """Take a step in each environment; the action is the next of those drawn."""
+        """Take a step in each environment, with the next of the drawn actions."""
         self._env.step(next(self._actions))
         return False
 

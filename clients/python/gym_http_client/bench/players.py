@@ -1,4 +1,4 @@
-"""Players: processes that each step one agent, all at the same time."""
+"""Players: processes that step one agent each, at the same time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gym_http_client.bench.agents import Agent
 
 __all__ = ["PlayerFailed", "Players", "Round"]
 
-# Seconds within which all players receive a message.
+# Seconds within which all players have received the start time.
 _NOTICE_SECONDS = 0.05
 _WARM_UP_STEPS = 100
-# Some steps take so long that fewer will do.
+# With slow steps, the warm-up ends after this time.
 _WARM_UP_SECONDS = 1.0
 _STOP_SECONDS = 15.0
 # Errors of a connection that the first process has closed.
@@ -28,37 +28,37 @@ _CLOSED = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 class PlayerFailed(Exception):
-    """A player cannot go on; the text has the reason."""
+    """A player failed; the text has the reason."""
 
 
 class Round(NamedTuple):
-    """What the players of a server did in one round.
+    """The results of all players in one round.
 
     Attributes:
-        rate: Steps a second, all players together. Resets take their part of the
-            time and are not counted.
-        durations: Seconds that each step took.
+        rate: Steps per second of all players together. Resets take time, but are not
+            counted as steps.
+        durations: Duration of each step in seconds.
     """
 
     rate: float
     durations: list[float]
 
     def percentile(self, percent: float) -> float:
-        """Return the duration that so many percent of the steps do not exceed."""
+        """Return a percentile of the steps' durations, in seconds."""
         ordered = sorted(self.durations)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 class Players:
-    """Client processes of one server.
+    """Runs the client processes of one server.
 
-    Each closes its instance when its connection to this process ends.
+    Each process closes its instance when its connection to this process ends.
 
     Args:
-        kind: The agent that each of them steps.
+        kind: Class of the agents.
         url: The server's address.
-        count: How many there are.
-        cores: Where they run; ``None`` leaves that to the system.
+        count: Number of processes.
+        cores: Cores on which they run; ``None`` leaves the choice to the system.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Players:
         self.close()
 
     def close(self) -> None:
-        """Have all of them close their instances and end."""
+        """Close all instances and end all processes."""
         for line in self._lines:
             line.close()
         for process in self._processes:
@@ -99,10 +99,10 @@ class Players:
                 process.kill()
 
     def play(self, seconds: float) -> Round:
-        """Have all of them step as fast as they can.
+        """Step all agents as fast as possible, and return the results.
 
         Raises:
-            PlayerFailed: One of them cannot.
+            PlayerFailed: A player failed.
         """
         begin = time.monotonic() + _NOTICE_SECONDS
         for line in self._lines:
@@ -118,8 +118,8 @@ class Players:
         context.set_forkserver_preload(["gym_http_client.bench.agents"])
         for task in self._tasks:
             ours, theirs = context.Pipe()
-            # No daemons, which may start no processes: an agent may want some. All end
-            # when their line does.
+            # Not daemons: these must not start processes, and an agent may need some.
+            # All end when their connection does.
             process = context.Process(target=_play, args=(*task, theirs))
             process.start()
             theirs.close()
@@ -127,7 +127,7 @@ class Players:
             self._processes.append(process)
 
     def _received(self) -> list[list[float]]:
-        """Receive one message from each."""
+        """Receive one message from each process."""
         words = []
         for line in self._lines:
             try:
@@ -147,7 +147,7 @@ def _play(
     cores: Collection[int] | None,
     line: Any,
 ) -> None:
-    # These may reach all processes; the first one tells the others to end.
+    # These signals may reach all processes; the first process ends the others.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if cores is not None:
@@ -179,7 +179,7 @@ def _answer(agent: Agent, line: Any) -> None:
 
 
 def _steps(agent: Agent, begin: float, end: float) -> list[float]:
-    """Step until the end and return the seconds of each step that was over by then."""
+    """Step until the end; return the seconds of each step that was over by then."""
     clock = time.monotonic
     time.sleep(max(0.0, begin - clock()))
     durations: list[float] = []

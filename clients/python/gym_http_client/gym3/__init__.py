@@ -1,7 +1,7 @@
 """gym3's interface for vectors of environments: `observe`, `act`, and no reset.
 
 `Gym3Env` is a real ``gym3.Env``, and its spaces are gym3's own types, where gym3 is
-installed. Elsewhere, classes with the same names and attributes do instead.
+installed. Otherwise, classes with the same names and attributes replace these.
 """
 
 from gym_http_client.gym3.env import Gym3Env

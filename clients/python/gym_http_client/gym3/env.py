@@ -16,41 +16,43 @@ from gym_http_client.vector_infos import split_infos, split_observations
 
 __all__ = ["Gym3Env"]
 
-# Their one argument is a name. They change nothing, so all environments can be called
-# with the same name.
+# Methods with one argument, a name. They change nothing, so each can be called for all
+# environments with the same name.
 _READS = frozenset({"get_wrapper_attr", "has_wrapper_attr"})
 
 Observed = tuple[npt.NDArray[np.float32], Any, npt.NDArray[np.bool_]]
 
 
 class Gym3Env(Env):
-    """A vector of environments that observes and acts.
+    """A vector of environments with gym3's interface: `observe` and `act`.
 
-    There is no reset: an episode that ends is followed by the next one. How, is up to
-    the vector's autoreset mode:
+    There is no reset: after an episode's end, the next one begins. The vector's
+    autoreset mode determines how:
 
     - ``SAME_STEP`` is gym3's own way: an act that ends an episode begins the next one.
       The last observation of an episode is in its info only, as ``final_obs``.
-    - ``DISABLED``: the same, since this resets what has ended at once, with one more
-      request. ``final_obs`` and ``final_info`` are as in ``SAME_STEP``.
-    - ``NEXT_STEP`` shows the last observation, with ``first`` false, and takes one act
-      more, which is ignored, to come to the next episode: its reward is 0.
+    - ``DISABLED``: the same. This class resets ended environments at once, with one
+      more request. ``final_obs`` and ``final_info`` are as in ``SAME_STEP``.
+    - ``NEXT_STEP`` returns the last observation, with ``first`` false. The next act is
+      ignored and begins the next episode, with the reward 0.
 
-    ``terminated`` and ``truncated``, of which gym3 knows nothing, are in the infos.
+    ``terminated`` and ``truncated``, which gym3 does not have, are in the infos.
 
     Args:
-        env: A `RemoteVectorEnv`, or any other vector; used through this from now on.
-        seed: Seed of its first reset: an integer, or a list with one for each.
+        env: A `RemoteVectorEnv`, or any other vector. From now on, use it only through
+            this object.
+        seed: Seed of its first reset: an integer, or a list with one for each
+            environment.
         options: Options of each reset.
 
     Attributes:
         env: The vector.
-        num: How many environments there are.
-        ob_space: gym3's type of their observations.
-        ac_space: gym3's type of their actions.
+        num: Number of environments.
+        ob_space: gym3's type of the observations.
+        ac_space: gym3's type of the actions.
 
     Raises:
-        TypeError: It is no vector, or gym3 has no type for a space of its.
+        TypeError: ``env`` is not a vector, or gym3 has no type for one of its spaces.
         ValueError: The vector's metadata has no autoreset mode.
     """
 
@@ -72,7 +74,7 @@ class Gym3Env(Env):
             ) from None
         self.env: Any = env
         self._options = options
-        # Not all vectors can step without waiting, or many steps at a time.
+        # Not all vectors can step asynchronously, or take many steps at a time.
         self._sends = hasattr(env, "step_async") and hasattr(env, "step_wait")
         self._queue: deque[Any] = deque()
         self._sent = False
@@ -85,14 +87,14 @@ class Gym3Env(Env):
         self._done = nothing
 
     def observe(self) -> Observed:
-        """Return the results of the last act; called again, the same.
+        """Return the results of the last act; repeated calls return the same.
 
         Returns:
             Rewards, float32 (num,); observations, in arrays with the environments along
             the first axis; and where an episode has just begun, bool (num,).
 
         Raises:
-            Exception: An act since the last observation raised it.
+            Exception: An exception of an act since the last observation.
         """
         self._finish()
         return self._observed
@@ -112,10 +114,10 @@ class Gym3Env(Env):
         return infos_of_each
 
     def act(self, ac: Any) -> None:
-        """Act in each environment, without waiting for the results.
+        """Take an action in each environment, without waiting for the results.
 
-        Acts are taken in order. An exception of one is raised by the next `observe`;
-        acts behind it are dropped.
+        Acts are executed in order. The next `observe` raises the exception of an act
+        that fails; later acts are dropped.
 
         Args:
             ac: Actions, in arrays with the environments along the first axis.
@@ -130,18 +132,18 @@ class Gym3Env(Env):
         """Call a method of each environment.
 
         Args:
-            method: Its name.
-            *args: For each argument a list with its value for each environment.
-            **kwargs: The same for arguments with names.
+            method: Name of the method.
+            *args: For each argument, a list with its value for each environment.
+            **kwargs: The same for keyword arguments.
 
         Returns:
-            The result of each.
+            The result of each environment.
 
         Raises:
-            ValueError: A list has another length.
+            ValueError: The length of a list is not the number of environments.
             NotImplementedError: Values differ, and the vector can only call all of its
                 environments in the same way.
-            Exception: As `observe`, or raised by the method.
+            Exception: As `observe`, or an exception of the method.
         """
         self._finish()
         for values in (*args, *kwargs.values()):
@@ -171,7 +173,7 @@ class Gym3Env(Env):
         ]
 
     def _read_each(self, method: str, *args: Sequence[Any]) -> list[Any]:
-        """Call a method that changes nothing, once for each name, and select."""
+        """Call a method without side effects once per name, and select the results."""
         rows = list(zip(*args, strict=True))
         values = {row: self.env.call(method, *row) for row in dict.fromkeys(rows)}
         return [values[row][index] for index, row in enumerate(rows)]
@@ -189,10 +191,11 @@ class Gym3Env(Env):
             self._fail(error)
 
     def _finish(self) -> None:
-        """Take all the acts that are still to be taken.
+        """Execute all pending acts.
 
         Raises:
-            Exception: An act raised it; once, since the state did not change.
+            Exception: An exception of an act; raised once, since the state did not
+                change.
         """
         while self._queue and self._error is None:
             if self._sends and not self._sent:
@@ -208,7 +211,7 @@ class Gym3Env(Env):
             try:
                 raise failure
             finally:
-                # Its traceback holds this frame.
+                # The traceback of the exception refers to this frame.
                 del failure
 
     def _waited(self) -> Any:
@@ -245,7 +248,7 @@ class Gym3Env(Env):
 
 
 def _copied(options: dict[str, Any] | None) -> dict[str, Any] | None:
-    # Vectors take things out of it.
+    # Vectors remove entries from it.
     return None if options is None else dict(options)
 
 

@@ -1,4 +1,4 @@
-"""Classes with the names and attributes of gym3, for where it is not installed."""
+"""Replacements for gym3's classes, with the same names and attributes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _Plain:
-    """Equal to objects of the same type with the same attributes."""
+    """Base class: objects of one type with the same attributes are equal."""
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""Gymnasium's spaces as gym3's types."""
+"""Converts Gymnasium's spaces to gym3's types."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def types_of(env: VectorEnv[Any, Any, Any]) -> tuple[ValType, ValType]:
     """Return gym3's types of the observations and actions of a vector's environments.
 
     Raises:
-        TypeError: It is no vector, or gym3 has no such type.
+        TypeError: ``env`` is not a vector, or gym3 has no type for a space.
     """
     if not isinstance(env, VectorEnv):
         raise TypeError(
@@ -75,9 +75,9 @@ def type_of(space: Space[Any]) -> ValType:
     Bounds of floats are lost: gym3 has none.
 
     Raises:
-        TypeError: gym3 has no such type: integers that do not begin at 0 or have
-            different bounds, floats of another size, and spaces other than arrays and
-            dicts of arrays.
+        TypeError: gym3 has no type for this space: integers that do not begin at 0 or
+            have different bounds, floats of another size, and spaces other than arrays
+            and dicts of arrays.
     """
     match space:
         case spaces.Dict():

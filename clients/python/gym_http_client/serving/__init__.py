@@ -1,4 +1,4 @@
-"""`serve_env`: provides environments of this process to a server."""
+"""`serve_env`: provides environments in this process to a server."""
 
 from __future__ import annotations
 
@@ -38,36 +38,36 @@ def serve_env(
     on_taken: Callable[[], None] | None = None,
     on_free: Callable[[], None] | None = None,
 ) -> None:
-    """Provide an environment, or several, to a server; does not return by itself.
+    """Provide one or more environments to a server, until `stop` is set.
 
-    Agents find it there as ``external/NAME``. Connections that are lost are opened
-    again, and continue their session. Events are logged by the logger
-    ``gym_http_client.serving``, a line each; ``logging.basicConfig(level="INFO")``
-    shows them.
+    Agents create it as ``external/NAME``. Lost connections are opened again and resume
+    their session. The logger ``gym_http_client.serving`` logs a line for each event;
+    ``logging.basicConfig(level="INFO")`` shows them.
 
     Args:
-        env_or_factory: An environment, which is then this function's alone; or a
-            function that makes one, with the arguments that an agent gives.
-        url: The server's address, as `Server` takes it; or ``tcp://HOST:PORT``, where
-            it is started with ``--external-tcp``; or ``zmq+tcp://HOST:PORT``, where it
-            is started with ``--zmq``, which needs pyzmq.
+        env_or_factory: An environment, which only this function may use from now on.
+            Or a function that creates one from the arguments of an agent.
+        url: The server's address, as for `Server`. Or ``tcp://HOST:PORT``, if the
+            server was started with ``--external-tcp``; or ``zmq+tcp://HOST:PORT``, if
+            it was started with ``--zmq``, which needs pyzmq.
         name: A letter or digit, then up to 63 of ``A-Za-z0-9_.-``.
-        n: How many to provide; more than one needs a factory. Each has a thread.
+        n: Number of environments; more than one needs a factory. Each has a thread.
         token: The server's token; else the one in the address, else the one in the
             environment variable ``GHS_TOKEN``.
-        dialect: ``"binary"``, or ``"typed"`` for JSON, which a person can read.
-        transport: ``"websocket"``, or ``"http"`` where nothing else gets out, which is
-            slower; URLs of other schemes choose the transport themselves.
+        dialect: ``"binary"``, or ``"typed"`` for readable JSON.
+        transport: ``"websocket"``, or ``"http"`` for networks that permit nothing
+            else, which is slower. Other URL schemes determine the transport.
         stop: An event; when it is set, this function returns.
-        on_taken: Called when an agent comes, in the thread that serves it; its
-            exceptions are logged.
-        on_free: Called when the agent goes, likewise.
+        on_taken: Called when an agent takes an environment, in that environment's
+            thread. Its exceptions are logged.
+        on_free: Called when the agent releases the environment, likewise.
 
     Raises:
-        ConnectionRefusedError: The server refuses this environment; the reason is in
-            the message.
-        ModuleNotFoundError: There is no pyzmq, and the address is of ZeroMQ.
-        ValueError: An argument is wrong.
+        ConnectionRefusedError: The server refuses this environment; the message has
+            the reason.
+        ModuleNotFoundError: The address is a ZeroMQ address, and pyzmq is not
+            installed.
+        ValueError: An argument is invalid.
     """
     if dialect not in ("binary", "typed"):
         raise ValueError(f"dialect is {dialect!r}: expected 'binary' or 'typed'")
@@ -130,7 +130,7 @@ def serve_env(
 def _opener(
     url: str, token: str | None, transport: str
 ) -> tuple[Callable[[], ProviderConnection], str]:
-    """Return a function that opens connections, and the token for hello."""
+    """Return a function that opens connections, and the token to send in hello."""
     if transport == "http":
         return functools.partial(PollingConnection, url, token), ""
     if url.startswith("zmq+tcp://"):

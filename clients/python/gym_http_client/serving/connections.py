@@ -1,4 +1,4 @@
-"""Connections of a provider to a server, as messages: TCP, WebSocket, HTTP."""
+"""Connections of a provider to a server, over TCP, WebSocket or HTTP polling."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ __all__ = [
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
 MAX_MESSAGE = 64 * 1024 * 1024
-#: Milliseconds until the kernel closes a connection whose peer receives nothing.
+#: Milliseconds until the kernel closes a connection whose peer acknowledges nothing.
 SEND_MS = 30_000
 CLOSE_SECONDS = 1.0
 # Only Linux has it.
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 # Windows has no Unix sockets in Python.
 _UNIX = getattr(socket, "AF_UNIX", None)
-#: Seconds that the server waits for a request before it answers that there is none.
+#: Seconds that the server waits for a request before it sends an empty answer.
 WAIT_S = 2.0
 TIME_LIMIT = 20.0
 _EXTERNAL = "/v1/external/"
@@ -62,10 +62,10 @@ class ConnectionLost(Exception):
 
 
 class ProviderConnection(Protocol):
-    """A connection over any transport.
+    """A connection of a provider, over any transport.
 
     Attributes:
-        idles: Whether a server may send nothing for long.
+        idles: Whether the server may be silent for a long time.
     """
 
     idles: bool
@@ -78,7 +78,7 @@ class ProviderConnection(Protocol):
         """
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
-        """Wait for a message; ``None`` if none arrived yet.
+        """Wait for a message; return ``None`` if none arrived in time.
 
         Raises:
             ConnectionLost: The connection has ended.
@@ -89,12 +89,12 @@ class ProviderConnection(Protocol):
 
 
 class SocketConnection:
-    """One connection.
+    """A connection over a socket: TCP or WebSocket.
 
     Args:
-        end: Its socket.
-        carrier: Splits its bytes into messages.
-        early: Bytes that were received already.
+        end: The connected socket.
+        carrier: The framing, which splits its bytes into messages.
+        early: Bytes that were already received.
     """
 
     idles = True
@@ -128,10 +128,10 @@ class SocketConnection:
         """Wait for a message.
 
         Args:
-            seconds: How long to wait; ``None``: until there is one.
+            seconds: How long to wait; ``None`` for no limit.
 
         Returns:
-            The message; ``None`` if none arrived yet.
+            The message; ``None`` if none arrived in time.
 
         Raises:
             ConnectionLost: The connection has ended.
@@ -167,7 +167,7 @@ class SocketConnection:
         if self._unheard:
             self._unheard = False
             port = port_of(data)
-            # The right port may refuse with the same bytes.
+            # The right port may send the same bytes with a refusal.
             if port is not None and port is not Port.PLAIN:
                 raise ConnectionLost(str(OtherPort(port)))
         try:
@@ -196,7 +196,7 @@ def open_tcp(host: str, port: int) -> SocketConnection:
     """Open a plain TCP connection to a server.
 
     Raises:
-        ConnectionLost: There is no server.
+        ConnectionLost: No server accepts the connection.
     """
     try:
         end = socket.create_connection((host, port), HANDSHAKE_SECONDS)
@@ -210,7 +210,7 @@ def open_websocket(address: Address) -> SocketConnection:
     """Open a WebSocket to a server.
 
     Raises:
-        ConnectionLost: There is no server, or it refuses.
+        ConnectionLost: No server accepts the connection, or it refuses the WebSocket.
     """
     head = RequestHeads(address).head(Request("GET", "/v1/external/"))
     end = time.monotonic() + HANDSHAKE_SECONDS
@@ -239,10 +239,10 @@ class PollingConnection:
 
     Args:
         url: The server's address.
-        token: Its token; ``None`` is as for `Requester`.
+        token: Its token; ``None`` as for `Requester`.
     """
 
-    # Each look is a call, which the server answers.
+    # The server answers each poll, so it is never silent for long.
     idles = False
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -253,10 +253,10 @@ class PollingConnection:
         self._welcome: bytes | None = None
 
     def send(self, payload: bytes, *, text: bool) -> None:
-        """Send hello, or an answer.
+        """Send hello, or an answer, in a POST.
 
         Raises:
-            ConnectionLost: There is no server, or the connection is over.
+            ConnectionLost: The server does not answer, or the connection has ended.
         """
         kind = "application/json" if text else "application/octet-stream"
         if self._path:
@@ -273,10 +273,10 @@ class PollingConnection:
             self._welcome = msgspec.json.encode(Refused(code, words))
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
-        """Wait for a request: each look is a call, which may take longer than this.
+        """Poll once for a request; the HTTP call may take longer than ``seconds``.
 
         Raises:
-            ConnectionLost: There is no server, or the connection is over.
+            ConnectionLost: The server does not answer, or the connection has ended.
         """
         if self._welcome is not None:
             payload, self._welcome = self._welcome, None

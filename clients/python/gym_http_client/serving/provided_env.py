@@ -1,4 +1,4 @@
-"""A provided environment: executes the requests of the server."""
+"""A provided environment: executes the server's requests on an environment."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ Values = dict[str, Any]
 
 
 class ProvidedEnv:
-    """One environment, or a new one from a factory for each agent.
+    """Executes requests on one environment, or on a new one for each agent.
 
     Args:
-        env: The environment; it stays open, and takes no arguments. ``None``: the
-            factory makes one for each agent, and it is closed when that goes.
-        factory: Makes an environment; called with ``render_mode``, if there is one,
-            and with the arguments that the agent gives.
+        env: The environment; it stays open, and agents cannot pass arguments to it.
+            With ``None`` the factory creates one for each agent; the previous one is
+            closed at that moment, not when its agent leaves.
+        factory: Creates an environment. It is called with the agent's ``render_mode``,
+            if any, and the agent's arguments.
 
     Attributes:
-        env: The present one.
-        taken: Whether an agent has it.
+        env: The current environment.
+        taken: Whether an agent uses it.
     """
 
     def __init__(self, env: Env | None, factory: Callable[..., Env] | None) -> None:
@@ -60,7 +61,7 @@ class ProvidedEnv:
         }
 
     def hello(self, name: str, dialect: str) -> Hello:
-        """Return the hello that describes it.
+        """Return the hello that describes the environment.
 
         Raises:
             UndescribableSpace: A space is of a class that cannot be described.
@@ -103,11 +104,11 @@ class ProvidedEnv:
             return Answer(number, None, {"code": "env-error", "message": words})
 
     def release(self) -> None:
-        """Note that the agent is gone."""
+        """Note that the agent has left."""
         self.taken = False
 
     def close(self) -> None:
-        """Close an environment that the factory made."""
+        """Close the environment, if the factory created it."""
         if self._factory is not None:
             self.env.close()
 
@@ -141,7 +142,7 @@ class ProvidedEnv:
 
 
 def problem_fields(problem: Problem) -> dict[str, Any]:
-    """Return the members of a problem as the server expects them."""
+    """Convert a problem to the members of an error in an answer."""
     return {
         "code": problem.code,
         "extras": problem.extras,

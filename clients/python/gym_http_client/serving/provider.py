@@ -1,4 +1,4 @@
-"""A provider: keeps one environment connected, and answers its requests."""
+"""A provider: keeps one environment connected, and answers the server's requests."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ WELCOME_SECONDS = 10.0
 LOOK_SECONDS = 0.25
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
-#: Codes of refusals that may end by themselves.
+#: Codes of temporary refusals.
 _PASSING = {"too-many-external"}
 
 log = logging.getLogger("gym_http_client.serving")
 
 
 class Heartbeats:
-    """Of one connection.
+    """Decides when to ping a silent server, and when it is lost.
 
     Args:
-        pause_s: Seconds of silence after which the server is pinged; after twice as
-            many it is gone.
+        pause_s: Seconds of silence until a ping; after twice as many, the connection
+            counts as lost.
     """
 
     def __init__(self, pause_s: float) -> None:
@@ -52,15 +52,15 @@ class Heartbeats:
         self.begin()
 
     def begin(self) -> None:
-        """Count anew: a message came, or none could be received until now."""
+        """Restart the timer: a message arrived, or none could be received until now."""
         self._since = time.monotonic()
         self._pinged = False
 
     def is_due(self) -> bool:
-        """Whether it is time for a ping, which is then taken for sent.
+        """Return whether to send a ping now; returns true only once per silence.
 
         Raises:
-            ConnectionLost: The server did not answer to the last one.
+            ConnectionLost: The server did not answer the last ping.
         """
         silent = time.monotonic() - self._since
         if silent > 2 * self._pause_s:
@@ -72,17 +72,17 @@ class Heartbeats:
 
 
 class Provider:
-    """One environment's connection, opened again as often as it is lost.
+    """Keeps one environment connected to a server, and answers requests.
 
     Args:
         provided: The environment.
-        open_line: Opens a connection; raises `ConnectionLost`.
+        open_line: Opens a connection, or raises `ConnectionLost`.
         name: The environment's name.
-        token: The server's, if hello has to show it.
+        token: The server's token, if hello must contain it.
         dialect: ``"binary"`` or ``"typed"``.
-        stopped: Set when this is to end.
-        on_taken: Called when an agent comes.
-        on_free: Called when it goes.
+        stopped: An event that ends `run`.
+        on_taken: Called when an agent takes the environment.
+        on_free: Called when the agent releases it.
     """
 
     def __init__(
@@ -107,18 +107,18 @@ class Provider:
         self._on_taken = on_taken
         self._on_free = on_free
         self._resume = ""
-        # The last answer, in case the server did not get it.
+        # The last answer, to send again if the server did not receive it.
         self._last = Answer(0, None)
         # The last warning, which is not repeated.
         self._last_warning = ""
-        # Seconds before the next connection: more with each that is not welcome.
+        # Seconds before the next connection; they double with each refused one.
         self._pause = FIRST_PAUSE
 
     def run(self) -> None:
-        """Serve until it is stopped.
+        """Serve the environment until `stopped` is set.
 
         Raises:
-            ConnectionRefusedError: The server does not take this environment.
+            ConnectionRefusedError: The server refuses this environment.
         """
         while not self._stopped.is_set():
             try:
@@ -132,7 +132,7 @@ class Provider:
                     self._warn(f"{error}; connecting anew")
                 finally:
                     line.close()
-            # Not all at the same moment, where many lost the same server.
+            # Many providers may have lost the same server: spread their reconnections.
             self._stopped.wait(self._pause * (0.5 + random.random() / 2))
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._set_free()
@@ -153,7 +153,7 @@ class Provider:
             heard = line.receive(LOOK_SECONDS)
             if heard is not None:
                 self._take(line, dialect, heard)
-                # While the environment worked, nothing was received.
+                # Nothing could be received while the environment was busy.
                 beats.begin()
             elif line.idles and beats.is_due():
                 line.send(dialect.encode_control(Op.PING), text=dialect.text)
@@ -161,7 +161,7 @@ class Provider:
     def _take(
         self, line: ProviderConnection, dialect: Dialect, heard: ReceivedMessage
     ) -> None:
-        """Handle a message of the server."""
+        """Handle a message from the server."""
         try:
             said = dialect.decode_request(heard.payload)
         except BadMessage as error:
@@ -212,7 +212,7 @@ class Provider:
             return dialect.encode_answer(Answer(request.number, None, told))
 
     def _warn(self, words: str) -> None:
-        # A server may be away for hours.
+        # A server may be unreachable for hours: log each warning once.
         if words != self._last_warning:
             self._last_warning = words
             log.warning("external/%s: %s", self._name, words)
@@ -227,7 +227,7 @@ class Provider:
         self._call(self._on_free)
 
     def _call(self, handler: Callable[[], None]) -> None:
-        """Call a handler of the caller; its exceptions do not reach the agent."""
+        """Call a handler, and log its exceptions."""
         try:
             handler()
         except Exception:

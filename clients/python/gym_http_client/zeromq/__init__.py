@@ -1,6 +1,6 @@
-"""ZeroMQ between this process and a server: needs pyzmq, which is an extra.
+"""The ZeroMQ transport; it needs pyzmq, which is an extra.
 
-It is imported only when an address of ZeroMQ is used.
+It is imported only for a ZeroMQ address.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ __all__ = ["check_installed"]
 
 
 def check_installed() -> None:
-    """Check that pyzmq is installed, and can be loaded.
+    """Check that pyzmq is installed and can be imported.
 
     Raises:
-        ModuleNotFoundError: It is not installed.
-        ImportError: It is installed, and broken.
+        ModuleNotFoundError: pyzmq is not installed.
+        ImportError: pyzmq is installed, but broken.
     """
     try:
         from zmq import DEALER  # noqa: F401
@@ -24,7 +24,7 @@ def check_installed() -> None:
                 "pip install 'gymnasium-http-client[zmq]'",
                 name="zmq",
             ) from None
-        # Of a library that is missing, as of files that are left of another version.
+        # For example a missing library, or files left from another version.
         raise ImportError(
             f"ZeroMQ needs pyzmq, which is installed but cannot be loaded: {error}: "
             "pip install --force-reinstall pyzmq",

@@ -17,13 +17,13 @@ __all__ = ["ZeroMQConnection"]
 
 
 class ZeroMQConnection:
-    """One connection.
+    """A provider's connection over a ZeroMQ socket.
 
     Args:
         address: The server's.
 
     Raises:
-        ConnectionLost: There is no server, or it is at another port.
+        ConnectionLost: No server answers, or the port is of another kind.
     """
 
     idles = True
@@ -51,7 +51,7 @@ class ZeroMQConnection:
             raise ConnectionLost(str(error)) from error
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
-        """Wait for a message; ``None`` if none arrived yet.
+        """Wait for a message; return ``None`` if none arrived in time.
 
         Raises:
             ConnectionLost: The connection has ended.

@@ -1,7 +1,8 @@
-"""Dealers: connections to a server's ZeroMQ socket, which can be lost like others.
+"""Dealers: connections to a server's ZeroMQ socket that detect their loss.
 
 ZeroMQ reconnects by itself, without notice, and the server does not recognize the
-new connection. So each dealer is monitored, and is lost with its first connection.
+new connection. So each dealer monitors its socket, and fails when its first
+connection is lost.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from gym_http_client.ports import OtherPort, Port, port_of
 __all__ = ["REFUSED", "Dealer", "address_of"]
 
 HEARTBEAT_MS = 10_000
-#: Seconds within which a ZeroMQ socket has mostly greeted.
+#: Seconds within which a ZeroMQ socket usually completes its handshake.
 EARLY_SECONDS = 1.0
 #: Seconds within which other kinds of ports answer a probe.
 PROBE_SECONDS = 1.0
-#: How a message begins by which the server ends the conversation.
+#: The beginning of the message with which the server ends the connection.
 REFUSED = b'{"type":"refused",'
-#: Milliseconds for sending the last message after a close.
+#: Milliseconds for sending the last message after `close`.
 LINGER_MS = 200
 _PORT = re.compile(r".+:[0-9]{1,5}/?").fullmatch
 _LOOKS = "A server's ZeroMQ address looks like tcp://127.0.0.1:5556"
@@ -44,13 +45,14 @@ _EVENTS = (
     | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
     | zmq.Event.HANDSHAKE_FAILED_AUTH
 )
-# No request line, and as a count and a message no hello: both are answered at once.
+# HTTP ports and ports for counted messages both answer these bytes at once, since they
+# are neither a request line nor a hello.
 _QUESTION = b"\4\0\0\0{}\r\n\r\n"
 _RECEIVE_BYTES = 1024
 
 
 def address_of(url: str, token: str | None = None) -> Address:
-    """Take the address of a server's ZeroMQ socket apart.
+    """Parse the address of a server's ZeroMQ socket.
 
     Args:
         url: As ``tcp://127.0.0.1:5556`` or ``zmq+tcp://127.0.0.1:5556``; it may hold a
@@ -58,7 +60,7 @@ def address_of(url: str, token: str | None = None) -> Address:
         token: As for `Address`.
 
     Raises:
-        ValueError: It is malformed.
+        ValueError: The address is malformed.
     """
     scheme, separator, rest = url.partition("://")
     if scheme not in ("tcp", "zmq+tcp") or not separator:
@@ -76,18 +78,18 @@ def address_of(url: str, token: str | None = None) -> Address:
 
 
 class Dealer:
-    """One connection, in a context of its own; for one thread at a time.
+    """One connection with its own ZeroMQ context; one thread at a time may use it.
 
     Args:
         address: The server's.
-        max_message: Bytes that a message may have.
-        seconds: For the connection to be there.
+        max_message: Maximum size of a message in bytes.
+        seconds: Time limit for connecting.
 
     Raises:
-        ConnectionRefusedError: Nobody is there.
+        ConnectionRefusedError: No ZeroMQ socket is at the address.
         Failure: The port is of another kind.
-        TimeoutError: It took too long.
-        OSError: It is lost.
+        TimeoutError: Connecting took too long.
+        OSError: ZeroMQ cannot connect to the address.
     """
 
     def __init__(self, address: Address, max_message: int, seconds: float) -> None:
@@ -133,7 +135,7 @@ class Dealer:
             )
 
     def _check_port(self, left: float) -> None:
-        """Raise if a silent port is of another kind."""
+        """Probe a silent port, and raise `Failure` if it is of another kind."""
         if left <= 0:
             return
         port = port_at(self._address, min(left, PROBE_SECONDS))
@@ -144,7 +146,7 @@ class Dealer:
         """Send a message.
 
         Raises:
-            OSError: The connection is lost, or takes nothing.
+            OSError: The connection is lost, or its queue is full.
         """
         try:
             self._socket.send(payload, zmq.NOBLOCK)
@@ -155,10 +157,10 @@ class Dealer:
         """Wait for a message.
 
         Args:
-            seconds: How long to wait; ``None``: until there is one.
+            seconds: How long to wait; ``None`` for no limit.
 
         Returns:
-            The message; ``None`` if none arrived yet.
+            The message; ``None`` if none arrived in time.
 
         Raises:
             OSError: The connection is lost.
@@ -190,11 +192,11 @@ def _milliseconds(until: float | None) -> int | None:
 
 
 def port_at(address: Address, seconds: float) -> Port | None:
-    """Probe a port, and return its kind; ``None`` if its answer shows none.
+    """Probe a port, and return its kind; ``None`` if its answer does not show it.
 
     Args:
-        address: Where it is.
-        seconds: For the connection and its answer, together.
+        address: Address of the port.
+        seconds: Time limit for connection and answer together.
     """
     end = time.monotonic() + seconds
 

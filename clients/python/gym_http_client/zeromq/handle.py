@@ -1,4 +1,4 @@
-"""Handles of instances that are reached by ZeroMQ."""
+"""Handles that access instances over ZeroMQ."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["ZeroMQHandle", "create"]
 
 
 class ZeroMQHandle(Handle[ZeroMQSession]):
-    """One instance on a server.
+    """One instance on a server, over ZeroMQ.
 
     Args:
         address: The server's.
         instance_id: The instance.
         time_limit: Seconds to wait for each answer.
-        retries: How requests are sent again.
+        retries: How requests are retried.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
         super().__init__(session, address.url, instance_id)
 
     def begin_with(self, stream: ZeroMQStream) -> None:
-        """Go on with a stream that is open already, in this process."""
+        """Use an open stream, in this process."""
         self._session.get().begin_with(stream)
 
     def _end(self, seconds: float) -> None:
@@ -67,18 +67,18 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
 def create(
     address: Address, request: dict[str, Any], time_limit: float, retries: Retries
 ) -> ZeroMQHandle:
-    """Create an instance.
+    """Create an instance over ZeroMQ.
 
     Args:
         address: The server's.
-        request: The body of the create request; its values can be JSON.
+        request: The body of the create request; JSON can represent its values.
         time_limit: Seconds to wait for each answer.
-        retries: How requests are sent again.
+        retries: How requests are retried.
 
     Raises:
         ServerUnreachable: There is no answer.
         ServerError: The server refuses.
-        Exception: ``gymnasium.make`` raised it in the server.
+        Exception: ``gymnasium.make`` raised it on the server.
     """
     greeting = {"create": request, "key": next(keys()), "session": new_session()}
     wait = wait_of(request)
@@ -107,7 +107,7 @@ def create(
     try:
         show(stream.welcome.get(WARNINGS))
     except Warning:
-        # A filter of warnings raised it, and the caller does not get the instance.
+        # A warning filter raised it, and the caller does not get the instance.
         handle.end()
         raise
     return handle

@@ -1,4 +1,4 @@
-"""Sessions by ZeroMQ: every request to an instance goes over its streams."""
+"""ZeroMQ sessions: send every request to an instance over its streams."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["ZeroMQOpener", "ZeroMQSession", "ZeroMQStream"]
 
 GREETING_SECONDS = 10.0
 PROTOCOL = 1
-#: The operation that HTTP has a route for.
+#: The operation that ends an instance; over HTTP it is a route.
 CLOSE = 49
-# Each try has some time, even one that begins at the end.
+# The shortest time of a try, for one that begins near the time limit.
 _SHORTEST = 0.001
 _OPS = {
     "GET ": Op.DESCRIBE,
@@ -49,19 +49,19 @@ _ATTRIBUTE = re.compile(r"(GET|POST) attributes/([^/]+)/(?:(call)/)?").fullmatch
 
 
 class ZeroMQStream(Stream):
-    """One connection of ZeroMQ's.
+    """A stream over a ZeroMQ connection.
 
     Args:
         address: The server's.
-        greeting: Members of the first message, beside protocol and token.
+        greeting: Members of the first message, in addition to protocol and token.
         greeting_limit: Seconds to wait for the welcome.
         time_limit: Seconds to wait for each answer.
 
     Attributes:
-        welcome: The server's answer to it.
+        welcome: The server's answer to the first message.
 
     Raises:
-        NoStream: There is a server, but no stream.
+        NoStream: The server refuses the stream.
         Failure: There is no answer.
     """
 
@@ -97,7 +97,8 @@ class ZeroMQStream(Stream):
         """Send a request.
 
         Raises:
-            NoStream: It is larger than the server takes, which would end the stream.
+            NoStream: The message is over the server's limit, which would end the
+                stream.
         """
         message = self._message(request, acknowledged=acknowledged)
         most = self.welcome.get("limits", {}).get("max_message", len(message))
@@ -106,7 +107,7 @@ class ZeroMQStream(Stream):
         self._send(message)
 
     def receive(self, seconds: float | None = None) -> StreamAnswer:
-        """Wait for the next answer, for the time limit or so many seconds."""
+        """Wait for the next answer, by default for the stream's time limit."""
         message = self._receive(self._time_limit if seconds is None else seconds)
         try:
             return parse_answer(message)
@@ -114,7 +115,7 @@ class ZeroMQStream(Stream):
             raise Failure(FailureKind.MALFORMED, error) from error
 
     def close(self) -> None:
-        """Close the connection without a word."""
+        """Close the connection without a message."""
         self._dealer.close()
 
     def _send(self, message: bytes) -> None:
@@ -155,7 +156,7 @@ def _too_large(size: int, most: int) -> NoStream:
 
 
 def _refused(message: bytes) -> NoStream | Failure:
-    """Return the failure, or the refusal, that the server's last message stands for."""
+    """Convert the server's last message to a refusal or a failure."""
     members = parse_object(message)
     status = members.get("status")
     if not isinstance(status, int):
@@ -166,13 +167,13 @@ def _refused(message: bytes) -> NoStream | Failure:
 
 
 class ZeroMQOpener(StreamOpener):
-    """Opens streams of one instance.
+    """Opens ZeroMQ streams of one instance.
 
     Args:
         address: The server's.
         instance_id: The instance.
         time_limit: Seconds to wait for each answer.
-        retries: Have the clock.
+        retries: Its clock is used.
     """
 
     def __init__(
@@ -183,14 +184,14 @@ class ZeroMQOpener(StreamOpener):
         time_limit: float,
         retries: Retries,
     ) -> None:
-        # There is nothing else.
+        # Streams are the only transport.
         super().__init__(retries.clock, wanted=True)
         self._address = address
         self._instance_id = instance_id
         self.time_limit = time_limit
 
     def open(self, session: str, seconds: float = GREETING_SECONDS) -> ZeroMQStream:
-        """Open a stream, within so many seconds."""
+        """Open a stream within a number of seconds."""
         greeting: dict[str, Any] = {
             "instance_id": self._instance_id,
             "session": session,
@@ -211,22 +212,22 @@ class ZeroMQOpener(StreamOpener):
 
 
 class ZeroMQSession(Session):
-    """Requests to one instance, from one process.
+    """Sends the requests of one process to one instance, over ZeroMQ only.
 
     Args:
         opener: Opens the streams.
         url: URL of the instance, for error messages.
-        retries: How requests are sent again.
+        retries: How requests are retried.
     """
 
     def __init__(self, opener: ZeroMQOpener, url: str, retries: Retries) -> None:
         super().__init__(None, opener, url, "", retries=retries)
         self._zeromq = opener
-        # The stream on which the end was requested.
+        # The stream on which `begin_end` sent its request.
         self._ending: ZeroMQStream | None = None
 
     def begin_with(self, stream: ZeroMQStream) -> None:
-        """Go on with a stream that is open already."""
+        """Use a stream that is already open."""
         self.name = str(stream.welcome["session"])
         self._stream = stream
 
@@ -239,7 +240,7 @@ class ZeroMQSession(Session):
         """End the instance, if it has not ended yet.
 
         Args:
-            seconds: For this; another thread that waits for an answer gets half of it.
+            seconds: Time limit; half of it is for another thread that uses the stream.
 
         Raises:
             ServerUnreachable: There is no answer.
@@ -263,10 +264,10 @@ class ZeroMQSession(Session):
             self.finish_end(seconds)
 
     def begin_end(self, seconds: float) -> None:
-        """Request the end of the instance.
+        """Request the end of the instance, without waiting for the answer.
 
         Args:
-            seconds: For this; another thread that waits for an answer gets half of it.
+            seconds: Time limit; half of it is for another thread that uses the stream.
 
         Raises:
             NoStream: The instance has ended.
@@ -278,7 +279,7 @@ class ZeroMQSession(Session):
         self._ending.send(request, acknowledged=True)
 
     def finish_end(self, seconds: float) -> None:
-        """Wait for the answer to that.
+        """Wait for the answer to `begin_end`.
 
         Raises:
             NoStream: The instance has ended.
@@ -298,9 +299,9 @@ class ZeroMQSession(Session):
             stream.close()
 
     def _take_stream(self, seconds: float) -> ZeroMQStream | None:
-        """Take the stream out of the session, if there is one that is not in use.
+        """Remove the stream from the session and return it, if no thread uses it.
 
-        Sockets of ZeroMQ must not be used, or closed, by two threads at a time.
+        Two threads must not use or close a ZeroMQ socket at the same time.
         """
         if not self._lock.acquire(timeout=max(0.0, seconds)):
             return None
@@ -314,7 +315,7 @@ class ZeroMQSession(Session):
 
     @staticmethod
     def _operation(path: str) -> tuple[int, bytes]:
-        """Return the operation of a path, and the head of its requests, padded."""
+        """Return the operation of a path, and the padded head of its requests."""
         if path in _OPS:
             return _OPS[path], b""
         match = _ATTRIBUTE(path)
@@ -326,10 +327,9 @@ class ZeroMQSession(Session):
         return op, head + b" " * (-len(head) % 8)
 
     def _repeated(self, pending: Pending, answer: StreamAnswer) -> Reply:
-        """Have a request sent again that may be done later, and all behind it.
+        """Close the stream, so that this request and all later ones are sent again.
 
-        With a stream of its own, answers come in the order in which they are waited
-        for.
+        Over a new stream, their answers arrive in the order of the requests.
         """
         self._lose()
         return Reply(answer.status, {}, bytes(answer.message[answer.start :]))

@@ -22,7 +22,7 @@ __all__ = [
 M = TypeVar("M")
 
 
-#: The operations that an external environment may get.
+#: The operations that an external environment may receive.
 OPS = frozenset(
     {
         Op.RESET,

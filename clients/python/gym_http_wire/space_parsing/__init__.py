@@ -1,4 +1,4 @@
-"""Parsing of space descriptions; they need not be trusted.
+"""Parses descriptions of spaces, also from untrusted sources.
 
 A description by `gym_http_wire.spaces.describe` becomes an exactly equal space.
 Descriptions written by hand may omit fields that are optional in Gymnasium's

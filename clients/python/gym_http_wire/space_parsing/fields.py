@@ -65,7 +65,7 @@ class Fields:
         self._budget = budget or Budget()
 
     def inner(self, field: str, value: object = _MISSING, copies: int = 1) -> "Fields":
-        """Go to a space within this one, of which Gymnasium makes so many copies."""
+        """Return the fields of an inner space; Gymnasium makes ``copies`` of it."""
         return Fields(
             self.get(field) if value is _MISSING else value,
             self.at(field),
@@ -75,7 +75,7 @@ class Fields:
         )
 
     def take(self, field: str, size: int) -> None:
-        """Count bytes that the space takes, and refuse too many."""
+        """Add bytes that the space takes to the budget, and refuse too many."""
         self._budget.left -= size * self._copies
         if self._budget.left < 0:
             self.refuse(field, f"of a space that takes at most {MAX_BYTES} bytes")
@@ -140,7 +140,7 @@ class Fields:
     def shape(
         self, field: str, itemsize: int, default: object = _MISSING
     ) -> tuple[int, ...]:
-        """Read a shape, each element of which takes so many bytes."""
+        """Read a shape, and count the bytes of its elements."""
         value = self.get(field, default)
         if not isinstance(value, list) or len(value) > MAX_AXES:
             self.refuse(field, f"a list of at most {MAX_AXES} sizes")
@@ -148,7 +148,7 @@ class Fields:
         shape = tuple(size for size in sizes if size is not None and size >= 0)
         if len(shape) < len(value):
             self.refuse(field, "a list of sizes, each an integer from 0 on")
-        # Of an empty array NumPy still wants the other axes to be possible ones.
+        # NumPy limits the other axes even if one is empty.
         self.take(field, math.prod(max(size, 1) for size in shape) * itemsize)
         return shape
 
@@ -159,7 +159,7 @@ class Fields:
         dtype: np.dtype[Any],
         default: object = _MISSING,
     ) -> Array:
-        """Read an array: a number for all its elements, or a flat list of them."""
+        """Read an array: one number for all elements, or a flat list of numbers."""
         value = self.get(field, default)
         read = _READERS[dtype.kind]
         if not isinstance(value, list):

@@ -87,7 +87,7 @@ def read_shape(sizes: object, itemsize: int) -> tuple[tuple[int, ...], int]:
         raise BadValue(f"has no shape of at most {MAX_AXES} sizes: {elided(sizes)}")
     if not all(type(size) is int and 0 <= size <= MAX_AXIS for size in sizes):
         raise BadValue(f"has an invalid size in its shape: {elided(sizes)}")
-    # Of an empty array NumPy still wants the other axes to be possible ones.
+    # NumPy limits the other axes even if one is empty.
     if not itemsize or math.prod(max(size, 1) for size in sizes) * itemsize >= 2**63:
         raise BadValue(f"has an impossible shape: {elided(sizes)}")
     return tuple(sizes), math.prod(sizes)

@@ -42,7 +42,7 @@ class _Unfit(Exception):
 
 
 class _Code:
-    """Expressions and statements for one signature."""
+    """Collects the generated expressions and statements for one signature."""
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """WebSocket messages (RFC 6455), sans I/O: no extensions, both roles.
 
-A codec of our own, since a step over a stream costs less than the parsing of its
-message by the general libraries does.
+The project has its own codec, since general libraries take longer to parse a message
+than a whole step over a stream takes.
 """
 
 from gym_http_wire.websocket.frames import (
