@@ -1,1 +1,1 @@
-"""Measures this server against the arrangement that it succeeds."""
+"""Compares this server's speed with gym-http-api's and others'."""

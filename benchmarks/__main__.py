@@ -1,6 +1,6 @@
-"""``python -m benchmarks``: measures, prints a table and writes ``results.json``.
+"""``python -m benchmarks``: runs benchmarks and writes a table and ``results.json``.
 
-With ``--without NAME`` it measures what a fast path gains, and writes no file.
+With ``--without NAME`` it measures the gain of a fast path, and writes no file.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _RESULTS = Path(__file__).with_name("results.json")
 
 
 def main() -> None:
-    """Answer the questions that were asked for."""
+    """Run the benchmarks that the command line selects."""
     options = _options()
     _forget_surroundings()
-    # So that servers end as well.
+    # SIGTERM raises, so that servers are stopped as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     plan = Plan(options.rounds, options.seconds, options.patience)
     plan.say(_conditions())
@@ -72,7 +72,7 @@ def _options() -> argparse.Namespace:
 
 
 def _forget_surroundings() -> None:
-    """Drop settings that would change what is measured."""
+    """Remove environment variables that would change the measurements."""
     for name in list(os.environ):
         if name.startswith("GHS_") or name.lower().endswith("_proxy"):
             del os.environ[name]

@@ -1,6 +1,6 @@
-"""The original's agent: what plays CartPole on a rival of our server.
+"""The agent of the original server, which plays CartPole with the original's client.
 
-Those on our own server are the client's, in `gym_http_client.bench.agents`.
+The agents for our own server are in `gym_http_client.bench.agents`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["OriginalAgent"]
 
 
 class OriginalAgent:
-    """Uses the original's client."""
+    """Steps CartPole with the original's client."""
 
     def __init__(self, url: str, seed: int) -> None:
         self._client = original.Client(url)

@@ -1,4 +1,4 @@
-"""How many steps are taken over HTTP when a request brings a hundred of them."""
+"""Measures steps per second over HTTP with a hundred steps in each request."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["piloted", "rollout_http"]
 
 _BATCH = 100
 _EPISODE = 500
-# Of an episode that the pilot survives.
+# The seed of an episode that `piloted` survives.
 _SEED = 1
 
 
 def piloted() -> list[list[int]]:
-    """Give batches of actions that make up a whole episode, none of them cut short."""
+    """Return batches of actions that make up a whole episode of 500 steps."""
     env = gymnasium.make(ENV_ID)
     observation, _ = env.reset(seed=_SEED)
     actions = []
     over = False
     while not over:
-        # Pushes the cart to where the pole falls.
+        # Push the cart in the direction in which the pole falls.
         actions.append(int(observation[2] + observation[3] > 0))
         observation, _, terminated, truncated, _ = env.step(actions[-1])
         over = terminated or truncated
@@ -38,7 +38,7 @@ def piloted() -> list[list[int]]:
 
 
 class _BatchAgent(LeanAgent):
-    """Sends a hundred actions at a time, and reads what came of them, as JSON."""
+    """Sends a hundred actions in each request, and parses the results as JSON."""
 
     def __init__(self, url: str, seed: int) -> None:
         super().__init__(url, seed)
@@ -46,7 +46,7 @@ class _BatchAgent(LeanAgent):
         self._next = 0
 
     def reset(self) -> None:
-        """Begin the episode again."""
+        """Restart the episode."""
         self._post(self._path + "reset/", {"seed": _SEED})
         self._next = 0
 
@@ -59,7 +59,7 @@ class _BatchAgent(LeanAgent):
 
 
 class _LocalAgent:
-    """Takes the same steps of an environment in its own process."""
+    """Takes the same steps in an environment in its own process."""
 
     def __init__(self, url: str, seed: int) -> None:
         self._env: gymnasium.Env[Any, Any] = gymnasium.make(ENV_ID)
@@ -67,7 +67,7 @@ class _LocalAgent:
         self._next = 0
 
     def reset(self) -> None:
-        """Begin the episode again."""
+        """Restart the episode."""
         self._env.reset(seed=_SEED)
         self._next = 0
 

@@ -1,6 +1,6 @@
-"""How many steps the clients of the other languages take, beside the Python client.
+"""Compares the steps per second of the clients in other languages with Python's.
 
-Each of them is measured by its driver, the program that its tests have as well.
+The driver of each client, which its tests use too, measures it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support.drivers import DRIVERS, Program, build_cpp, missing
 
 __all__ = ["QUESTIONS"]
 
-#: What rows call the drivers.
+#: Drivers by their names in rows.
 _NAMES = {
     "python": "python",
     "lua": "lua5.4",
@@ -34,7 +34,7 @@ def _question(name: str, transport: str) -> Callable[[Plan], list[Row]]:
     return lambda plan: _measure(plan.halved(), name, transport)
 
 
-#: One for each client, over REST and over a stream.
+#: A benchmark for each client and transport, REST and stream.
 QUESTIONS = {
     f"client_{name}_{transport}": _question(name, transport)
     for name in _NAMES
@@ -43,7 +43,7 @@ QUESTIONS = {
 
 
 def _measure(plan: Plan, name: str, transport: str) -> list[Row]:
-    """Give the row of a client; none if what it takes to run it is missing."""
+    """Return a client's row; no row if a program that it needs is missing."""
     title = f"client_{name}_{transport}"
     absent = [missing(tool) for tool in DRIVERS[_NAMES[name]].tools]
     if any(absent):
@@ -72,7 +72,7 @@ def _measure(plan: Plan, name: str, transport: str) -> list[Row]:
 def _rate(
     program: Program, url: str, transport: str, plan: Plan, cores: Cores
 ) -> float:
-    """Give the steps a second of one run."""
+    """Return the steps per second of one run."""
     with pinned(cores):
         printed = program.output("bench", url, transport, f"{plan.seconds:g}")
     return float(printed)
@@ -80,7 +80,7 @@ def _rate(
 
 @functools.cache
 def _program(name: str) -> Program:
-    """Build a driver, once in a run."""
+    """Build a driver, once per run."""
     driver = DRIVERS[_NAMES[name]]
     if name == "cpp":
         words = build_cpp(Path(_folder().name), "-O2")

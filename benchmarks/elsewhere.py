@@ -1,4 +1,4 @@
-"""Round trips to an environment elsewhere, beside Tango's architecture."""
+"""Compares round trips to an external environment with Tango's architecture."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["external", "external_python", "ours", "tangos"]
 _BASELINE = "Tango's gateway"
 _CONNECT_SECONDS = 20.0
 _AGENT_SECONDS = 60.0
-#: Gives the words that have an agent step for so many seconds.
+#: Returns the command of an agent that steps for a number of seconds.
 Words = Callable[[Server, float], list[str]]
 
 
 class _StreamAgent(InnerAgent):
-    """Steps the environment elsewhere over a stream."""
+    """Steps the external environment over a stream."""
 
     def __init__(self, url: str, seed: int) -> None:
         server = remote_server.Server(url)
@@ -40,7 +40,7 @@ class _StreamAgent(InnerAgent):
 
 
 class _TangoAgent:
-    """Asks Tango's gateway by ZeroMQ, as its environment for agents does."""
+    """Sends requests to Tango's gateway over ZeroMQ, as Tango's agents do."""
 
     def __init__(self, url: str, seed: int) -> None:
         self._context = zmq.Context()
@@ -58,7 +58,7 @@ class _TangoAgent:
         return bool(told["terminated"] or told["truncated"])
 
     def close(self) -> None:
-        """Tell that the agent goes."""
+        """Send a close request, and disconnect."""
         self._ask({"type": "close"})
         self._context.destroy(linger=0)
 
@@ -68,7 +68,7 @@ class _TangoAgent:
 
 
 def external(plan: Plan) -> list[Row]:
-    """Measure steps between ends in C++, which take next to nothing themselves."""
+    """Measure steps with an agent and an environment in C++, which take little time."""
     return [each for mode in (Mode.SAME, Mode.FREE) for each in _external(plan, mode)]
 
 
@@ -104,7 +104,7 @@ def _external(plan: Plan, mode: Mode) -> list[Row]:
 
 
 def external_python(plan: Plan) -> list[Row]:
-    """Measure the same by agents in Python: `RemoteEnv`'s inside, and pyzmq."""
+    """Measure the same with agents in Python: `RemoteEnv`'s requests, and pyzmq."""
     rival = Rival(_BASELINE, _TangoAgent, tangos)
     return [
         each
@@ -117,14 +117,14 @@ def external_python(plan: Plan) -> list[Row]:
 
 @contextlib.contextmanager
 def ours(cores: Cores) -> Iterator[Server]:
-    """Run our server, and the environment beside it."""
+    """Run our server and the external environment."""
     with our_server(cores) as server, far_ends.environment(cores, server):
         yield server
 
 
 @contextlib.contextmanager
 def tangos(cores: Cores) -> Iterator[Server]:
-    """Run Tango's gateway, and the environment beside it."""
+    """Run Tango's gateway and the external environment."""
     gateway = program(cores, "benchmarks.tango")
     with gateway as server, far_ends.environment(cores, server):
         yield server

@@ -1,7 +1,7 @@
-"""Both ends of a round trip to an environment elsewhere, as programs in C++.
+"""Runs the agent and the external environment of a round trip, as programs in C++.
 
-They take next to nothing themselves, so that what is measured is what lies between. The
-environment is the same behind Tango's gateway and behind our server.
+They take almost no time, so the benchmark measures the processes between them. The
+environment is the same for Tango's gateway and for our server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 _NAME = "grid"
 ENV_ID = f"external/{_NAME}"
-# Where it comes in, at either.
+# The path to which the environment connects, on both servers.
 _PATH = "/game/ws?" + "&".join(
     f"{name}={quote(value if isinstance(value, str) else json.dumps(value))}"
     for name, value in (
@@ -47,19 +47,19 @@ _PATH = "/game/ws?" + "&".join(
         ("action_space", {"type": "Discrete", "n": 4}),
     )
 )
-#: In the environment: a folder for built programs that several runs share.
+#: Environment variable: a folder for built programs that several runs share.
 PROGRAMS = "BENCHMARK_PROGRAMS"
 _SOURCES = Path(__file__).parent / "far"
 _BUILD_SECONDS = 280
 
 
 class Told(NamedTuple):
-    """What an agent tells.
+    """The measurements that an agent prints.
 
     Attributes:
-        rate: Steps a second, with resets where they are due.
-        p50: Microseconds that half of the steps took at most, without resets.
-        p99: Microseconds that 99 % of them took at most.
+        rate: Steps per second, including the time of resets.
+        p50: Median duration of a step in microseconds, without resets.
+        p99: 99th percentile of the durations in microseconds.
     """
 
     rate: float
@@ -68,13 +68,13 @@ class Told(NamedTuple):
 
     @classmethod
     def of(cls, printed: str) -> Self:
-        """Read what it printed."""
+        """Parse an agent's output."""
         return cls(*map(float, printed.splitlines()[-1].split()))
 
 
 @contextlib.contextmanager
 def environment(cores: Cores, server: Server) -> Iterator[int]:
-    """Run the environment; gives its process ID."""
+    """Run the environment; yields its process ID."""
     words = [_built("environment"), str(urlsplit(server.url).port), _PATH]
     with pinned(cores):
         process = subprocess.Popen(words)
@@ -86,25 +86,25 @@ def environment(cores: Cores, server: Server) -> Iterator[int]:
 
 
 def stream_agent(server: Server, seconds: float) -> list[str]:
-    """Give the words of an agent of our server's."""
+    """Return the command of an agent for our server."""
     program = _built("agent", "-pthread", "-lcurl", "-ldl")
     return [program, "stream", server.url, ENV_ID, f"{seconds:g}"]
 
 
 def tango_agent(server: Server, seconds: float) -> list[str]:
-    """Give the words of an agent of Tango's gateway."""
+    """Return the command of an agent for Tango's gateway."""
     program = _built("agent", "-pthread", "-lcurl", "-ldl")
     return [program, "zeromq", door(server.url), _libzmq(), f"{seconds:g}"]
 
 
 def door(url: str) -> str:
-    """Give the address for agents of Tango's gateway."""
+    """Return the address of Tango's gateway for agents."""
     return f"tcp://127.0.0.1:{parse_qs(urlsplit(url).query)['agents'][0]}"
 
 
 @functools.cache
 def _built(name: str, *flags: str) -> str:
-    """Build a program, once in a run; with our client it takes a minute."""
+    """Build a program, once per run; with our client it takes a minute."""
     program = Path(os.environ.get(PROGRAMS) or _folder().name) / name
     if not program.exists():
         subprocess.run(
@@ -126,10 +126,10 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def _libzmq() -> str:
-    """Give the library that the gateway uses too.
+    """Return the path of pyzmq's libzmq, which the gateway uses too.
 
     Raises:
-        FileNotFoundError: pyzmq did not bring it along.
+        FileNotFoundError: pyzmq does not contain the library.
     """
     folder = Path(zmq.__file__).parent.parent / "pyzmq.libs"
     for path in sorted(folder.glob("libzmq*.so*")):

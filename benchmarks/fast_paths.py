@@ -1,7 +1,7 @@
 """The fast paths that ``python -m benchmarks --without NAME`` can switch off.
 
-Each is a way around a general one that does the same. Nothing that is shipped can be
-switched off: `benchmarks/hooks/sitecustomize.py` replaces names in modules as they are
+A fast path bypasses a general one with the same results. The server itself has no
+switches: `benchmarks/hooks/sitecustomize.py` replaces names in modules as they are
 imported, in every process of a run.
 """
 
@@ -19,13 +19,13 @@ __all__ = ["FAST_PATHS", "FastPath", "SwitchOff"]
 
 
 class FastPath(NamedTuple):
-    """A fast path.
+    """A fast path, and how to switch it off.
 
     Attributes:
-        module: The module that it is in.
-        switch_off: Changes this module, which has just been imported, so that callers
-            take the general way.
-        questions: The benchmarks that it is there for.
+        module: The module of the fast path.
+        switch_off: Changes this module after its import, so that callers use the
+            general path.
+        questions: The benchmarks that the fast path improves.
     """
 
     module: str
@@ -34,7 +34,7 @@ class FastPath(NamedTuple):
 
 
 def _replace(owner: Any, name: str, replacement: Any) -> None:
-    """Set an attribute that must be there already, so that a rename is noticed."""
+    """Set an existing attribute; raise if it does not exist, as after a rename."""
     getattr(owner, name)
     setattr(owner, name, replacement)
 

@@ -1,6 +1,6 @@
-"""An environment whose steps cost nothing and bring 64 pictures.
+"""An environment whose steps take no time and return 64 images.
 
-Our server imports it, so it loads nothing of the benchmarks.
+Our server imports it, so it must not import other benchmark modules.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 __all__ = ["ENV_ID", "SHAPE", "Frames"]
 
 ENV_ID = "benchmarks/Frames-v0"
-#: Of an observation: as many pictures as Atari's, all in one.
+#: Shape of an observation: 64 Atari images in one array.
 SHAPE = (64, 210, 160, 3)
 
 Pictures = NDArray[np.uint8]
 
 
 class Frames(gymnasium.Env[Pictures, np.int64]):
-    """Gives the same pictures again and again."""
+    """Returns the same images at each step."""
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(0, 255, SHAPE, np.uint8)
         self.action_space = spaces.Discrete(2)
-        # Nothing that could be told in fewer bytes.
+        # Random bytes cannot be compressed.
         generator = np.random.default_rng(0)
         self._pictures = generator.integers(0, 256, SHAPE, np.uint8)
 
@@ -41,7 +41,7 @@ class Frames(gymnasium.Env[Pictures, np.int64]):
     def step(
         self, action: np.int64
     ) -> tuple[Pictures, float, bool, bool, dict[str, Any]]:
-        """Give the pictures."""
+        """Return the images."""
         return self._pictures, 0.0, False, False, {}
 
 

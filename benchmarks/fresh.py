@@ -1,6 +1,6 @@
-"""Fresh processes: interpreters that start, make a CartPole and wait.
+"""Fresh processes: new interpreters that create a CartPole and wait.
 
-It is what an instance with a process of its own costs without a process to fork.
+They show what an instance in its own process costs without forking.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 __all__ = ["BASELINE", "fresh_process"]
 
-#: What rows call them.
+#: Name of the fresh processes in rows.
 BASELINE = "fresh process"
 
 _PROGRAM = """
@@ -33,14 +33,14 @@ except EOFError:
 
 
 class Fresh:
-    """A process that holds an environment."""
+    """A process with an environment."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.pid = process.pid
 
     def step(self) -> None:
-        """Have it take its steps."""
+        """Let the process take its steps, and wait for the end."""
         assert self._process.stdin
         assert self._process.stdout
         print(file=self._process.stdin, flush=True)
@@ -49,7 +49,7 @@ class Fresh:
 
 @contextlib.contextmanager
 def fresh_process(steps: int = 0) -> Iterator[Fresh]:
-    """Run one, which is there when it has made its environment."""
+    """Run a fresh process; yields it once it has created its environment."""
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM.format(steps=steps)],
         stdin=subprocess.PIPE,

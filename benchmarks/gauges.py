@@ -1,4 +1,4 @@
-"""Gauges: what of the players' rounds becomes the figure of a row."""
+"""Gauges: compute the figure of a row from a round of players."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["MICROSECONDS", "STEPS", "Gauge", "rate"]
 
 
 class Gauge(NamedTuple):
-    """What is told of a round.
+    """Computes a figure from a round.
 
     Attributes:
-        unit: Of the figure; a rate ends in ``/s``.
-        figure: Reads it off a round.
-        percentiles: Whether rows tell as well how long steps took at most. What takes
-            long is not measured often enough for that.
+        unit: Unit of the figure; a rate ends in ``/s``.
+        figure: Computes the figure from a round.
+        percentiles: Whether there are rows for percentiles of durations, too. Slow
+            steps are measured too rarely for these.
     """
 
     unit: str
@@ -26,12 +26,12 @@ class Gauge(NamedTuple):
 
 
 def rate(unit: str, each: float, *, percentiles: bool = True) -> Gauge:
-    """Tell what is done a second, when each of the agents' steps does so much of it."""
+    """Return a gauge of units per second, when each step of an agent makes several."""
     return Gauge(unit, lambda told: told.rate * each, percentiles)
 
 
 def _mean(told: Round) -> float:
-    """Give the microseconds of a step; what resets take is left out."""
+    """Return the mean duration of a step in microseconds, without resets."""
     return sum(told.durations) / len(told.durations) * 1e6
 
 

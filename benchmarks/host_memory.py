@@ -1,4 +1,4 @@
-"""How much memory an instance takes, when there are ten of them."""
+"""Measures the memory of an instance, with ten instances running."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gym_http_client.bench.agents import LeanAgent
 __all__ = ["host_memory"]
 
 _HOSTS = 10
-# Some of the memory is shared only until it is written to.
+# Some memory is shared only until a process writes to it.
 _STEPS = 1000
 _PSS = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
 
 
 def host_memory(plan: Plan) -> list[Row]:
-    """Measure the proportional set size of hosts, and of as many fresh processes."""
+    """Compare the proportional set size of hosts and of as many fresh processes."""
     plan.say("host_pss_mib: starting")
     ours, theirs = median(_hosts()), median(_fresh())
     return [row("host_pss_mib", Mode.FREE, ours, "MiB", BASELINE, theirs)]
@@ -51,7 +51,7 @@ def _fresh() -> list[float]:
 
 
 def _host_pids(server: Server) -> list[int]:
-    """Find the hosts: each works in a directory of its instance."""
+    """Find the hosts: each has a working directory for its instance."""
     below = psutil.Process(server.pid).children(recursive=True)
     pids = [each.pid for each in below if Path(each.cwd()).name == "work"]
     assert len(pids) == _HOSTS
@@ -59,7 +59,7 @@ def _host_pids(server: Server) -> list[int]:
 
 
 def _pss_mib(pid: int) -> float:
-    """Read a process's proportional set size: what it shares counts in part."""
+    """Return a process's proportional set size; shared memory counts in part."""
     found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
     assert found
     return int(found[1]) / 1024

@@ -1,4 +1,4 @@
-"""How long it takes until an environment has been made, in a process of its own."""
+"""Measures how long the creation of an instance takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FRESH = 3
 
 
 def host_start(plan: Plan) -> list[Row]:
-    """Measure a POST, and the part of it that is the supervisor's and the host's."""
+    """Measure a POST, and the part of it that supervisor and host take."""
     plan.say("host_start_ms: starting")
     with our_server(available()) as server:
         _by_request(server)
@@ -42,7 +42,7 @@ def host_start(plan: Plan) -> list[Row]:
 
 
 def _by_request(server: Server) -> float:
-    """Give the seconds that the creation of an instance takes its client."""
+    """Return the seconds that a client waits for the creation of an instance."""
     times = []
     for seed in range(_HOSTS):
         began = time.monotonic()
@@ -53,7 +53,7 @@ def _by_request(server: Server) -> float:
 
 
 def _by_supervisor(server: Server) -> float:
-    """Give the seconds from the word to fork until the host has made it."""
+    """Return the seconds from the supervisor's request until the host is ready."""
     (run,) = Path(server.folder, "run").iterdir()
     supervisor = SupervisorClient(RunDir(str(run)))
     body = json.dumps({"env_id": ENV_ID}).encode()

@@ -1,4 +1,4 @@
-"""Measuring: rounds in turn, what is typical of them, and what disturbed them."""
+"""Measuring: alternating rounds, their median, and load from other processes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LOOK_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """The number and length of measurements, and the output of progress.
 
     Attributes:
-        rounds: How often each side has its turn.
-        seconds: How long a turn of steps takes.
-        patience: Seconds for which rounds that others disturbed are repeated.
+        rounds: Number of rounds of each side.
+        seconds: Length of a round in seconds.
+        patience: Seconds for repeating rounds that other processes disturbed.
     """
 
     rounds: int
@@ -34,21 +34,21 @@ class Plan:
     patience: float
 
     def halved(self) -> Plan:
-        """Give a plan whose turns are half as long, for steps that take little."""
+        """Return a plan with rounds of half the length, for short steps."""
         return replace(self, seconds=self.seconds / 2)
 
     def say(self, words: str) -> None:
-        """Tell how far the work is."""
+        """Print progress."""
         print(words, file=sys.stderr, flush=True)
 
 
 def in_turn(
     plan: Plan, ours: Callable[[], _T], theirs: Callable[[], _T]
 ) -> tuple[list[_T], list[_T]]:
-    """Measure both sides in turn, so that what changes meanwhile meets both.
+    """Measure both sides alternately, so that changes of the machine affect both.
 
-    While there is patience, rounds count only if the machine was quiet; after that,
-    the quietest that there were make up the number.
+    Until the plan's patience is over, rounds count only if the machine was quiet.
+    After that, the quietest rounds complete the number.
     """
     rounds: list[tuple[float, _T, _T]] = []
     end = time.monotonic() + plan.patience
@@ -77,7 +77,7 @@ def _count_quiet(rounds: Sequence[tuple[float, object, object]]) -> int:
 
 
 def median(values: Sequence[float]) -> float:
-    """Give the median, which one disturbed round does not move."""
+    """Return the median, which is robust against one disturbed round."""
     return statistics.median(values)
 
 
@@ -88,20 +88,20 @@ class _Used(NamedTuple):
 
 
 class _OtherLoad:
-    """How busy other processes keep this machine, from now on."""
+    """Measures the load that other processes put on this machine, from now on."""
 
     def __init__(self) -> None:
         self._begun = _used()
 
     def cores(self) -> float:
-        """Give how many cores others have used."""
+        """Return the number of cores that other processes have used."""
         now, begun = _used(), self._begun
         others = (now.by_all - begun.by_all) - (now.by_us - begun.by_us)
         return max(0.0, others / (now.at - begun.at))
 
 
 def _used() -> _Used:
-    # Without interrupts, which no process is charged for.
+    # Without interrupts, which do not count for any process.
     times = psutil.cpu_times()
     us = psutil.Process()
     by_us = 0.0

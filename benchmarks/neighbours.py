@@ -1,7 +1,7 @@
-"""What spinning costs others: a neighbour on each core, beside a stream that is used.
+"""Measures what busy polling costs other processes: one on each core beside a stream.
 
-A neighbour computes without end. The stream's two ends look for messages before they
-sleep, as they do by themselves, or never.
+These neighbours compute without end. The stream's two ends poll for messages before
+they sleep, as they do by default, or never.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gym_http_client.server import Server
 __all__ = ["StillAgent", "spin_neighbour", "spin_neighbour_idle"]
 
 _BASELINE = "no spinning"
-# What a neighbour does in a turn takes about half a millisecond.
+# A turn of a neighbour takes about half a millisecond.
 _ADDENDS = range(20_000)
 _PAUSE_SECONDS = 0.002
 
 
 class _Neighbour:
-    """Computes, and has nothing to do with any server."""
+    """Computes, without any server."""
 
     def __init__(self, url: str, seed: int) -> None:
         pass
@@ -46,7 +46,7 @@ class _Neighbour:
 
 
 class StillAgent(StreamAgent):
-    """Never looks: it sleeps at once."""
+    """Never polls: it sleeps at once."""
 
     def __init__(self, url: str, seed: int) -> None:
         self._env = RemoteEnv(Server(url, spin_us=0), ENV_ID)
@@ -54,7 +54,7 @@ class StillAgent(StreamAgent):
 
 
 class _IdleAgent(StreamAgent):
-    """Thinks before each step, for longer than anybody looks for it."""
+    """Pauses before each step, for longer than the other end polls."""
 
     def step(self, action: int) -> bool:
         """Wait, and take a step."""
@@ -63,16 +63,16 @@ class _IdleAgent(StreamAgent):
 
 
 class _StillIdleAgent(_IdleAgent, StillAgent):
-    """Thinks as long, and never looks."""
+    """Pauses as long, and never polls."""
 
 
 def spin_neighbour(plan: Plan) -> list[Row]:
-    """Measure neighbours of a stream that is used without a pause."""
+    """Measure neighbours of a stream that is used without pauses."""
     return _beside(plan, "spin_neighbour", StreamAgent, StillAgent)
 
 
 def spin_neighbour_idle(plan: Plan) -> list[Row]:
-    """Measure neighbours of a stream on which looking is in vain."""
+    """Measure neighbours of a stream on which polling is in vain."""
     return _beside(plan, "spin_neighbour_idle", _IdleAgent, _StillIdleAgent)
 
 
@@ -95,7 +95,7 @@ def _beside(
 
 
 def _turns(plan: Plan, neighbours: Players, stream: Players) -> Round:
-    """Have the neighbours compute while the stream is used."""
+    """Let the neighbours compute while the stream is used."""
     use = threading.Thread(target=stream.play, args=(plan.seconds,))
     use.start()
     try:

@@ -1,7 +1,7 @@
-"""Both ends of a stream in one process: a step without any switch of processes.
+"""Runs both ends of a stream in one process: a step without process switches.
 
-Client and host are made of the parts that they are made of everywhere, and talk over
-TCP. Each does its part in turn, and the clock is read between any two parts.
+Client and host use their real components, and exchange messages over TCP. They run
+alternately, and the clock is read between two stages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode
 
 __all__ = ["STAGES", "OneProcess", "bouncing", "one_process"]
 
-#: What happens in one step, in its order.
+#: The stages of a step, in order.
 STAGES = (
     "the client writes the request",
     "the client sends it (a system call)",
@@ -56,7 +56,7 @@ class OneProcess:
     """A client's end and a host's, with an environment or a vector of them.
 
     Args:
-        env: What is stepped; it is to be reset before.
+        env: The environment; the caller resets it.
         page: The host's status page.
         ours: The client's socket.
         theirs: The host's.
@@ -87,7 +87,7 @@ class OneProcess:
         self._poll = select.poll()
         self._poll.register(theirs, select.POLLIN)
         self._line = ours
-        ours.recv(_RECEIVE_BYTES)  # What ends the handshake.
+        ours.recv(_RECEIVE_BYTES)  # The end of the handshake.
         self._writing = Writing()
         self._masks = Masks()
         self._announcing, self._announced = SentSignatures(), ReceivedSignatures()
@@ -99,7 +99,7 @@ class OneProcess:
         """Take a step from end to end.
 
         Returns:
-            What came of it, and the time before each stage and after the last, in ns.
+            The result, and the times in ns before each stage and after the last.
         """
         clock = time.perf_counter_ns
         self._number += 1
@@ -161,7 +161,7 @@ class OneProcess:
 
 @contextlib.contextmanager
 def one_process(env: Any) -> Iterator[OneProcess]:
-    """Put both ends around an environment, or a vector of them."""
+    """Connect both ends of a stream, for an environment or a vector."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, _pair() as pair:
         page = StatusPage(str(Path(folder, "status")))
         with contextlib.closing(page):
@@ -170,9 +170,9 @@ def one_process(env: Any) -> Iterator[OneProcess]:
 
 @contextlib.contextmanager
 def bouncing(ball: bytes) -> Iterator[Callable[[], int]]:
-    """Give what does a ping-pong in one process, which is four system calls.
+    """Yield a function that plays one ping-pong in one process: four system calls.
 
-    It tells how long that took, in nanoseconds.
+    It returns the duration in nanoseconds.
     """
     with _pair() as (ours, theirs):
 

@@ -1,9 +1,8 @@
-"""The arrangement that this server succeeds, rebuilt.
+"""A rebuilt gym-http-api, the predecessor of this server.
 
-Environments live in the process of Flask's development server, which answers each
-request on a thread of its own and with JSON; the client sends its requests through a
-session of ``requests``. Underneath are the same Gymnasium and the same packages as
-under the server that is measured against it.
+Environments are in the process of Flask's development server, which answers each
+request with JSON, on a new thread. The client sends its requests with a ``requests``
+session. Gymnasium and the other packages have the same versions as for our server.
 
 ``python -m benchmarks.original`` runs the server.
 """
@@ -22,7 +21,7 @@ __all__ = ["Client", "main"]
 
 
 class Client:
-    """Speaks to the server, a request a call."""
+    """The original's client: each method sends one request."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -50,7 +49,7 @@ class Client:
 
     def _post(self, route: str, body: Any) -> Any:
         url = urljoin(self._base, route)
-        # The original waited for ever; so a time limit would be work that it had not.
+        # The original had no time limit, which would be additional work.
         response = self._session.post(url, data=json.dumps(body))
         response.raise_for_status()
         return response.json() if response.content else None
@@ -121,9 +120,9 @@ def main() -> None:
     """Serve on a free port until killed."""
     from werkzeug.serving import make_server
 
-    # As the original did; a line in a log for each request would slow it down.
+    # As in the original; a log line for each request would slow it down.
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    # What `app.run(threaded=True)` does, but for telling the port.
+    # The same as `app.run(threaded=True)`, but it makes the port known.
     server = make_server("127.0.0.1", 0, _application(), threaded=True)
     print(f"Listening on http://127.0.0.1:{server.port}", flush=True)
     server.serve_forever()

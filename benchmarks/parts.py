@@ -1,7 +1,7 @@
-"""Parts of a step, each measured by itself, for the figures that stay behind.
+"""Measures the parts of a step separately, to explain the slower figures.
 
-One process without switches, then two: what the second takes more is due to switching,
-and to what a process finds in its caches when it runs again.
+A step runs in one process without switches, then in two. The difference is the cost of
+process switches and of cold caches after them.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _BOUNCES = 5000
 
 
 class _Toy(gymnasium.Env[Any, Any]):
-    """Does nothing, so that an exchange is all that happens."""
+    """An environment that does nothing, so that only the exchange takes time."""
 
     action_space = gymnasium.spaces.Discrete(2)
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
     _nothing = np.zeros(4, np.float32)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take no step."""
+        """Return constant results."""
         return self._nothing, 1.0, False, False, {}
 
 
 def stream_same(plan: Plan) -> list[Part]:
-    """Take a step over a stream apart, on one core."""
+    """Measure the parts of a step over a stream, on one core."""
     placed = _placed(Mode.SAME)
     actions = itertools.cycle((0, 1))
     with pinned(placed.clients), bouncing(BALL) as bounce:
@@ -82,7 +82,7 @@ def stream_same(plan: Plan) -> list[Part]:
 
 
 def stream_split(plan: Plan) -> list[Part]:
-    """Take a step across cores apart: with spinning and without."""
+    """Measure the parts of a step across cores, with and without busy polling."""
     placed = _placed(Mode.SPLIT)
     still = _played(plan, StillAgent, placed, _still_server)
     return [
@@ -101,7 +101,7 @@ def stream_split(plan: Plan) -> list[Part]:
 
 
 def vector64(plan: Plan) -> list[Part]:
-    """Take a step of 64 light environments apart."""
+    """Measure the parts of a step of 64 light environments."""
     same, split = _placed(Mode.SAME), _placed(Mode.SPLIT)
     actions = [np.random.default_rng(0).integers(0, 2, VECTOR_ENVS) for _ in range(64)]
 
@@ -139,7 +139,7 @@ def vector64(plan: Plan) -> list[Part]:
 
 
 def vector64_async_heavy(plan: Plan) -> list[Part]:
-    """Take a step of 64 heavy environments apart, on all cores."""
+    """Measure the parts of a step of 64 heavy environments, on all cores."""
     placed = _placed(Mode.FREE)
     alone = _played(plan, HeavySyncAgent, placed, no_server) / 1000
     ours = _played(plan, SpreadAgent, placed, our_server) / 1000
@@ -156,7 +156,7 @@ def vector64_async_heavy(plan: Plan) -> list[Part]:
     ]
 
 
-#: By the name of the figures that they are about.
+#: Profiles by the name of the figure that they explain.
 QUESTIONS: dict[str, Callable[[Plan], list[Part]]] = {
     "stream_same": stream_same,
     "stream_split": stream_split,
@@ -183,7 +183,7 @@ def _played(
     placed: Places,
     server: Callable[[Cores], contextlib.AbstractContextManager[Any]],
 ) -> float:
-    """Give the microseconds of half of the steps at most: the median of all turns."""
+    """Return the median duration of a step in microseconds: the median of all turns."""
     with (
         server(placed.servers) as ours,
         Players(kind, ours.url, 1, placed.clients) as players,

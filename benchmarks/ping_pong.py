@@ -1,7 +1,7 @@
-"""The ping-pong: 32 bytes there and back over TCP, and what no step can do without.
+"""The ping-pong: a round trip of 32 bytes over TCP, the minimum for any step.
 
-``python -m benchmarks.ping_pong BYTES`` runs the far end, which answers each message
-of 32 bytes with so many bytes. Both ends block.
+``python -m benchmarks.ping_pong BYTES`` runs the server, which answers each message of
+32 bytes with the given number of bytes. Both ends block.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
     "far_end",
 ]
 
-#: What is sent.
+#: The message.
 BALL = bytes(32)
 
 
 class PingPongAgent:
-    """Sends a message and waits for the answer, which is as long."""
+    """Sends a message and waits for an answer of the same length."""
 
     def __init__(self, url: str, seed: int) -> None:
         parts = urlsplit(url)
@@ -43,10 +43,10 @@ class PingPongAgent:
         """Do nothing: there are no episodes."""
 
     def step(self, action: int) -> bool:
-        """Go there and back.
+        """Do one round trip.
 
         Raises:
-            ConnectionError: The far end is gone.
+            ConnectionError: The server has closed the connection.
         """
         self._line.send(BALL)
         if len(self._line.recv(len(BALL))) != len(BALL):
@@ -54,12 +54,12 @@ class PingPongAgent:
         return False
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._line.close()
 
 
 class _StepAndPingPongAgent(PingPongAgent):
-    """Steps a local environment beside each ping-pong."""
+    """Steps a local environment after each ping-pong."""
 
     def __init__(self, url: str, seed: int) -> None:
         super().__init__(url, seed)
@@ -72,7 +72,7 @@ class _StepAndPingPongAgent(PingPongAgent):
         self._first_seed = None
 
     def step(self, action: int) -> bool:
-        """Go there and back, and take a step."""
+        """Do one round trip, and take a step."""
         super().step(action)
         _, _, terminated, truncated, _ = self._env.step(action)
         return terminated or truncated
@@ -81,7 +81,7 @@ class _StepAndPingPongAgent(PingPongAgent):
 def far_end(
     cores: Cores, answer: int = len(BALL)
 ) -> contextlib.AbstractContextManager[Server]:
-    """Run the far end, which answers with so many bytes."""
+    """Run the server, which answers with a given number of bytes."""
     return program(cores, "benchmarks.ping_pong", str(answer))
 
 
@@ -90,7 +90,7 @@ BESIDE_STEP_AND_PING_PONG = Rival(STEP_AND_PING_PONG, _StepAndPingPongAgent, far
 
 
 def main() -> None:
-    """Answer one caller after the other, until killed."""
+    """Serve one client after the other, until killed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ping_pong")
     parser.add_argument("bytes", type=int, nargs="?", default=len(BALL))
     answer = bytes(parser.parse_args().bytes)

@@ -1,4 +1,4 @@
-"""On which cores servers and clients run."""
+"""Assigns servers and clients to cores."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Cores = frozenset[int]
 
 
 class Mode(StrEnum):
-    """Where the processes of a measurement are.
+    """The placement of a measurement's processes on cores.
 
-    What is sent to another core has to wake it first, which takes longer than an
-    answer does. So a figure means little without its mode.
+    A message to another core has to wake that core first, which takes longer than an
+    answer. So a figure is meaningful only with its mode.
     """
 
     SAME = "same"
@@ -33,12 +33,12 @@ class Places(NamedTuple):
 
 
 def available() -> Cores:
-    """Give all cores."""
+    """Return all cores that this process may use."""
     return frozenset(os.sched_getaffinity(0))
 
 
 def places(mode: Mode) -> Places | None:
-    """Give the places of a mode; ``None`` if this machine has too few cores."""
+    """Return the cores of a mode; ``None`` if this machine has too few."""
     cores = sorted(available())
     if mode is Mode.FREE:
         return Places(available(), available())
@@ -50,7 +50,7 @@ def places(mode: Mode) -> Places | None:
 
 @contextlib.contextmanager
 def pinned(cores: Cores) -> Iterator[None]:
-    """Keep this process, and for good what it starts meanwhile, on these cores."""
+    """Pin this process to cores; processes started meanwhile stay pinned for good."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

@@ -1,4 +1,4 @@
-"""How many megabytes of pictures a second come over a stream."""
+"""Measures how many megabytes of images per second a stream transfers."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _MEGABYTES = rate("MB/s", _BYTES / 1e6, percentiles=False)
 
 
 class _FramesAgent(StreamAgent):
-    """Steps an environment that gives pictures."""
+    """Steps an environment that returns images."""
 
     env_id = frames.ENV_ID
 
     def step(self, action: int) -> bool:
-        """Get pictures."""
+        """Receive images."""
         observation, *_ = self._env.step(action)
         assert observation.nbytes == _BYTES
         return False
 
 
 class _RawAgent(PingPongAgent):
-    """Receives as many bytes in answer to a message, into the same memory."""
+    """Receives as many bytes per message over plain TCP, into the same memory."""
 
     def __init__(self, url: str, seed: int) -> None:
         super().__init__(url, seed)
         self._memory = memoryview(bytearray(_BYTES))
 
     def step(self, action: int) -> bool:
-        """Get the bytes.
+        """Receive the bytes.
 
         Raises:
-            ConnectionError: The far end is gone.
+            ConnectionError: The server has closed the connection.
         """
         self._line.send(BALL)
         got = 0

@@ -1,6 +1,6 @@
-"""``python -m benchmarks.plot``: draws the rows of ``results.json`` as two pictures.
+"""``python -m benchmarks.plot``: draws the rows of ``results.json`` as two images.
 
-One has every row. The other is for README: five rows with labels in plain words.
+One has every row. The other is for README: five rows with readable labels.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ _HEADLINES = (
 )
 _PERCENTILE = re.compile(r"(.+)_(p50|p99)")
 _MARKS = {"p50": "o", "p99": "D"}
-# Told apart by those who see colours differently, too (Okabe and Ito).
-# Those that people who do not tell all colours apart can tell, and two darker ones.
+# Colours that colour-blind people can distinguish (Okabe and Ito), and two darker ones.
 _COLOURS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"),
     *("#882255", "#999933"),
@@ -47,11 +46,11 @@ _DOTS_PER_INCH = 120
 
 
 class Bar(NamedTuple):
-    """A row, and the percentiles that belong to it.
+    """A row of the image, with its percentiles.
 
     Attributes:
-        row: What the bar shows.
-        marks: How many times better the percentiles are, by ``p50`` and ``p99``.
+        row: The row that the bar shows.
+        marks: The factors by which the percentiles are better, by ``p50`` and ``p99``.
     """
 
     row: Row
@@ -59,7 +58,7 @@ class Bar(NamedTuple):
 
 
 def bars(rows: Sequence[Row]) -> list[Bar]:
-    """Put percentiles to their rows, and what has the same baseline together."""
+    """Assign percentiles to their rows, and group rows with the same baseline."""
     found = {(each.name, each.mode): Bar(each, {}) for each in rows}
     for name, mode in list(found):
         match = _PERCENTILE.fullmatch(name)
@@ -71,7 +70,7 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw into a PNG file how many times better ours is, row by row.
+    """Draw a PNG file with the factor by which our server is better, for each row.
 
     Raises:
         ValueError: There are no rows.
@@ -107,7 +106,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 
 
 def draw_headlines(rows: Sequence[Row], path: Path) -> None:
-    """Draw the five rows of README into a PNG file, with labels in plain words.
+    """Draw the five rows of README into a PNG file, with readable labels.
 
     Raises:
         ValueError: One of the rows is missing.
@@ -143,7 +142,7 @@ def draw_headlines(rows: Sequence[Row], path: Path) -> None:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    # Without the version of the library, so that equal rows give equal bytes.
+    # Omit the library's version, so that equal rows result in equal bytes.
     figure.savefig(path, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
 
 
@@ -170,7 +169,7 @@ def _draw_bar(axes: Axes, place: int, bar: Bar, colour: str) -> None:
 
 
 def _ratio(row: Row) -> str:
-    """Write the ratio as the results have it, and not as the bar shows it."""
+    """Format the ratio as in the results, not as the bar shows it."""
     told = f"{row.ratio:.3g}{_TIMES}"
     return f"{told} the time" if row.takes_times else told
 

@@ -1,6 +1,6 @@
-"""``python -m benchmarks.profile``: where the time of a step goes, part by part.
+"""``python -m benchmarks.profile``: measures how long each part of a step takes.
 
-It tells why a figure of `results.json` is what it is. What it measures it writes to
+It explains the figures of `results.json`. It writes its measurements to
 ``profile.json``, and as tables into the document.
 """
 
@@ -27,7 +27,7 @@ END = "<!-- until here -->\n"
 
 @dataclass(frozen=True)
 class _Line:
-    """A part, and the question that it belongs to."""
+    """The measurement of a part, with the name of its benchmark."""
 
     about: str
     part: str
@@ -41,7 +41,7 @@ def read(path: Path) -> list[_Line]:
 
 
 def tables(lines: Iterable[_Line]) -> str:
-    """Write the lines as the tables of the document, one for each question."""
+    """Format the lines as the document's tables, one for each benchmark."""
     found = []
     for about, group in groupby(lines, key=lambda line: line.about):
         rows = [f"| {each.part} | {each.value:g} {each.unit} |" for each in group]
@@ -50,7 +50,7 @@ def tables(lines: Iterable[_Line]) -> str:
 
 
 def written_into(text: str, told: str) -> str:
-    """Put tables where the document has its tables.
+    """Replace the tables in the document.
 
     Raises:
         ValueError: It has no place for them.
@@ -63,7 +63,7 @@ def written_into(text: str, told: str) -> str:
 
 
 def main() -> None:
-    """Measure, and write what came out."""
+    """Measure, and write the results."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.profile", description=__doc__
     )
@@ -93,7 +93,7 @@ def _line(about: str, part: Part) -> _Line:
 
 
 def _replaced(lines: list[_Line], about: str, told: list[_Line]) -> list[_Line]:
-    """Put the lines of a question in the places of its old ones, or to the end."""
+    """Replace the old lines of a benchmark, or append the new ones."""
     at = next((n for n, each in enumerate(lines) if each.about == about), len(lines))
     rest = [each for each in lines if each.about != about]
     return [*rest[:at], *told, *rest[at:]]

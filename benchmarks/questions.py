@@ -1,4 +1,4 @@
-"""The questions that benchmarks answer, each by its name."""
+"""The benchmarks by name."""
 
 from __future__ import annotations
 

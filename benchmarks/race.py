@@ -1,4 +1,4 @@
-"""A race: players on our server and players on what it is compared with, in turn."""
+"""A race: runs players on our server and on a rival alternately."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ServerMaker = Callable[[Cores], AbstractContextManager[Server]]
 
 
 class Rival(NamedTuple):
-    """What ours is compared with.
+    """A program that our server is compared with.
 
     Attributes:
-        name: What rows call it.
-        kind: What steps there.
+        name: Its name in rows.
+        kind: Class of its agents.
         server: Runs its server on some cores.
     """
 
@@ -49,16 +49,16 @@ def race(
     gauge: Gauge = STEPS,
     server: ServerMaker = our_server,
 ) -> list[Row]:
-    """Compare what the gauge tells, and how long a step takes.
+    """Compare our server with a rival, by the gauge and by the durations of steps.
 
     Args:
-        plan: How much is measured.
+        plan: Number and length of rounds.
         name: Name of the rows.
-        mode: Where the processes are.
-        kind: What steps on our server.
-        count: How many processes step at a time, on either side.
-        rival: What our server is compared with.
-        gauge: What is told.
+        mode: Placement of the processes.
+        kind: Class of the agents on our server.
+        count: Number of processes that step at the same time, on either side.
+        rival: The rival.
+        gauge: Computes the figures.
         server: Runs our server.
     """
     placed = places(mode)

@@ -1,4 +1,4 @@
-"""How many steps a program takes that uses `RemoteEnv` and does not know it."""
+"""Measures the steps per second of a program that uses `RemoteEnv` as a local one."""
 
 from __future__ import annotations
 

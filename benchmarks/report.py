@@ -1,4 +1,4 @@
-"""Rows: what came out, as a table for people and as JSON for programs."""
+"""Rows: results as a table for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = [
     "write",
 ]
 
-#: What rows call the round trip that a step over a stream cannot do without.
+#: Name in rows of the round trip that a step over a stream cannot avoid.
 PING_PONG = "ping-pong"
 STEP_AND_PING_PONG = "local step + ping-pong"
-# Ours cannot be expected to take less: ratios to these say how many times it takes.
+# Our server cannot be faster: ratios to these baselines are multiples of their time.
 _FLOORS = frozenset({PING_PONG, STEP_AND_PING_PONG})
 
 _HEAD = ("name", "mode", "ours", "unit", "ratio", "baseline")
@@ -31,16 +31,16 @@ _HEAD = ("name", "mode", "ours", "unit", "ratio", "baseline")
 
 @dataclass(frozen=True)
 class Row:
-    """A figure, and how it compares with another one.
+    """A figure, and its ratio to that of a baseline.
 
     Attributes:
-        name: What was measured.
-        mode: Where the processes were.
-        value: Ours.
-        unit: Of the figure.
-        ratio: How many times better ours is: more a second, or less time or memory;
-            but beside a ping-pong, how many times as long ours takes.
-        baseline: Name of what ours is compared with, as ``original``.
+        name: Name of the measurement.
+        mode: Placement of the processes.
+        value: Our figure.
+        unit: Unit of the figure.
+        ratio: The factor by which ours is better: more per second, or less time or
+            memory. Beside a ping-pong, our duration as a multiple of its duration.
+        baseline: Name of the baseline, such as ``original``.
     """
 
     name: str
@@ -52,28 +52,28 @@ class Row:
 
     @property
     def takes_times(self) -> bool:
-        """Whether the ratio says how many times as long ours takes."""
+        """Whether the ratio is our duration as a multiple of the baseline's."""
         return self.baseline in _FLOORS
 
     @property
     def better(self) -> float:
-        """How many times better ours is than the baseline, whatever the ratio says."""
+        """The factor by which ours is better than the baseline, for every baseline."""
         return 1 / self.ratio if self.takes_times else self.ratio
 
 
 def row(
     name: str, mode: Mode, value: float, unit: str, baseline: str, theirs: float
 ) -> Row:
-    """Make a row; what is not a rate is better when it is smaller.
+    """Make a row; a figure that is not a rate is better if it is smaller.
 
-    The ratio is as `Row` says it, which depends on the baseline.
+    `Row` defines the ratio, which depends on the baseline.
 
     Args:
-        name: What was measured.
-        mode: Where the processes were.
-        value: Ours.
-        unit: Of both figures; a rate ends in ``/s``.
-        baseline: Name of what ours is compared with.
+        name: Name of the measurement.
+        mode: Placement of the processes.
+        value: Our figure.
+        unit: Unit of both figures; a rate ends in ``/s``.
+        baseline: Name of the baseline.
         theirs: The baseline's figure.
     """
     ours_by_theirs = unit.endswith("/s") or baseline in _FLOORS
@@ -82,7 +82,7 @@ def row(
 
 
 def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
-    """Put new rows in the places of the old ones, and what is left to the end."""
+    """Replace old rows by new ones of the same name and mode, and append the rest."""
     rows = {(each.name, each.mode): each for each in old}
     rows |= {(each.name, each.mode): each for each in new}
     return list(rows.values())
@@ -125,5 +125,5 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def _short(value: float) -> float:
-    """Drop digits that the next run would not repeat."""
+    """Round to the digits that the next run would repeat."""
     return float(f"{value:.3g}") if value < 1000 else float(round(value))

@@ -1,4 +1,4 @@
-"""How many steps thin clients take over HTTP and JSON."""
+"""Measures the steps per second of thin clients over HTTP and JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""``python -m benchmarks.sb3_vec_env``: `RemoteVecEnv` beside SB3's ``DummyVecEnv``.
+"""``python -m benchmarks.sb3_vec_env``: compares `RemoteVecEnv` with ``DummyVecEnv``.
 
-Random actions, and rounds of both in turn. Needs Stable-Baselines3: see ``make sb3``.
+It takes random actions, in alternating rounds. It needs Stable-Baselines3: see
+``make sb3``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gym_http_client.sb3 import RemoteVecEnv
 
 
 def pace(env: Any, count: int, seconds: float) -> float:
-    """Return how many steps of an environment a second takes."""
+    """Return the steps per second of an environment."""
     actions = np.random.default_rng(0).integers(2, size=(64, count))
     began, taken = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:

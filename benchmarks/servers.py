@@ -1,4 +1,4 @@
-"""Our server and what it is compared with, as processes."""
+"""Runs our server, and the servers that it is compared with, as processes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _STOP_SECONDS = 15.0
 
 
 class Server(NamedTuple):
-    """A server that runs.
+    """A running server.
 
     Attributes:
         url: Its address.
-        pid: The process that was started.
-        folder: Where it may write.
+        pid: ID of the started process.
+        folder: Directory for its files.
     """
 
     url: str
@@ -41,10 +41,10 @@ class Server(NamedTuple):
 def our_server(
     cores: Cores, *flags: str, over_unix_socket: bool = False
 ) -> Iterator[Server]:
-    """Run the server of this repository, with the settings that it has by itself.
+    """Run the server of this repository, with its default settings.
 
     Args:
-        cores: Where it runs.
+        cores: Cores on which it runs.
         flags: More flags for ``serve``.
         over_unix_socket: Whether its address is that of a Unix socket.
     """
@@ -61,20 +61,20 @@ def our_server(
 
 
 def original_server(cores: Cores) -> contextlib.AbstractContextManager[Server]:
-    """Run the original's arrangement."""
+    """Run the original server."""
     return program(cores, "benchmarks.original")
 
 
 @contextlib.contextmanager
 def program(cores: Cores, module: str, *arguments: str) -> Iterator[Server]:
-    """Run a module that serves and prints its address as our server does."""
+    """Run a module that serves, and prints its address as our server does."""
     with _folder() as folder, _started([module, *arguments], cores, folder) as server:
         yield server
 
 
 @contextlib.contextmanager
 def no_server(_cores: Cores) -> Iterator[Server]:
-    """Stand where a server would be, for what needs none."""
+    """Yield a placeholder, for agents that need no server."""
     with _folder() as folder:
         yield Server("", os.getpid(), folder)
 

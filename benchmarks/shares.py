@@ -1,4 +1,4 @@
-"""Whose time a round trip to an environment elsewhere takes: each process's share."""
+"""Measures each process's CPU time in a round trip to an external environment."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from benchmarks.timings import Part
 
 __all__ = ["external"]
 
-# Beyond the time that is looked at, so that nobody ends within it.
+# Additional time, so that no process ends within the measured time.
 _END_SECONDS = 1.0
 
 
 def external(plan: Plan) -> list[Part]:
-    """Take a round trip apart by processes, on one core: ours and Tango's."""
+    """Measure each process's CPU time per round trip, on one core: ours and Tango's."""
     return [
         *_shares(plan, "ours", "the server", far_ends.stream_agent, ours),
         *_shares(plan, "Tango's", "the gateway", far_ends.tango_agent, tangos),
@@ -54,13 +54,13 @@ def _shares(
 
 
 def _turn(plan: Plan, agent: Words, running: Server) -> list[float]:
-    """Give the microseconds that each took of a round trip, the system's as well."""
+    """Return each share's user and system CPU time per round trip, in us."""
     words = agent(running, plan.seconds + _END_SECONDS)
     us, server = psutil.Process(), psutil.Process(running.pid)
     (far,) = (each for each in us.children() if "environment" in each.name())
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as stepping:
         assert stepping.stdout
-        # What it takes to begin is not looked at.
+        # Do not measure the start.
         stepping.stdout.readline()
         hosts = [server, *server.children(recursive=True)]
         shares = [[psutil.Process(stepping.pid)], hosts, [far]]

@@ -1,4 +1,4 @@
-"""How long a step over a stream takes, beside a round trip that does nothing."""
+"""Compares the duration of a step over a stream with that of an empty round trip."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["InnerAgent", "remote_env_same", "stream_same", "stream_split"]
 
 
 class InnerAgent(StreamAgent):
-    """Asks what `RemoteEnv` asks for a step, without the environment around it."""
+    """Sends the requests of `RemoteEnv` for a step, without its wrapping code."""
 
     def reset(self) -> None:
         """Begin an episode, over a stream."""
         super().reset()
-        # What `RemoteEnv` itself asks through; its outside is another row's.
+        # The handle that `RemoteEnv` uses; another row measures `RemoteEnv` itself.
         handle = self._env._handle
         assert handle
         self._ask = handle.ask
@@ -36,7 +36,7 @@ def stream_same(plan: Plan) -> list[Row]:
 
 
 def stream_split(plan: Plan) -> list[Row]:
-    """Measure the stream across cores, where ours looks before it sleeps."""
+    """Measure the stream across cores, where our ends poll before they sleep."""
     return _stream(plan, "stream_split", Mode.SPLIT)
 
 

@@ -1,8 +1,8 @@
-"""Tango's gateway, rebuilt: an agent's requests by ZeroMQ, an environment by WebSocket.
+"""A rebuilt Tango gateway, between an agent (ZeroMQ) and an environment (WebSocket).
 
-As in Tango, one asyncio loop holds a REP socket and the environment's WebSocket, and
-passes each message on as it is. ``python -m benchmarks.tango`` runs it. (Tango itself
-has Sanic hold the WebSocket.)
+As in Tango, one asyncio loop serves a REP socket and the environment's WebSocket, and
+forwards each message unchanged. ``python -m benchmarks.tango`` runs it. (In Tango,
+Sanic serves the WebSocket.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How long the parts of a step take that happen in one process.
+"""Measures how long the parts of a step take in one process.
 
-What is measured runs again and again for a while, and the median is told.
+Each measurement is repeated for a while; the result is the median.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _WARM_UP_STEPS = 200
 
 
 class Part(NamedTuple):
-    """What one thing takes.
+    """The duration of one part.
 
     Attributes:
-        what: It.
-        value: Its median.
-        unit: Of that.
+        what: Name of the part.
+        value: The median.
+        unit: Unit of the median.
     """
 
     what: str
@@ -55,7 +55,7 @@ def stages(plan: Plan, env: Any, actions: Iterator[Any]) -> list[Part]:
 
 
 def within(plan: Plan, env: Any, actions: Iterator[Any]) -> float:
-    """Give the microseconds of the environment's own step, in one process with all."""
+    """Return the median of the environment's own step in `one_process`, in us."""
     durations: list[int] = []
     own = env.step
 
@@ -82,7 +82,7 @@ def local(
     actions: Iterator[Any],
     before: Callable[[], object] = lambda: None,
 ) -> float:
-    """Give the microseconds of a step without any wire, with something before each."""
+    """Return the median of a local step in us, with a call of `before` before each."""
     durations: list[int] = []
 
     def step(action: Any) -> bool:
@@ -99,7 +99,7 @@ def local(
 def _episodes(
     plan: Plan, env: Any, actions: Iterator[Any], step: Callable[[Any], bool]
 ) -> None:
-    """Step for a while, and reset where that is due."""
+    """Step for a while, and reset after each episode."""
     env.reset(seed=0)
     end = time.monotonic() + plan.rounds * plan.seconds
     while time.monotonic() < end:
@@ -109,12 +109,12 @@ def _episodes(
 
 
 def median_us(durations_ns: Iterable[int]) -> float:
-    """Give the median, without what reading the clock takes."""
+    """Return the median in us, without the cost of reading the clock."""
     return max(0.0, statistics.median(durations_ns) - _clock_ns()) / 1000
 
 
 def _over(terminated: Any, truncated: Any) -> bool:
-    # Vectors begin new episodes by themselves.
+    # Vectors reset themselves.
     return not isinstance(terminated, np.ndarray) and bool(terminated or truncated)
 
 

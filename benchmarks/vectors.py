@@ -1,4 +1,4 @@
-"""How many steps a vector of environments takes, beside Gymnasium's own vectors."""
+"""Compares the steps per second of a remote vector with Gymnasium's own vectors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HEAVY_ID = "BipedalWalker-v3"
 
 
 class SpreadAgent(VectorAgent):
-    """Steps environments that take long, in two processes."""
+    """Steps slow environments, in two processes."""
 
     env_id = _HEAVY_ID
     hosts = 2
@@ -55,13 +55,13 @@ class _AsyncAgent(SyncAgent):
 
 
 class HeavySyncAgent(SyncAgent):
-    """The same with environments that take long."""
+    """The same with slow environments."""
 
     env_id = _HEAVY_ID
 
 
 class HeavyAsyncAgent(_AsyncAgent):
-    """The same with environments that take long."""
+    """The same with slow environments."""
 
     env_id = _HEAVY_ID
 
@@ -72,7 +72,7 @@ def vector64_same(plan: Plan) -> list[Row]:
 
 
 def vector64_split(plan: Plan) -> list[Row]:
-    """Measure light environments on another core than their client."""
+    """Measure light environments on a core other than their client's."""
     return _vector(plan, "vector64_split", Mode.SPLIT, VectorAgent, SyncAgent)
 
 
@@ -82,12 +82,12 @@ def vector64_hosts2(plan: Plan) -> list[Row]:
 
 
 def vector64_async(plan: Plan) -> list[Row]:
-    """Measure light environments beside a process for each."""
+    """Compare light environments with a process for each."""
     return _vector(plan, "vector64_async", Mode.SAME, VectorAgent, _AsyncAgent)
 
 
 def vector64_async_heavy(plan: Plan) -> list[Row]:
-    """Measure heavy environments beside a process for each."""
+    """Compare heavy environments with a process for each."""
     name = "vector64_async_heavy"
     return _vector(plan, name, Mode.FREE, SpreadAgent, HeavyAsyncAgent)
 
@@ -100,7 +100,7 @@ def _vector(
     theirs: type[SyncAgent],
 ) -> list[Row]:
     rival = Rival(f"local {theirs.mode} vector", theirs, no_server)
-    # What takes milliseconds is measured too rarely for a 99th percentile.
+    # Steps of milliseconds are too few for a 99th percentile.
     often = mode is not Mode.FREE and theirs.mode == "sync"
     gauge = rate("steps/s", VECTOR_ENVS, percentiles=often)
     return race(plan.halved(), name, mode, ours, 1, rival, gauge=gauge)

@@ -1,4 +1,4 @@
-"""What a fast path gains: benchmarks with it and with it switched off, in turn."""
+"""Measures the gain of a fast path: benchmarks with and without it, alternately."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _Figures = dict[tuple[str, str], list[Row]]
 def compare(plan: Plan, name: str, questions: list[str]) -> list[Row]:
     """Run benchmarks with and without a fast path.
 
-    Each round is a run of its own, since the path is switched off in all processes.
+    Each round is a separate run, since the path is switched off in all processes.
 
     Args:
-        plan: How much is measured.
-        name: The fast path's.
+        plan: Number and length of rounds.
+        name: Name of the fast path.
         questions: Names of the benchmarks.
 
     Returns:
-        The figures with it; those without it are the baseline.
+        The figures with the fast path; those without it are the baseline.
     """
     folders = [str(_ROOT), str(_HOOKS), os.environ.get("PYTHONPATH", "")]
     off = {"BENCHMARK_WITHOUT": name, "PYTHONPATH": os.pathsep.join(folders)}
