@@ -1,4 +1,4 @@
-"""PPO in one file with PyTorch, on a remote vector: a loop to read and to change.
+"""PPO in one file with PyTorch, on a remote vector, as a template for changes.
 
 pip install torch ./clients/python
 python ppo.py --steps 100000 http://127.0.0.1:5000
@@ -43,7 +43,7 @@ class Agent(nn.Module):
 def advantages(
     rewards: torch.Tensor, values: torch.Tensor, dones: torch.Tensor, last: torch.Tensor
 ) -> torch.Tensor:
-    """Estimate advantages from what LENGTH steps of all environments gave."""
+    """Estimate advantages from LENGTH steps of all environments."""
     result = torch.zeros_like(rewards)
     following, running = last, torch.zeros_like(last)
     for t in reversed(range(len(rewards))):
@@ -57,7 +57,7 @@ def advantages(
 def update(
     agent: Agent, optimizer: torch.optim.Optimizer, data: list[torch.Tensor]
 ) -> None:
-    """Improve the agent with what it saw, in EPOCHS times BATCHES steps."""
+    """Update the agent with a rollout, in EPOCHS times BATCHES gradient steps."""
     observations, actions, old, gains, returns = data
     for _ in range(EPOCHS):
         for chosen in torch.randperm(len(actions)).chunk(BATCHES):

@@ -1,9 +1,9 @@
-"""Checks remote and local environments with Stable-Baselines3, and compares both.
+"""Checks remote and local environments with Stable-Baselines3's checker.
 
 python sb3_check_env.py http://127.0.0.1:5000
 
-Prints a row for each environment. Exits with 1 if the two ever get another verdict, or
-other warnings.
+It prints a row for each environment. The exit status is 1 if the verdicts or warnings
+of a remote and a local environment differ.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Opinion(NamedTuple):
 
 
 def check(env: gymnasium.Env[Any, Any]) -> Opinion:
-    """Have an environment checked, and close it."""
+    """Check an environment, and close it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            # Not its rendering: that closes the environment, and then steps on.
+            # Skip rendering: its check closes the environment, and then steps it.
             check_env(env, skip_render_check=True)
             verdict = "passes"
         except Exception as error:
@@ -56,8 +56,8 @@ def check(env: gymnasium.Env[Any, Any]) -> Opinion:
 
 
 def compare(url: str, env_id: str) -> bool:
-    """Compare an environment's two opinions, and print them in a row."""
-    # Gymnasium has a checker too, which warns where the environment is.
+    """Compare the opinions on both environments, print a row, return if they agree."""
+    # Disable Gymnasium's own checker, which warns in the environment's process.
     remote = check(RemoteEnv(url, env_id, disable_env_checker=True))
     local = check(gymnasium.make(env_id, disable_env_checker=True))
     same = remote == local

@@ -1,8 +1,8 @@
-"""Trains PPO twice with one seed, remotely and locally: to the same weights.
+"""Trains PPO remotely and locally with the same seed, and compares the weights.
 
 python sb3_ppo.py --steps 2048 http://127.0.0.1:5000
 
-Exits with 1 if a single bit of them differs.
+The exit status is 1 if a single bit of the weights differs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Weights = dict[str, torch.Tensor]
 
 
 def train(env: gymnasium.Env[Any, Any], steps: int, seed: int) -> Weights:
-    """Train an agent, and return what it has learned."""
+    """Train an agent, and return its weights."""
     began = time.monotonic()
     agent = PPO("MlpPolicy", env, n_steps=512, seed=seed, device="cpu")
     agent.learn(steps)
@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=2048)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    # How sums are split among threads decides about their last bits.
+    # The split of sums among threads affects their last bits.
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
 

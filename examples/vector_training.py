@@ -1,12 +1,12 @@
-"""Trains an agent on many CartPoles at once, remotely and locally: to the same weights.
+"""Trains an agent on many CartPoles, remotely and locally, and compares the weights.
 
 python vector_training.py --num-envs 64 http://127.0.0.1:5000
 
-The agent is a linear one, and learns by the cross-entropy method: each environment
-plays an episode of a candidate of its own, the best are kept, and the next candidates
-are drawn around them. It needs Gymnasium and NumPy, and no more.
+The agent is linear and learns by the cross-entropy method. Each environment plays an
+episode with a different candidate. The best candidates are kept, and the next ones are
+drawn around them. Only Gymnasium and NumPy are needed.
 
-Exits with 1 if the agent has not learned enough, or if a single bit differs.
+The exit status is 1 if the agent has not learned enough, or if a single bit differs.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from numpy.typing import NDArray
 from gym_http_client import RemoteVectorEnv
 
 ENV_ID = "CartPole-v1"
-# Gymnasium calls CartPole-v1 solved from here on.
+# The return from which Gymnasium considers CartPole-v1 solved.
 ENOUGH = 475.0
 ELITE = 0.2
-# Keeps candidates apart when the best are all alike.
+# Keeps candidates different when the best ones are almost equal.
 LEAST_SPREAD = 0.02
 
 Floats = NDArray[np.float64]
 
 
 class Learned(NamedTuple):
-    """What came of a training.
+    """The result of a training.
 
     Attributes:
-        weights: Of the agent, float64 (4,): one for each number of an observation.
-        returns: Mean return of each generation's candidates; at last, of the agent.
+        weights: The agent's weights, float64 (4,): one for each number of an
+            observation.
+        returns: Mean return of each generation's candidates; the last one is of the
+            agent.
         steps: Steps of all environments together.
     """
 
@@ -54,11 +56,11 @@ def play(
 
     Args:
         env: The environments.
-        weights: Of each environment's agent, float64 (num_envs, 4).
-        seed: Seed of the first environment; the others get the next ones.
+        weights: Weights of each environment's agent, float64 (num_envs, 4).
+        seed: Seed of the first environment; the next ones get the following integers.
 
     Returns:
-        The return of each, float64 (num_envs,), and the steps that they took together.
+        The return of each, float64 (num_envs,), and the number of steps together.
     """
     observations, _ = env.reset(seed=seed)
     returns = np.zeros(env.num_envs)
@@ -70,18 +72,18 @@ def play(
             (scores > 0).astype(np.int64)
         )
         returns += rewards * alive
-        # A vector goes on with the next episode, which does not count here.
+        # The vector continues with the next episode, which does not count here.
         alive &= ~(terminated | truncated)
         steps += env.num_envs
     return returns, steps
 
 
 def train(env: VectorEnv[Any, Any, Any], generations: int, seed: int) -> Learned:
-    """Draw candidates, keep the best, draw again, and try what came of it.
+    """Improve the candidates over generations, and evaluate the resulting agent.
 
     Args:
-        env: The environments, as many as there are candidates.
-        generations: How often candidates are drawn.
+        env: The environments, one for each candidate.
+        generations: Number of generations.
         seed: Seed of the environments and of the candidates.
     """
     generator = np.random.default_rng(seed)
