@@ -116,7 +116,7 @@ class Room:
     Args:
         budget: The budget.
         size: Bytes of the answer.
-        holders: The instance and the token that its bytes count for.
+        holders: Keys of the counts that include its bytes: total, instance, token.
     """
 
     def __init__(self, budget: Budget, size: int, holders: tuple[str, ...]) -> None:

@@ -170,7 +170,7 @@ def _statm(pid: int) -> tuple[int, int]:
     return int(resident) * _PAGE, int(shared) * _PAGE
 
 
-#: Seconds that a killed process with much memory may take to end.
+#: Seconds for which a kill counts as recent: a large process takes time to end.
 RECENT_SECONDS = 10.0
 _ROOT = "/sys/fs/cgroup"
 _COUNTER = b"oom_kill "
