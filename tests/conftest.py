@@ -1,4 +1,4 @@
-"""The servers of the tests, and the proof that a test leaves nothing behind."""
+"""Fixtures for servers, and a check that each test leaves nothing behind."""
 
 import contextlib
 import functools

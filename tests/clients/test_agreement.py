@@ -1,8 +1,8 @@
-"""All clients see the same, and just what local Gymnasium gives.
+"""All clients return exactly the values that local Gymnasium returns.
 
 Each driver plays one environment from one seed with one list of actions, and prints
-the bits of all that it gets. Lines are compared with those of a local environment, and
-so with each other.
+the bits of all values. The lines are compared with those of a local environment, and
+so with those of the other clients.
 """
 
 import json

@@ -1,9 +1,8 @@
-"""What clients make of servers that are away, broken, slow or not ours.
+"""All clients against servers that are absent, broken, slow or not ours.
 
-Each driver makes a CartPole, resets it and takes two steps. An impostor before the
-server answers a create or a step in its place. The driver has to tell what came of it,
-within the time limit that it was given, and to send again what may be sent again, and
-nothing else.
+Each driver creates a CartPole, resets it and takes two steps. A proxy in front of the
+server answers a create or a step instead of it. The driver has to report the outcome
+within its time limit, and to retry exactly the requests that may be retried.
 """
 
 import json

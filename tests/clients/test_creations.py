@@ -1,6 +1,6 @@
-"""What clients make of environments that live elsewhere, and are not there.
+"""No client retries a create when the external environment is not connected.
 
-Each driver creates one; an impostor that changes nothing counts how often it asks.
+Each driver creates an instance of one; a proxy that changes nothing counts its tries.
 """
 
 from collections.abc import Callable

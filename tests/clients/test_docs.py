@@ -1,4 +1,4 @@
-"""`make docs` makes the documents of the clients, and bears no warning."""
+"""`make docs` builds the documents of the clients without warnings."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Over a network that drops, cuts and doubles, all clients play as if it were none."""
+"""All clients play correctly over a network that drops, cuts and repeats messages."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

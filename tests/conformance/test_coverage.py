@@ -1,4 +1,4 @@
-"""The vectors leave out nothing that the pages tell of."""
+"""The vectors cover everything that the documents define."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Servers, and environments that connect in, say and understand what vectors tell."""
+"""Servers and providers send and read the messages of the vectors."""
 
 import copy
 import json

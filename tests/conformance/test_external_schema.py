@@ -1,4 +1,4 @@
-"""The schema of what environments elsewhere say, against all that is said anywhere."""
+"""The schema of external messages accepts all valid messages and refuses others."""
 
 import json
 import re

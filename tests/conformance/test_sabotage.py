@@ -1,8 +1,7 @@
-"""No client passes vectors that are wrong by one byte.
+"""Every client fails the vectors that are wrong by one byte.
 
-In a copy of the vectors one byte is changed in a case of each kind, and in several
-where there are several things to see. Each of these cases has to fail, in each client,
-and no other.
+In a copy of the vectors, one byte is changed in a case of each kind, and in several
+where a case checks several things. Each client has to fail exactly these cases.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The vectors themselves: that they are what they say, and leave nothing out."""
+"""The vector files are complete, consistent and reproducible."""
 
 import json
 import re

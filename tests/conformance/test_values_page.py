@@ -1,4 +1,4 @@
-"""docs/clients/values.md says what values become, as the drivers show it."""
+"""docs/clients/values.md describes values as the drivers show them."""
 
 import json
 import re

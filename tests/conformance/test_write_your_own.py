@@ -1,4 +1,4 @@
-"""The client of docs/clients/write-your-own.md, taken from the page and run."""
+"""The client of docs/clients/write-your-own.md, extracted from the page and run."""
 
 import json
 import re

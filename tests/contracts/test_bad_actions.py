@@ -1,4 +1,4 @@
-"""Actions: what is refused, what is coerced, and that a refusal costs no step."""
+"""Which actions are refused and which coerced; a refusal never takes a step."""
 
 import re
 from collections.abc import Callable, Iterator

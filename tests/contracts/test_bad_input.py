@@ -1,4 +1,4 @@
-"""Bodies that are wrong: always a 400 with a message, never a 500, never half read."""
+"""Invalid bodies are answered by 400 with a message, and are never half executed."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The words that clients look for in errors, the order of checks, the errors' form."""
+"""The wordings of errors that clients search for, the order of checks, and the form."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The fast routes in front of Flask's dispatch change nothing but the time."""
+"""The fast routes in front of Flask's dispatch change only the time."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Clients that generators make of the OpenAPI document that the server serves."""
+"""Clients that generators make from the server's OpenAPI document."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Every client of gym-http-api in the wild, replayed as it writes its requests.
+"""Every known client of gym-http-api, replayed byte for byte.
 
-All clients read the same answers, so each session is held against what any of
-them needs: Swift's casts, Go's blindness for status codes, Java's Doubles.
+All clients read the same answers, so each session is checked against the needs of all
+of them: Swift's casts, Go's disregard of status codes, Java's Doubles.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The env ids of gym-http-api's examples: kept, inherited, or gone."""
+"""The environment IDs of gym-http-api's examples: kept, replaced or retired."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The quirks that clients of gym-http-api depend on, a test or more for each."""
+"""The quirks that clients of gym-http-api depend on, each with at least one test."""
 
 import json
 from collections.abc import Callable

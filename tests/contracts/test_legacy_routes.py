@@ -1,4 +1,4 @@
-"""The routes of gym-http-api: methods, both slash forms, bodies, exact answers."""
+"""The routes of gym-http-api: methods, paths with or without a slash, bodies, answers."""
 
 import json
 import re

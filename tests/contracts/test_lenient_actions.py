@@ -1,4 +1,4 @@
-"""Actions that gym-http-api gave to the environment, and that no space samples.
+"""Actions that no space samples, but that gym-http-api passed to the environment.
 
 It called ``env.step(action)`` for an integer, which true is in Python, and
 ``env.step(numpy.array(action))`` for anything else.

@@ -1,4 +1,4 @@
-"""Membership asked about without loss: what is an element has to be one as it is."""
+"""Membership requests in the lossless forms agree with the local space."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Requests that HTTP allows and nobody expects are answered as documented."""
+"""Unusual requests that HTTP allows are answered as documented."""
 
 import gzip
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The OpenAPI document against the application's routes and the running server."""
+"""The OpenAPI document agrees with the routes and the running server."""
 
 import re
 from collections.abc import Callable, Iterator

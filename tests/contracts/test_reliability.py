@@ -1,4 +1,4 @@
-"""The page of reliability checks names tests that exist, and each check once."""
+"""The page of reliability checks names existing tests, and each check once."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Vectors by plain JSON, as a thin client without NumPy uses them."""
+"""Vectors in plain JSON, as a thin client without NumPy uses them."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Standard Atari in what `make serve` runs: preprocessed and stacked by the server."""
+"""Standard Atari under `make serve`: the server preprocesses and stacks frames."""
 
 import contextlib
 from collections.abc import Callable, Iterator

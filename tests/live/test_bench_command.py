@@ -1,4 +1,4 @@
-"""``gym-http-server bench``, against servers that answer and others that do not."""
+"""``gym-http-server bench`` against correct and failing servers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The benchmarks run and write what they promise; their figures are not asserted."""
+"""The benchmarks run and write the documented results; the figures are not asserted."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A module that cannot be imported is named, with the reason, in one line."""
+"""The server names a module that it cannot import, with the reason, in one line."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stopping: what is in flight is answered, nothing new begins, nothing is left."""
+"""A stopping server answers running calls, accepts no new ones and cleans up."""
 
 import os
 import signal

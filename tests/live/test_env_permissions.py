@@ -1,4 +1,4 @@
-"""Which environments may be made, and which modules are imported for them."""
+"""Settings that restrict which environments are created and modules imported."""
 
 from collections.abc import Callable
 from pathlib import Path

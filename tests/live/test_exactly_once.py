@@ -1,6 +1,6 @@
-"""Over a bad network, a remote environment steps as often as its local twin.
+"""Over a bad network, a remote environment takes as many steps as its local reference.
 
-The clients walk until each fault has occurred often enough. CHAOS_TIMES=10 asks for ten
+The clients step until each fault has occurred often enough. CHAOS_TIMES=10 requires ten
 times as many of each.
 """
 

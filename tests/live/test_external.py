@@ -1,4 +1,4 @@
-"""Environments that live elsewhere connect in, and are like any other."""
+"""External environments connect to the server and behave like all others."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The JavaScript client as the server gives it to pages."""
+"""The server serves the JavaScript client to web pages."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Answers to agents when an external environment fails, row by row."""
+"""The answers to agents when an external environment fails, row by row."""
 
 import contextlib
 import os

@@ -1,7 +1,8 @@
-"""Steps in plain JSON, without an info, of an agent on a stream: they take a short way.
+"""External environments: plain JSON steps without an info take the fast path.
 
-The environment can tell by the deadline, which is the whole one there, and a little
-less on the long way; nobody else can.
+The agent is on a stream. Only the deadline of a request shows the environment which
+path a step took. It is the whole time limit on the fast path, and a little less on the
+general path.
 """
 
 import contextlib

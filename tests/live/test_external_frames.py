@@ -1,4 +1,4 @@
-"""Pictures of environments that live elsewhere arrive as the arrays that they are."""
+"""Pictures that external environments send arrive as the same arrays."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Environments that mean ill: they are refused or ended, and others do not notice."""
+"""Hostile external environments are refused or ended without effects on others."""
 
 import contextlib
 import json

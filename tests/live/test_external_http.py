@@ -1,4 +1,4 @@
-"""Environments that nothing but HTTP gets out of."""
+"""External environments that can only use HTTP, and connect by long polling."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

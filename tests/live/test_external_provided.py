@@ -1,4 +1,4 @@
-"""Environments lent by another process are equal to the same environments made here."""
+"""Environments that another process provides equal the same local environments."""
 
 import contextlib
 import itertools

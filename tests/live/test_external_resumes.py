@@ -1,4 +1,4 @@
-"""Environments that are away for a moment, and what agents asked meanwhile."""
+"""Calls of agents while an external environment is disconnected for a short time."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The routing table: any agent drives any environment elsewhere, by any transport."""
+"""The routing table: any agent drives any external environment over any transport."""
 
 import re
 from collections.abc import Iterator

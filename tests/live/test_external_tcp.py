@@ -1,4 +1,4 @@
-"""Environments connect in by plain TCP, where the server is told to let them."""
+"""External environments connect by plain TCP where a server's setting permits it."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Environments that live elsewhere are watched, by quick ones and by slow ones."""
+"""Fast and slow watchers of external environments."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""When no process can be started, requests that need one are refused, and no more.
+"""When no process can be started, only requests that need a new one are refused.
 
-The limit of processes does not bind root, so the server runs as a user of its own.
+The limit of processes does not bind root, so the server runs as a separate user.
 """
 
 import contextlib

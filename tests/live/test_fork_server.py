@@ -1,4 +1,4 @@
-"""Hosts are forked in advance, and creates go on when the processes for that fail."""
+"""Hosts are forked in advance, and creates succeed when the forking processes fail."""
 
 import concurrent.futures
 import contextlib

@@ -1,4 +1,4 @@
-"""On a full disk, only requests that need room on it fail."""
+"""On a full disk, only requests that need disk space fail."""
 
 import errno
 import os

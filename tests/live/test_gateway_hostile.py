@@ -1,4 +1,4 @@
-"""What peers by ZeroMQ do to bring the gateway down: others do not notice."""
+"""Hostile ZeroMQ peers do not bring the gateway down and do not affect other peers."""
 
 import contextlib
 import socket

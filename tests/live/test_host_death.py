@@ -1,4 +1,4 @@
-"""A host that dies, hangs or misbehaves takes nothing with it but its instance."""
+"""A host that dies, hangs or misbehaves ends only its own instance."""
 
 import contextlib
 import os

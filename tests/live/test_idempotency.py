@@ -1,4 +1,4 @@
-"""A request with a key is executed once, whichever way and however often it comes."""
+"""A request with an idempotency key is executed once, however often it arrives."""
 
 import socket
 import threading

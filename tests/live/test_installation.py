@@ -1,4 +1,4 @@
-"""The two wheels, installed as users install them: into environments of their own."""
+"""The two wheels, each installed into a separate virtual environment as users do it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Whatever an environment is or gives: it is told so, and its instance lives on."""
+"""Invalid results of an environment are reported, and its instance continues."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

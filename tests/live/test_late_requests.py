@@ -1,4 +1,4 @@
-"""Requests that come late, or once more, over whichever way: never a second step."""
+"""Late and repeated requests, over either transport, never cause a second step."""
 
 import itertools
 import struct

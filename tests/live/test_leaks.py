@@ -1,4 +1,4 @@
-"""Many lives of instances, a third of them ended badly, leave nothing behind."""
+"""Many instances, a third of them ended by failures, leave nothing behind."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Limits: slots, idle reaping, sizes of requests."""
+"""Limits: the number of instances, the idle timeout, and the sizes of requests."""
 
 import socket
 import threading

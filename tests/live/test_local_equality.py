@@ -1,4 +1,4 @@
-"""Environments by HTTP are equal in value to the same environments made here."""
+"""Environments over HTTP return the same values as the same local environments."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The server works on when the reader of its log stops."""
+"""The server continues when the reader of its log stops."""
 
 import contextlib
 import os

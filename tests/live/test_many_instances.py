@@ -1,4 +1,4 @@
-"""Many instances are stepped by one request, each of them once."""
+"""One request steps many instances, each of them once."""
 
 import time
 from collections.abc import Callable

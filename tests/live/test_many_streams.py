@@ -1,4 +1,4 @@
-"""Five hundred open streams cost those who are busy nothing."""
+"""Five hundred idle streams cost busy clients nothing and survive web workers."""
 
 import contextlib
 import statistics

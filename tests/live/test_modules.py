@@ -1,4 +1,4 @@
-"""Where environments come from: modules at start, the working directory, threads."""
+"""Modules with environments: imports at start, the working directory, and threads."""
 
 import os
 import subprocess

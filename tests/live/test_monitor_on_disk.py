@@ -1,4 +1,4 @@
-"""On a full disk, a monitor counts lost episodes, and the environment goes on."""
+"""On a full disk, a monitor counts the lost episodes, and the environment continues."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a monitor recorded, and where, is told by the server."""
+"""The server reports what a monitor recorded, and where."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Instances whose clients were killed give up their slots when these are needed."""
+"""Instances of killed clients free their slots when other clients need them."""
 
 import os
 import signal

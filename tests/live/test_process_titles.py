@@ -1,4 +1,4 @@
-"""ps and top show what each process of a server is, and no settings."""
+"""ps and top show the role of each server process, but no settings."""
 
 import json
 import subprocess

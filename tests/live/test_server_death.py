@@ -1,4 +1,4 @@
-"""Whichever of the server's own processes is killed, no host outlives it."""
+"""If any process of the server is killed, no host outlives the server."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Many steps in one request are the steps that one by one would have been."""
+"""Many steps in one request equal the same steps in single requests."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Unworkable settings and surroundings stop the start with one sentence each."""
+"""Invalid settings and an unsuitable system stop the start with one sentence each."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What the command starts with, and what it refuses with one clear line."""
+"""Settings at the start: valid ones are used, others refused with one clear line."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""What goes wrong with a stream stays with that stream."""
+"""Faults of one stream do not affect other streams."""
 
 import contextlib
 import json

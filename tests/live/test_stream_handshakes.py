@@ -1,4 +1,4 @@
-"""How a stream begins, and who is refused one."""
+"""The handshake of a stream, and the reasons for which the server refuses one."""
 
 from collections.abc import Callable, Iterator
 

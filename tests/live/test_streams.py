@@ -1,4 +1,4 @@
-"""What goes over a stream: both dialects, numbers, keys, order, signatures."""
+"""Messages on streams: both dialects, numbers, keys, order and signatures."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""An environment that turns against the supervisor ends itself and nobody else."""
+"""An environment that attacks the supervisor ends only its own instance."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Tango's own messages, on both its sides, and what it failed at."""
+"""Tango's messages with its page and its agent, and errors in them."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Tickets of a running server: what opens streams for web pages."""
+"""Tickets of a running server, which open streams for web pages."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""TLS: the server's own, to clients, to streams and to environments that connect in."""
+"""The server's own TLS for clients, streams and external environments."""
 
 import contextlib
 import re

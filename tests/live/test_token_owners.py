@@ -1,4 +1,4 @@
-"""Several tokens: each sees its own instances, and may do what its scopes say."""
+"""Several tokens: each sees its own instances and may do what its scopes permit."""
 
 import re
 from collections.abc import Callable, Iterator

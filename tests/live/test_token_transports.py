@@ -1,4 +1,4 @@
-"""Several tokens beside HTTP: external environments and agents, by every transport."""
+"""Several tokens for external environments and agents on transports other than HTTP."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tokens: on every route, in every form, and told to nobody."""
+"""Tokens are checked on every route, in every form, and never revealed."""
 
 import base64
 from collections.abc import Callable, Iterator

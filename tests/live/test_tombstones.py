@@ -1,4 +1,4 @@
-"""What the supervisor remembers of instances that have ended."""
+"""The supervisor's records of instances that have ended."""
 
 from collections.abc import Callable
 

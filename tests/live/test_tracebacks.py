@@ -1,4 +1,4 @@
-"""What the author of an environment learns of its exceptions and crashes."""
+"""The reports of exceptions and crashes for the author of an environment."""
 
 import contextlib
 import gc

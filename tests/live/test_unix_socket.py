@@ -1,4 +1,4 @@
-"""The server on a Unix socket: the same interface, to those who may open the file."""
+"""The server on a Unix socket: the same interface for users who may open the file."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""gym-http-server validate: right servers pass, and each wrong one is found out."""
+"""``gym-http-server validate`` passes correct servers and detects each wrong one."""
 
 import contextlib
 import json

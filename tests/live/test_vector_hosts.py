@@ -1,4 +1,4 @@
-"""A vector over several processes: to the outside it is one, in life and in death."""
+"""A vector over several processes behaves and ends like a single instance."""
 
 import os
 import signal

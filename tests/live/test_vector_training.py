@@ -1,4 +1,4 @@
-"""The example that trains on a vector learns, and learns the same as locally."""
+"""The example that trains on a vector learns the same as on a local vector."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Warnings of the server, checkers and environments, as a local user sees them."""
+"""Warnings of server, checkers and environments reach clients as local users."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Watching: copies of what an instance answers, for who asks nothing."""
+"""Watchers receive copies of an instance's answers without sending requests."""
 
 import contextlib
 import json

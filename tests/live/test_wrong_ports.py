@@ -1,4 +1,4 @@
-"""Whoever takes one of a server's ports for another is told which it is."""
+"""An agent or provider that connects to the wrong port gets a hint to the right one."""
 
 import logging
 import re

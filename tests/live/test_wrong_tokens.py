@@ -1,4 +1,4 @@
-"""Wrong tokens are logged and limited, and do not delay right ones."""
+"""Wrong tokens are logged and limited, and do not delay requests with right ones."""
 
 import socket
 import struct

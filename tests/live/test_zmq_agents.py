@@ -1,4 +1,4 @@
-"""Agents drive instances by ZeroMQ, with the messages of streams."""
+"""Agents drive instances over ZeroMQ with the messages of streams."""
 
 import struct
 from collections.abc import Callable, Iterator

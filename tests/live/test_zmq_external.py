@@ -1,4 +1,4 @@
-"""Environments come in by ZeroMQ, where the server is told to let them."""
+"""External environments connect over ZeroMQ where a server's setting permits it."""
 
 import signal
 import time

@@ -1,4 +1,4 @@
-"""`RemoteEnv` by ZeroMQ: all that it does elsewhere, it does there."""
+"""`RemoteEnv` over ZeroMQ does all that it does over HTTP."""
 
 import pickle
 import time

@@ -1,4 +1,4 @@
-"""Counts what a server holds when no instance is left."""
+"""Counts the resources that a server holds when no instance is left."""
 
 import os
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Kinds of faults: each kills something and waits until the server has recovered."""
+"""The faults: each kills a process and waits until the server has recovered."""
 
 import os
 import random

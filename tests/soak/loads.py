@@ -1,4 +1,4 @@
-"""Kinds of load; each compares what it gets with a local environment."""
+"""The kinds of load; each compares its results with a local environment."""
 
 from __future__ import annotations
 

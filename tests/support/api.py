@@ -1,4 +1,4 @@
-"""A small client that hides nothing: every call gives the whole answer."""
+"""A small HTTP client that returns the whole answer of each call, errors included."""
 
 import json
 from collections.abc import Mapping

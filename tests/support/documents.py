@@ -1,4 +1,4 @@
-"""The documents: their texts, their code blocks and the commands in them."""
+"""Reads the project's documents: their texts, code blocks and commands."""
 
 import re
 from collections.abc import Iterator

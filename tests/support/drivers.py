@@ -1,7 +1,6 @@
-"""The drivers: one program for each client, all with the same command line.
+"""Builds and calls the drivers: one program per client, with the same command line.
 
-What they understand stands in the README of the vectors. Here is how each of them is
-built and called.
+The README of the vectors describes that command line.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""A clock that only pauses move: retries that take minutes take no time."""
+"""A clock that only pauses advance, so that tests of long retries take no time."""
 
 from gym_http_client.retries import Retries
 

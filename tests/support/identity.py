@@ -1,4 +1,4 @@
-"""Whether two values are the same in type, order and every bit."""
+"""Compares two values by type, order and every bit."""
 
 import struct
 from typing import Any

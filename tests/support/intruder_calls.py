@@ -1,4 +1,4 @@
-"""Runs an attempt in an environment of ``tests.support.envs.intruder``."""
+"""Makes an environment of ``tests.support.envs.intruder`` try an action."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Compares an environment with the local one that is its reference."""
+"""Compares an environment with the local environment that is its reference."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tools from npm, in the versions of the lock file in ``tests/npm``."""
+"""Runs tools from npm in the versions of the lock file in ``tests/npm``."""
 
 import os
 import subprocess

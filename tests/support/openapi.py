@@ -1,4 +1,4 @@
-"""The OpenAPI document: its operations, its examples as requests, its promises."""
+"""Reads the OpenAPI document: its operations, example requests and schemas."""
 
 import re
 from pathlib import Path

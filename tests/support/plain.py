@@ -1,6 +1,6 @@
-"""What a local environment's values must look like in plain JSON.
+"""Writes the values of a local environment in plain JSON, as the contract defines it.
 
-Written from the contract and not from the server, so that tests compare the
+It is written from the contract and not from the server, so that tests compare the
 server with Gymnasium and never with itself.
 """
 

@@ -1,4 +1,4 @@
-"""The processes, descriptors and folders that a test may leave behind."""
+"""Finds processes and open descriptors that a test may leave behind."""
 
 import contextlib
 import os

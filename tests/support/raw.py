@@ -1,7 +1,7 @@
-"""A raw HTTP/1.x client: exact bytes out, exactly one answer in.
+"""A raw HTTP/1.x client that sends exact bytes and reads exactly one answer.
 
-Client libraries tidy up what they send and forgive what they get. Here nothing
-is added to a request, and an answer that breaks HTTP's framing fails the test.
+Client libraries correct what they send and tolerate what they receive. This client adds
+nothing to a request, and an answer that breaks HTTP's framing fails the test.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The expected output of ``driver agree``, made with local Gymnasium alone."""
+"""Computes the expected output of ``driver agree`` with local Gymnasium alone."""
 
 import json
 import struct

@@ -1,7 +1,7 @@
-"""Locks and a folder that the processes of one run of the tests share.
+"""Locks and a folder that the processes of one test run share.
 
-Under pytest-xdist several processes run tests side by side. A test that measures time
-or load takes its turn alone. Locks are on files, so they end with their process.
+Under pytest-xdist several processes run tests in parallel. A test that measures time
+or load runs alone. The locks are file locks, so they end with their process.
 """
 
 import contextlib

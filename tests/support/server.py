@@ -1,4 +1,7 @@
-"""The shipped command as a process: started, read, ended and searched for remains."""
+"""Runs the shipped command as a process: starts it, reads its output, ends it.
+
+It also searches for processes and files that an ended server left behind.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Gymnasium spaces of every kind for property tests, and what makes two the same."""
+"""Hypothesis strategies for Gymnasium spaces of every kind, and their comparison."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A JSON parser that refuses what JSON does not have."""
+"""A JSON parser that refuses NaN, Infinity and repeated keys."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A file of tokens for a server, and clients that each show one of them."""
+"""A file of tokens for a server, and clients that each send one of them."""
 
 import hashlib
 from pathlib import Path

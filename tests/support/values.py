@@ -1,4 +1,4 @@
-"""Values of every kind for property tests, and what makes two the same."""
+"""Hypothesis strategies for values of every kind, and their comparison."""
 
 import math
 import struct

@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a deadline: tests never sleep for a fixed time."""
+"""Polls a condition until a deadline: tests never sleep for a fixed time."""
 
 import time
 from collections.abc import Callable

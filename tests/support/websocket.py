@@ -1,4 +1,4 @@
-"""A raw WebSocket client: frames by hand, with nothing of the project's codec."""
+"""A raw WebSocket client that writes frames by hand, without the project's codec."""
 
 import json
 import os

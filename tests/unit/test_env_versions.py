@@ -1,4 +1,4 @@
-"""What is known to be the newest is made as `gymnasium.make` makes it by its ID."""
+"""The newest versions of environments are created as `gymnasium.make` does it."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Steps of external environments that take the fast way, and those that cannot."""
+"""Steps of external environments on the fast path, and those that cannot take it."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Steps that are read at once are what the general way makes of them."""
+"""The fast path reads answers to steps as the general path does."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Repeated steps go the fast way, and get the same answers as all others."""
+"""Repeated steps take the fast path and get the same answers as all others."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""The command that a container's HEALTHCHECK runs, against servers of all moods."""
+"""The command of a container's HEALTHCHECK, against healthy and failing servers."""
 
 import os
 import socket

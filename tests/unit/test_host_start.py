@@ -1,4 +1,4 @@
-"""The error of a host that cannot make its environment on a full disk."""
+"""A host that cannot create its environment on a full disk reports the error."""
 
 import errno
 import socket

@@ -1,4 +1,4 @@
-"""How long connections of the broker may be silent, and the hellos that it reads."""
+"""Idle connections of the broker: how long they may be silent, and their hellos."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Infos of parts laid side by side are those that one vector would have."""
+"""Merged infos of shards equal those that a single vector would have."""
 
 import contextlib
 import copy

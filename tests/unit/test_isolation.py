@@ -1,4 +1,4 @@
-"""What a fork must not have in common with others."""
+"""A forked host reseeds the global random generators."""
 
 import random
 from collections.abc import Iterator

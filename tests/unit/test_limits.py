@@ -1,4 +1,4 @@
-"""Which instances are over their limits, by what their hosts have written."""
+"""Which instances exceed their limits, by the status pages of their hosts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Listeners: a Unix socket's file is made, guarded and cleared away as it should."""
+"""Listeners create, lock and remove the file of a Unix socket correctly."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""The list of instances that the supervisor makes."""
+"""The supervisor's list of instances."""
 
 import json
 import mmap

@@ -1,4 +1,4 @@
-"""Waits for logs: many clients cost one look at a file."""
+"""Many clients that wait for a log cost one check of its file."""
 
 import os
 import threading

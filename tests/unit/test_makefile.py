@@ -1,4 +1,4 @@
-"""What `make` promises a newcomer, without carrying it out."""
+"""The targets of `make` for new users, checked without running their commands."""
 
 import os
 import re

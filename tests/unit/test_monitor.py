@@ -1,4 +1,4 @@
-"""The monitor writes what happened, and nowhere that it should not."""
+"""The monitor records episodes, and only in permitted files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the packages need at run time is packed along, the vectors among it."""
+"""The packages contain all data that they need at run time, such as the vectors."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Plain JSON, written from and read into Python's values."""
+"""Plain JSON is written from Python's values and read into them."""
 
 import dataclasses
 import datetime

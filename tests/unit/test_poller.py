@@ -1,4 +1,4 @@
-"""The supervisor's poller: what happens is taken once, by who is there for it."""
+"""The supervisor's poller returns each event to the objects that wait for it."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Every problem stands in the tree of its module, and in a document."""
+"""Every problem is in the tree of its module's docstring, and in a document."""
 
 import ast
 import re

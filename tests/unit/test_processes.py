@@ -1,4 +1,4 @@
-"""What the tests see of processes is what there is."""
+"""The tests' process helpers see all processes that run."""
 
 import os
 import subprocess

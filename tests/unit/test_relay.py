@@ -1,4 +1,4 @@
-"""The relays of the tests close whatever they have accepted, in whatever moment."""
+"""The relays of the tests close every connection that they accepted."""
 
 import gc
 import socket

@@ -1,4 +1,4 @@
-"""Who asks for a turn alone runs beside nobody, and does not wait for ever."""
+"""A test that runs alone waits for running tests, delays new ones and never starves."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Run directories are unique, locked, short, and swept when nobody holds them."""
+"""Run directories are unique, locked and short; those without a lock are removed."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""One table gives flags, variables, defaults and what cannot be."""
+"""The table of settings defines flags, variables, defaults and invalid values."""
 
 import dataclasses
 

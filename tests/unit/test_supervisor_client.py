@@ -1,4 +1,4 @@
-"""Asking the supervisor works in a web worker with many connections."""
+"""Calls to the supervisor work in a web worker with many connections."""
 
 import fcntl
 import resource

@@ -1,4 +1,4 @@
-"""Tickets by themselves: once, in time, not too many, and seen by all workers."""
+"""Tickets work once, expire, are limited in number, and are valid in all workers."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `scripts/toolchain` says of what is missing, where it may install nothing."""
+"""`scripts/toolchain` reports the missing tools that it may not install."""
 
 import os
 import re

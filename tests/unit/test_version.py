@@ -1,4 +1,4 @@
-"""One version, wherever it is written."""
+"""The version is the same in every file that contains it."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""What those are told who want ZeroMQ and have no pyzmq, or one that is broken."""
+"""The errors of ZeroMQ features when pyzmq is missing or broken."""
 
 import functools
 import subprocess

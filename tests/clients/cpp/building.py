@@ -1,4 +1,4 @@
-"""Builds what tests of the C++ client run: projects that use it once installed."""
+"""Builds projects for tests of the C++ client, which use the installed client."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""A proxy that closes kept connections instead of answering on them."""
+"""A proxy that closes kept connections instead of answering requests on them."""
 
 import re
 from typing import NamedTuple

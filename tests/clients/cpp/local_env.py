@@ -1,4 +1,4 @@
-"""The environment that the C++ test program lends, in Python."""
+"""The environment that the C++ test program provides, written in Python."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The C++ client as its users have it: installed, linked, warned about, sanitized."""
+"""The C++ client as users have it: installed, linked, with warnings, sanitized."""
 
 import json
 import shutil

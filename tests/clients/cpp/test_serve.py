@@ -1,4 +1,4 @@
-"""Environments that C++ lends, driven from Python."""
+"""Environments that C++ programs provide, driven from Python."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""The Sokoban example, its page in headless Chromium, driven by a C++ agent."""
+"""The Sokoban example with its page in headless Chromium and an agent in C++."""
 
 from pathlib import Path
 

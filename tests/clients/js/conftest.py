@@ -1,4 +1,4 @@
-"""What the tests of the JavaScript client share."""
+"""Fixtures for tests of the JavaScript client."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The web pages in the documents run in Chromium and become environments."""
+"""The web pages of the documents run in Chromium and become external environments."""
 
 import http.server
 import re

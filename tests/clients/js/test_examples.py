@@ -1,4 +1,4 @@
-"""What the JavaScript client's README shows, and its examples, as they stand."""
+"""The JavaScript client's examples and the code of its README run unchanged."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The JavaScript client as npm packs it, in a project of its own: bundled and typed."""
+"""The JavaScript client's npm package in a separate project: bundled and typed."""
 
 import functools
 import http.server

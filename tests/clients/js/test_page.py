@@ -1,4 +1,4 @@
-"""The JavaScript client in a browser: the example page, and the very same lines."""
+"""The JavaScript client in a browser: the example page, and the same lines as Node."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What those are told whose page cannot be served."""
+"""The error messages of example programs that cannot serve their page."""
 
 import shutil
 import socket

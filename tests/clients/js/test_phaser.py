@@ -1,4 +1,4 @@
-"""A scene of Phaser in headless Chromium, whose time an agent from Python drives."""
+"""A Phaser scene in headless Chromium whose time a Python agent advances."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The same files where there is a WebSocket and `crypto`, and where there is none."""
+"""The JavaScript client in runtimes with and without a WebSocket and `crypto`."""
 
 from collections.abc import Callable
 from pathlib import Path

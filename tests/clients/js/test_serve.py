@@ -1,4 +1,4 @@
-"""Environments that JavaScript lends, driven from Python."""
+"""Environments that JavaScript programs provide, driven from Python."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The Sokoban example in headless Chromium: people play it, and agents."""
+"""The Sokoban example in headless Chromium, played by people and by agents."""
 
 import importlib.util
 import re

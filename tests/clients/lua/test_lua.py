@@ -1,4 +1,4 @@
-"""The Lua client, by its own tests, on each interpreter."""
+"""The Lua client's own tests, on each interpreter."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What the Lua client makes of answers of HTTP, to the byte, and of TLS."""
+"""The Lua client reads HTTP answers byte by byte, over TCP and TLS."""
 
 import json
 import socket

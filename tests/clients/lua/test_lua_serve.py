@@ -1,4 +1,4 @@
-"""Environments that Lua lends, driven from Python."""
+"""Environments that Lua programs provide, driven from Python."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Environments that Lua lends over TLS, which comes in small pieces."""
+"""Environments that Lua programs provide over TLS, whose data comes in small pieces."""
 
 import asyncio
 import contextlib

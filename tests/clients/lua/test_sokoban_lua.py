@@ -1,4 +1,4 @@
-"""The Sokoban example, its page in headless Chromium, driven by a Lua agent."""
+"""The Sokoban example with its page in headless Chromium and an agent in Lua."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The thermostat example: a device in Lua with a clock of its own."""
+"""The thermostat example: a real-time device in Lua."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What the driver of the Python client checks of each case of the vectors."""
+"""Checks of the Python client's driver for each case of the vectors."""
 
 import json
 import warnings

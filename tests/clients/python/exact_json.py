@@ -1,4 +1,4 @@
-"""Comparing what is told in JSON, to the bit and in its order."""
+"""Compares values in JSON, including every bit and their order."""
 
 import json
 import struct

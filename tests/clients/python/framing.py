@@ -1,4 +1,4 @@
-"""What is checked of frames: those of streams, and those of WebSockets."""
+"""Checks of frames, both those of streams and those of WebSockets."""
 
 import json
 from collections.abc import Callable, Iterator

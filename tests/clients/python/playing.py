@@ -1,4 +1,4 @@
-"""Playing the episodes of the vectors on a live server."""
+"""Plays the episodes of the vectors on a live server."""
 
 from typing import Any
 

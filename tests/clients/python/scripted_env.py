@@ -1,4 +1,4 @@
-"""Conversations of the vectors: a scripted environment, asked without a network."""
+"""Plays conversations of the vectors with a scripted environment, without a network."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Keyword arguments reach environments as they are, and stay so in specs."""
+"""Keyword arguments reach environments unchanged, and specs keep them."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Attributes that cannot travel, and the render mode, behave as Python expects."""
+"""Attributes that cannot be sent, and the render mode, behave as Python expects."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

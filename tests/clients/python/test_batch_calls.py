@@ -1,4 +1,4 @@
-"""The client's calls of many steps and many instances."""
+"""The client's calls for many steps and many instances."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What carries the requests of a `Client`: a socket, or ``requests`` where needed."""
+"""The transport of a `Client`: a socket, or ``requests`` where that is needed."""
 
 import os
 import socket

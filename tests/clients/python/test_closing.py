@@ -1,4 +1,4 @@
-"""Closing environments: their server may be gone, frozen, or far from busy."""
+"""Closing environments whose server has ended, is frozen or is busy."""
 
 import os
 import signal

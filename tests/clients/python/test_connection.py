@@ -1,4 +1,4 @@
-"""The Python client against servers that are absent, broken or something else."""
+"""The Python client against servers that are absent, broken or not ours."""
 
 import contextlib
 import gc

@@ -1,4 +1,4 @@
-"""All ways to create take it as final that no environment elsewhere is there."""
+"""No way to create an instance retries when no external environment is connected."""
 
 import gc
 from collections.abc import Callable, Iterator

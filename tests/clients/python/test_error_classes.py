@@ -1,4 +1,4 @@
-"""Exceptions of environments keep their class, and all that they say."""
+"""Exceptions of environments keep their class and their message."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""gym3's interface: what its own documentation promises, over local and remote vectors.
+"""gym3's interface, as its documentation defines it, over local and remote vectors.
 
-These run with gym3 where it is installed, and with what stands in for it elsewhere.
+The tests use gym3 where it is installed, and a substitute for it otherwise.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""An environment object behind the wire, and what does not survive it."""
+"""An environment object behind the wire, and reports of values that get lost."""
 
 from collections import OrderedDict
 from typing import Any

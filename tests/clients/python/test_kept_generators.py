@@ -1,4 +1,4 @@
-"""A generator that is kept equals the local one, whatever draws from it, and when."""
+"""A generator that a caller keeps draws the same numbers as the local one."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Requesters over both transports: what is sent again arrives as it did before."""
+"""Requesters over both transports send a request again with the same bytes."""
 
 import gc
 import json

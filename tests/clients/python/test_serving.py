@@ -1,4 +1,4 @@
-"""What `serve_env` does beside answering: it notices servers and agents come and go."""
+"""`serve_env` detects lost servers and agents, and reports both."""
 
 import contextlib
 import functools

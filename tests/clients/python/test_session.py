@@ -1,4 +1,4 @@
-"""Sessions against a server that says, on streams and by REST, what a test wants."""
+"""Sessions against a scripted server, over streams and REST."""
 
 import signal
 import threading

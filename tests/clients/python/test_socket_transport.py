@@ -1,4 +1,4 @@
-"""The lean connection over real sockets, against a server that follows a script."""
+"""The socket transport over real sockets, against a scripted server."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Environments over streams: what they say of it, and what they do without any."""
+"""Environments over streams, and over REST where no stream is possible."""
 
 import contextlib
 import os

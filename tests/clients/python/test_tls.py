@@ -1,4 +1,4 @@
-"""Links to servers that speak TLS."""
+"""Connections to servers that use TLS."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The Python client on Unix sockets: of the shipped server, and of nobody."""
+"""The Python client on Unix sockets, with and without a server behind them."""
 
 import gc
 import socket

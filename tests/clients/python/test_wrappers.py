@@ -1,4 +1,4 @@
-"""Wrappers of Gymnasium's on a remote environment do what they do on a local one."""
+"""Gymnasium's wrappers work on a remote environment as they do on a local one."""
 
 import sys
 import types

@@ -1,4 +1,4 @@
-"""What goes by ZeroMQ, against sockets that say what a test wants."""
+"""The Python client's ZeroMQ transport against scripted sockets."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Makes the vectors, from Gymnasium, NumPy and by hand, and from none of our code."""
+"""Makes the vectors from Gymnasium, NumPy and literals, without the code under test."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Answers of an environment elsewhere: what a server reads, and what it refuses."""
+"""Answers of an external environment, and the value or the fault of each."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Answers of an environment elsewhere that are none, and how they are wrong."""
+"""Invalid answers of an external environment, and the fault of each."""
 
 import math
 import struct

@@ -1,4 +1,4 @@
-"""A conversation, as it goes on: what is asked, done and answered."""
+"""Builds one conversation, message by message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations: what a server asks of a scripted environment, and what that says."""
+"""Conversations between a server and a scripted environment."""
 
 from __future__ import annotations
 

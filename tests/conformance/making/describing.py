@@ -1,4 +1,4 @@
-"""Spaces as data, written by docs/api.md and from nothing else."""
+"""Describes spaces as data, written from docs/api.md alone."""
 
 import math
 from typing import Any

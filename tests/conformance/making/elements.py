@@ -1,4 +1,4 @@
-"""Elements of spaces: what is one, what is none, and how plain JSON writes them."""
+"""Values that are or are not elements of spaces, and the elements in plain JSON."""
 
 import json
 from collections.abc import Iterator

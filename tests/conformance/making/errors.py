@@ -1,4 +1,4 @@
-"""Answers of HTTP that are errors."""
+"""HTTP answers that are errors."""
 
 import json
 import re

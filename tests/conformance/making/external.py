@@ -1,4 +1,4 @@
-"""What is said between a server and environments that live elsewhere."""
+"""The vectors of the protocol between a server and external environments."""
 
 from collections.abc import Iterator
 

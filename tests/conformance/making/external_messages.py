@@ -1,4 +1,4 @@
-"""What a server and an environment elsewhere say, in each dialect.
+"""The messages of a server and an external environment, in each dialect.
 
 Written by docs/external.md from models.
 """

@@ -1,4 +1,4 @@
-"""The two forms of a value that lose nothing, written by docs/api.md from a model."""
+"""Writes a model in typed JSON and in the binary form, by docs/api.md."""
 
 import base64
 import json

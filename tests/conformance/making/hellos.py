@@ -1,4 +1,4 @@
-"""Hellos: what an environment elsewhere says of itself, and when it is refused."""
+"""Hellos of external environments: valid ones, and the reasons to refuse others."""
 
 from collections.abc import Iterator
 from typing import Any

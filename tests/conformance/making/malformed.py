@@ -1,4 +1,4 @@
-"""What is no value, in either form."""
+"""Malformed values in typed JSON and in the binary form."""
 
 import struct
 from collections.abc import Iterator

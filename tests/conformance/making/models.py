@@ -1,7 +1,7 @@
-"""The model form: a value as a vector tells it, in any language the same.
+"""The model form: a value of a vector, written the same for every language.
 
 `model_of` writes it from NumPy's and Python's own objects, and `native_of` reads it
-back. Neither knows how values travel.
+back. Neither uses the forms that values have on the wire.
 """
 
 import struct

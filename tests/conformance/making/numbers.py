@@ -1,4 +1,4 @@
-"""Numbers of JSON, and what looks like one."""
+"""JSON numbers, and texts that only resemble them."""
 
 import struct
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Values on a stream, whose signatures are said once and then called by number."""
+"""Values on a stream that sends each signature once and then refers to its number."""
 
 import struct
 from collections.abc import Iterator

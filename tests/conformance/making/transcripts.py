@@ -1,4 +1,4 @@
-"""Episodes of Gymnasium's environments, played here, to be played on a server."""
+"""Episodes of Gymnasium's environments, recorded locally to be played on a server."""
 
 from collections.abc import Iterator
 from typing import Any

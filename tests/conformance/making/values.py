@@ -1,4 +1,4 @@
-"""Values, in both forms that lose nothing."""
+"""Values in typed JSON and in the binary form."""
 
 import math
 import struct

@@ -1,4 +1,4 @@
-"""The worker stops, has too many connections, or hands one to the application."""
+"""Connections when the worker stops, has too many, or passes one to the application."""
 
 import contextlib
 import resource

@@ -1,4 +1,4 @@
-"""Requests that stop, idle connections and clients that do not read are cut off."""
+"""The worker closes stalled requests, idle connections and clients that do not read."""
 
 import select
 import socket

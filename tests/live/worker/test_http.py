@@ -1,4 +1,4 @@
-"""Errors of the worker, unread bodies, and what HTTP allows."""
+"""Errors of the worker, unread bodies, and unusual requests that HTTP allows."""
 
 import contextlib
 import subprocess

@@ -1,4 +1,4 @@
-"""An environment with actions that blow up, for tests of batches.
+"""Environments whose actions raise exceptions, for tests of batches.
 
 A server loads this module with ``--import tests.support.envs.failing_actions``.
 """

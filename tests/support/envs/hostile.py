@@ -1,4 +1,4 @@
-"""Environments that misbehave: action 1 does it, action 0 is harmless.
+"""Environments that misbehave at action 1; action 0 is harmless.
 
 A server loads this module with ``--import tests.support.envs.hostile``.
 """

@@ -1,8 +1,8 @@
-"""Environments whose results or attributes no environment should have.
+"""Environments that return invalid results or have invalid attributes.
 
 A server loads this module with ``--import tests.support.envs.invalid_results``. Action
-1 has the result that ``gives`` names; ``has`` names the attribute that is invalid from
-the start.
+1 returns the result that ``gives`` names; ``has`` names the attribute that is invalid
+from the start.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Environments whose observations are of every kind that clients have to tell apart.
+"""Environments whose observations have every kind that clients must distinguish.
 
 A server loads this module with ``--import tests.support.envs.mixed_observations``.
 """

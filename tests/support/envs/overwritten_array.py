@@ -1,4 +1,4 @@
-"""An environment whose answers are large, and change after they were given.
+"""An environment that returns large observations and overwrites them afterwards.
 
 A server loads this module with ``--import tests.support.envs.overwritten_array``.
 """

@@ -1,4 +1,4 @@
-"""An environment that prints what its actions say.
+"""An environment that prints the bytes that its actions encode.
 
 A server loads it with ``--import tests.support.envs.printing``.
 """

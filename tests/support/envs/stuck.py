@@ -1,6 +1,6 @@
-"""Environments whose host gets stuck in a call or after it: action 1 does it.
+"""Environments whose host hangs in a call or after it, at action 1.
 
-In their working directory they create the file ``stuck`` just before.
+Before they hang, they create the file ``stuck`` in their working directory.
 A server loads this module with ``--import tests.support.envs.stuck``.
 """
 

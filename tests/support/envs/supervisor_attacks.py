@@ -1,4 +1,4 @@
-"""Environments that turn against the supervisor: action 1 does it.
+"""Environments that attack the supervisor at action 1.
 
 A server loads this module with ``--import tests.support.envs.supervisor_attacks``.
 """

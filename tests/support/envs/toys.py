@@ -1,4 +1,4 @@
-"""Environments that gymnasium does not ship: every action space, odd values.
+"""Environments beyond Gymnasium's: every action space, and unusual values.
 
 A server loads this module with ``--import tests.support.envs.toys``.
 """

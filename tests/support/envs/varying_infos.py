@@ -1,4 +1,4 @@
-"""Environments for vectors: what one tells changes from step to step.
+"""Environments for vectors, whose infos change from step to step.
 
 A server loads this module with ``--import tests.support.envs.varying_infos``.
 """

@@ -1,4 +1,4 @@
-"""Environments that write and print: action 1 does it.
+"""Environments that write files and print at action 1.
 
 A server loads this module with ``--import tests.support.envs.writing``.
 """

@@ -1,4 +1,4 @@
-"""Bad answers of a `BadServer`."""
+"""Invalid answers that a `BadServer` sends."""
 
 import asyncio
 import base64

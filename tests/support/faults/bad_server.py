@@ -1,4 +1,4 @@
-"""A proxy that answers some requests badly and forwards the others to a server."""
+"""A proxy that answers some requests wrongly and forwards the others to a server."""
 
 import asyncio
 import re

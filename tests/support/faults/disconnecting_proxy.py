@@ -1,4 +1,4 @@
-"""A proxy between external environments and a server that cuts connections."""
+"""A proxy that cuts connections between external environments and a server."""
 
 import contextlib
 import socket

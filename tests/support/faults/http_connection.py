@@ -1,4 +1,4 @@
-"""Connections on which whole HTTP/1.1 messages are read, byte for byte."""
+"""Connections that read whole HTTP/1.1 messages and keep every byte."""
 
 import asyncio
 import contextlib

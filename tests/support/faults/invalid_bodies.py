@@ -1,4 +1,4 @@
-"""Request bodies that no server should trip over."""
+"""Unusual and invalid request bodies, which must not make a server fail."""
 
 import json
 

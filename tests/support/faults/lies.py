@@ -1,4 +1,4 @@
-"""Wrong behaviour of a server, by name, and the check that has to find it."""
+"""Wrong behaviours of a server, by name, each with the check that must detect it."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A proxy that changes single answers of a right server."""
+"""A proxy that changes single answers of a correct server."""
 
 import contextlib
 import re

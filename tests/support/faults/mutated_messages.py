@@ -1,4 +1,4 @@
-"""Messages that are not quite what was written, and what they may lead to."""
+"""Messages with small mutations, and the outcomes that they may have."""
 
 import tracemalloc
 from collections.abc import Callable

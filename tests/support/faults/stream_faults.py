@@ -1,8 +1,8 @@
-"""A bad network for streams: what can become of the messages of one.
+"""Simulates a bad network for streams: drops, cuts, delays and repeats their messages.
 
-Requests and answers are passed on as they stand. What is known here of their form, by
-hand and with nothing of the project's codecs, is as much as it takes to send a request
-that was caught on the way once more elsewhere.
+The proxy forwards requests and answers unchanged. It parses only the fields that it
+needs to send a caught request again on another connection. It parses them by hand,
+without the project's codecs.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A plugin for pytest that removes what Python does not have on Windows.
+"""A pytest plugin that removes the parts of Python that Windows lacks.
 
 It is loaded with ``-p tests.support.faults.without_linux``. Modules that run the tests
-are imported before; the client and its other imports find Python as on Windows.
+are imported before it; the client and its other imports see Python as on Windows.
 """
 
 import os

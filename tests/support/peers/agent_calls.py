@@ -1,4 +1,4 @@
-"""Calls of agents in the background, while the test answers as the environment."""
+"""Runs calls of agents in the background, while the test acts as the environment."""
 
 import time
 from collections.abc import Callable

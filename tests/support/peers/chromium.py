@@ -1,4 +1,4 @@
-"""A browser without a window, told what to do over its debugging protocol."""
+"""A headless Chromium, controlled over its debugging protocol."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""What environments say in the conversations of the vectors, held against these."""
+"""Compares the messages of an environment with the conversations of the vectors."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Pages of the examples, each served from a port of its own."""
+"""Serves the pages of the examples, each on a separate port."""
 
 import contextlib
 import re

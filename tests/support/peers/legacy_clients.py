@@ -1,8 +1,8 @@
-"""What the clients of gym-http-api put on the wire, client by client.
+"""The requests of the clients of gym-http-api, recorded client by client.
 
-Each recording holds the header lines and bodies of one client. A request is put
-together from them byte for byte as that client does it: its slashes, its
-bodies where it has nothing to say, its framing, its HTTP version.
+Each recording holds the header lines and bodies of one client. A request is assembled
+from them byte for byte as that client sends it: its slashes, its bodies where it has
+nothing to send, its framing, its HTTP version.
 """
 
 import json

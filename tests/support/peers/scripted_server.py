@@ -1,4 +1,4 @@
-"""A tiny HTTP server that answers as a test scripts it, to the byte."""
+"""A small HTTP server that sends exactly the bytes that a test scripts."""
 
 import contextlib
 import socket

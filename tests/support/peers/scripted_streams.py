@@ -1,4 +1,4 @@
-"""A scripted server with streams, on which a test decides the answers."""
+"""A server with streams whose answers a test scripts."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""The Sokoban example: its page in a browser, lent to a server, and how to solve it."""
+"""The Sokoban example: its page in a browser, connected to a server, and a solver."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Tango's page over a WebSocket, and its agent over a REQ socket."""
+"""Tango's two peers: its page over a WebSocket, and its agent over a REQ socket."""
 
 import json
 from types import TracebackType

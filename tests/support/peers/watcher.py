@@ -1,4 +1,4 @@
-"""Streams that watch the answers to others, read at once or slowly."""
+"""Watchers of an instance that read at once or slowly."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Peers by ZeroMQ that send exactly the messages of a test."""
+"""Peers over ZeroMQ that send exactly the messages of a test."""
 
 import contextlib
 import json

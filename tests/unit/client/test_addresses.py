@@ -1,4 +1,4 @@
-"""Addresses are taken apart, and tokens stay out of sight."""
+"""Addresses are parsed, and their tokens are not shown."""
 
 import pytest
 

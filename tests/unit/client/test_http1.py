@@ -1,4 +1,4 @@
-"""Answers are read alike however they arrive, and what is none is refused."""
+"""HTTP answers are parsed alike in any pieces, and malformed ones are refused."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The heads of requests say what they have to, and let nothing be smuggled in."""
+"""Heads of requests have the required headers, and no values can be smuggled in."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lines: an environment's connection to a server waits as long as it is told to."""
+"""A provider's connection waits for a message until its timeout."""
 
 import socket
 

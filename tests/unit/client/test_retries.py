@@ -1,4 +1,4 @@
-"""What is sent again, and after which pauses."""
+"""Which requests are retried, and after which pauses."""
 
 import itertools
 import pickle

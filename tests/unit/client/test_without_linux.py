@@ -1,4 +1,4 @@
-"""The Python client where Python lacks what Linux has: on Windows, and on macOS."""
+"""The Python client runs without the modules that Windows and macOS lack."""
 
 import os
 import subprocess

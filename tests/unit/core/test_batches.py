@@ -1,4 +1,4 @@
-"""Batches take the steps they should, keep all of them, and end in time."""
+"""Batches take the right steps, keep all of them, and end in time."""
 
 from collections.abc import Iterable
 from typing import Any

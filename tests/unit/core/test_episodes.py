@@ -1,4 +1,4 @@
-"""Columns keep what environments gave, and give it back exactly."""
+"""Columns return exactly the values that environments returned."""
 
 from typing import Any
 

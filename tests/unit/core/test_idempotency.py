@@ -1,4 +1,4 @@
-"""What is kept of answers, and what is forgotten."""
+"""Which stored answers are kept, and which are evicted."""
 
 from collections.abc import Callable
 

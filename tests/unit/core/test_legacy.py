@@ -1,4 +1,4 @@
-"""What gym-http-api told of a space, told of all spaces."""
+"""gym-http-api's description of spaces, extended to all spaces."""
 
 import json
 from typing import Any

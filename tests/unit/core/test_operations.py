@@ -1,4 +1,4 @@
-"""Environments that are broken, or say odd things, are told of all the same."""
+"""Operations on broken environments return descriptions of the failures."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A session's requests are executed once, and forwards."""
+"""A session executes each request once, in the order of numbers."""
 
 import numpy as np
 import pytest

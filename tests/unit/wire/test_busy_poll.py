@@ -1,4 +1,4 @@
-"""Spinning goes on while it finds something and disturbs nobody."""
+"""Busy polling continues while it finds messages, and disturbs no other process."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Actions and masks of thin clients, read as the spaces' own elements."""
+"""Actions and masks of thin clients are read as elements of the spaces."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""The conversation with external environments, sans I/O: no bytes do it any harm."""
+"""The protocol of external environments, sans I/O: any bytes are read or refused."""
 
 import contextlib
 import itertools

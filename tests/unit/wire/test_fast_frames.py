@@ -1,4 +1,4 @@
-"""What goes by the quick lane is what goes the general way, to the bit."""
+"""Frames of the fast path equal those of the general path, to the bit."""
 
 from typing import Any
 

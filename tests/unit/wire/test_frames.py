@@ -1,4 +1,4 @@
-"""Frames survive every way of being cut, and bad ones are refused early."""
+"""Frames are read from any pieces, and invalid ones are refused early."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Generators as data: what comes back draws and spawns the same."""
+"""Random generators as data: a decoded one draws and spawns the same."""
 
 from typing import Any
 

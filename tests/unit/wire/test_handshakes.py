@@ -1,4 +1,4 @@
-"""A client's handshake is read as RFC 6455 writes it."""
+"""A client's handshake is read as RFC 6455 defines it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What does not arrive as it is: told beforehand, and true."""
+"""The loss report names every value that would arrive changed, before it is sent."""
 
 import enum
 from collections import Counter, OrderedDict, defaultdict, namedtuple

@@ -1,4 +1,4 @@
-"""Masks of samples in plain JSON are read as the spaces take them."""
+"""Masks for samples are read from plain JSON in the form that the spaces take."""
 
 from typing import Any
 

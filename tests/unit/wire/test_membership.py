@@ -1,4 +1,4 @@
-"""A test made for a space says what the space's own ``contains`` says."""
+"""A generated membership test returns the same as the space's ``contains``."""
 
 import warnings
 from typing import Any

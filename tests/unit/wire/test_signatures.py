@@ -1,4 +1,4 @@
-"""Signatures by number say the same as signatures that are written out."""
+"""Signatures sent by number are read like those that are written out."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""Spaces described as data, and rebuilt from what nobody needs to trust."""
+"""Spaces are described as data, and rebuilt from untrusted descriptions."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Both dialects of streams, a message at a time."""
+"""Both dialects of streams, one message at a time."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Values in both forms that lose nothing: what goes in comes out."""
+"""Values in typed JSON and in the binary form come back unchanged."""
 
 from types import ModuleType
 from typing import Any

@@ -1,4 +1,4 @@
-"""Values as a signature and bytes: nothing lost, and nothing taken on trust."""
+"""Values as a signature and bytes come back unchanged; invalid bytes are refused."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The quick way to write and read values is the general way, only quicker."""
+"""The fast path for values writes and reads the same as the general path."""
 
 from typing import Any
 

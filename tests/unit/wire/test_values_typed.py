@@ -1,4 +1,4 @@
-"""Values as typed JSON: nothing lost, and nothing taken on trust."""
+"""Values in typed JSON come back unchanged; invalid JSON is refused."""
 
 import base64
 import json

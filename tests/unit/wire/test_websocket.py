@@ -1,4 +1,4 @@
-"""The WebSocket codec against wsproto, both ways and in both roles."""
+"""The WebSocket codec against wsproto, in both directions and both roles."""
 
 import contextlib
 import os
