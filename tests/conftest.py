@@ -21,7 +21,7 @@ from tests.support.wait import wait_until
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server with default settings, shared by all tests that leave it as it is."""
+    """A server with default settings, shared by all tests that do not change it."""
     with Server() as shared:
         # The broker is there once somebody asked for it, and stays.
         Api(shared).post("/v1/external/")
@@ -44,7 +44,7 @@ def relaying_server() -> Iterator[Server]:
 
 @pytest.fixture
 def launch_server() -> Iterator[Callable[..., Server]]:
-    """Give a factory of servers that are started but not waited for."""
+    """Return a factory of servers that are started without waiting for them."""
     with contextlib.ExitStack() as stack:
 
         def launch(*args: str, **options: Any) -> Server:
@@ -58,7 +58,7 @@ def launch_server() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture
 def make_server(launch_server: Callable[..., Server]) -> Callable[..., Server]:
-    """Give a factory of running servers with settings of their own."""
+    """Return a factory of running servers with the settings of its arguments."""
 
     def make(*args: str, **options: Any) -> Server:
         started = launch_server(*args, **options)
@@ -76,14 +76,14 @@ def api(server: Server) -> Api:
 
 @pytest.fixture
 def create(api: Api) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances on the shared server, closed after the test."""
+    """Return a factory of instances on the shared server, closed after the test."""
     with contextlib.ExitStack() as stack:
         yield functools.partial(_create, stack, api)
 
 
 @pytest.fixture
 def create_toy(toy_server: Server) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances on the server with toys, closed after the test."""
+    """Return a factory of instances on the server with toys, closed after the test."""
     with contextlib.ExitStack() as stack:
         yield functools.partial(_create, stack, Api(toy_server))
 
@@ -102,7 +102,7 @@ def secured_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 def create_either(
     request: pytest.FixtureRequest, toy_server: Server, relaying_server: Server
 ) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances on either kind of server, closed after the test."""
+    """Return a factory of instances on either kind of server, closed after the test."""
     handed_over = request.param == "handed over"
     with contextlib.ExitStack() as stack:
         api = Api(toy_server if handed_over else relaying_server)
@@ -111,20 +111,20 @@ def create_either(
 
 @pytest.fixture
 def create_secured(secured_server: Server) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances on a server with TLS, closed after the test."""
+    """Return a factory of instances on a server with TLS, closed after the test."""
     with contextlib.ExitStack() as stack:
         yield functools.partial(_create, stack, Api(secured_server))
 
 
 @pytest.fixture
 def instance(create: Callable[..., Instance]) -> Instance:
-    """A CartPole of the test's own on the shared server."""
+    """A CartPole on the shared server, for one test alone."""
     return create()
 
 
 @pytest.fixture(scope="session")
 def driver() -> Callable[[str], Program]:
-    """Give a function from a client's name to its driver, built once if need be."""
+    """Return a function that builds a client's driver, once, and returns it."""
     built: dict[str, Program] = {}
 
     def get(name: str) -> Program:
@@ -138,9 +138,9 @@ def driver() -> Callable[[str], Program]:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_listed() -> Iterator[None]:
-    """Prove that the servers that outlive a module list no instance after it.
+    """Check that the servers that outlive a module list no instance after it.
 
-    A test's own instances are found by their folders, without a request.
+    The instances of one test are found by their folders, without a request.
     """
     yield
     for running in Server.running:
@@ -150,10 +150,10 @@ def nothing_listed() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """Prove that a test leaves no process, descriptor, folder or instance.
+    """Check that a test leaves no process, descriptor, folder or instance.
 
-    Shared servers are there before and after; fixtures of a wider scope are set
-    up before this one, so a server started for a test's module is counted in.
+    Shared servers exist before and after the test. Fixtures of a wider scope are set up
+    before this one, so a server started for a test's module is counted at the start.
     """
     before = _Remains()
     yield
@@ -162,7 +162,7 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make what the processes of this run share; workers of xdist find it."""
+    """Create the folder that the processes of this run share."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a shell has it for what runs in the background; tests interrupt.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -179,7 +179,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove it."""
+    """Remove the folder that the processes of this run share."""
     if not _is_worker(config):
         run_locks.end()
 
@@ -212,7 +212,7 @@ def _files_with(marker: str, items: list[pytest.Item]) -> set[Path]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
-    """Let a test wait for its turn, before its time begins to run."""
+    """Wait for the locks of a test before its timeout starts."""
     with run_locks.turn(alone=item.get_closest_marker("alone") is not None):
         return (yield)
 
@@ -269,7 +269,7 @@ class _Remains:
 
 
 def _left_behind(before: _Remains) -> str:
-    """Return what is left behind still after a grace time, or nothing."""
+    """Return what still exists after a grace time, or nothing."""
     left = _Remains().more_than(before)
     if left:
         with contextlib.suppress(AssertionError):

@@ -1,4 +1,4 @@
-"""The routes of gym-http-api: methods, paths with or without a slash, bodies, answers."""
+"""The routes of gym-http-api: methods, both slash forms, bodies and exact answers."""
 
 import json
 import re

@@ -15,10 +15,10 @@ EMPTY_TYPE = "text/html; charset=utf-8"
 
 @dataclass(frozen=True)
 class Api:
-    """Calls to one server, each on a connection of its own.
+    """Sends requests to one server, each on a new connection.
 
     Attributes:
-        source: Address that they come from, on this machine.
+        source: The address on this machine that the connections come from.
     """
 
     server: Server
@@ -71,7 +71,7 @@ class Api:
         return Instance(self, answer["instance_id"])
 
     def instances(self) -> dict[str, str]:
-        """Return the ids of the living instances with their env ids."""
+        """Return the IDs of the running instances with their environment IDs."""
         listed: dict[str, str] = ok(self.get("/v1/envs/"))["all_envs"]
         return listed
 
@@ -109,7 +109,7 @@ class Instance:
 
 
 def ok(response: Response) -> Any:
-    """Return the value of a JSON answer with status 200, its form checked."""
+    """Check the form of a JSON answer with status 200, and return its value."""
     assert response.status == 200, _shown(response)
     assert response.content_type == "application/json", _shown(response)
     assert_canonical(response.text)
@@ -130,7 +130,7 @@ def no_content(response: Response) -> None:
 def error(
     response: Response, status: int | tuple[int, ...], code: str | None = None
 ) -> dict[str, Any]:
-    """Return an error's object, every promise about its form checked."""
+    """Check the form of an error's answer, and return its object."""
     wanted = (status,) if isinstance(status, int) else status
     assert response.status in wanted, _shown(response)
     kind = response.content_type

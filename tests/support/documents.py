@@ -63,7 +63,7 @@ INSTANCE_ID = re.compile(r"(?<![0-9a-z_])(?=[0-9]*[a-f])[0-9a-f]{8}\b")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block, and the flags of the server that it talks to."""
+    """A fenced block, and the flags of the server that its commands use."""
 
     kind: str
     text: str
@@ -72,7 +72,7 @@ class Block:
 
     @property
     def module(self) -> str | None:
-        """The module that it is, if it is one."""
+        """The name of the module that the block contains, if it is one."""
         match = MODULE.match(self.text) if self.kind == "python" else None
         return match[1] if match else None
 
@@ -94,7 +94,7 @@ def prose(name: str) -> str:
 
 
 def commands(text: str) -> Iterator[str]:
-    """Give command lines, each with the lines that go on with it."""
+    """Return the command lines, each with its continuation lines."""
     lines = iter(text.splitlines())
     for line in lines:
         while line.endswith("\\") or line.count("'") % 2:
@@ -103,12 +103,12 @@ def commands(text: str) -> Iterator[str]:
 
 
 def steps(session: str) -> Iterator[tuple[str, str]]:
-    """Give the commands of a session, each with what it is to print."""
+    """Return the commands of a session, each with its expected output."""
     for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         command = next(commands(part))
         yield command, part.removeprefix(command)
 
 
 def flat(text: str) -> str:
-    """Take line breaks out, and the blanks after them."""
+    """Remove line breaks, and the blanks after them."""
     return re.sub(r"\r?\n\s*", "", text.strip())

@@ -25,10 +25,10 @@ class Driver:
     """A client's driver, before it is built.
 
     Attributes:
-        name: What tests call it.
-        tools: Programs without which it cannot be built or run.
-        build: Makes it in a folder, and gives the words that start it.
-        variables: What it wants in its environment.
+        name: Its name in tests.
+        tools: Programs that are needed to build or run it.
+        build: Builds it in a folder, and returns the words that start it.
+        variables: The environment variables that it needs.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Program:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def output(self, *args: str, timeout: float = 50.0) -> str:
-        """Run it, demand that it succeeds, and return what it printed."""
+        """Run it, check that it succeeds, and return what it printed."""
         done = self.run(*args, timeout=timeout)
         shown = f"{shlex.join(done.args)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
         assert done.returncode == 0, shown
@@ -109,7 +109,7 @@ def _cpp(folder: Path) -> list[str]:
 
 
 def build_cpp(folder: Path, *flags: str, compiler: str = "g++") -> list[str]:
-    """Build the driver of the C++ client, which takes a minute, and give its words."""
+    """Build the C++ client's driver, which takes a minute, and return its words."""
     program = str(folder / "driver")
     subprocess.run(
         [
@@ -170,7 +170,7 @@ _CHECKS = {
 
 @functools.cache
 def missing(tool: str) -> str:
-    """Tell what is missing of a tool; nothing if it works."""
+    """Return what is missing of a tool, or nothing if it works."""
     if shutil.which(tool) is None:
         return f"{tool} is not installed"
     command, given = _CHECKS.get(tool, ([], ""))
@@ -192,7 +192,7 @@ def needs(*tools: str) -> None:
 
 
 def prepare(name: str, folder: Path) -> Program:
-    """Build a driver in its folder, if need be; skips if its tools are missing."""
+    """Build a driver in its folder unless it exists; skip if its tools are missing."""
     driver = DRIVERS[name]
     needs(*driver.tools)
     return Program(tuple(driver.build(folder)), driver.variables)

@@ -4,19 +4,19 @@ from gym_http_client.retries import Retries
 
 
 class FakeClock:
-    """A clock that advances by pauses alone, and records them."""
+    """A clock that only pauses advance; it records them."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.pauses: list[float] = []
 
     def sleep(self, pause: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.pauses.append(pause)
         self.now += pause
 
     def retries(self, total: float = 120.0) -> Retries:
-        """Give retries by this clock, whose pauses are the longest that may be."""
+        """Return retries on this clock with the longest pauses."""
         return Retries(
             total, clock=lambda: self.now, sleep=self.sleep, random=lambda: 1.0
         )

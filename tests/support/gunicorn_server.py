@@ -213,7 +213,7 @@ def environment(*folders: Path) -> dict[str, str]:
 
 
 class Client(RawConnection):
-    """A connection that can be waited for, and that may not lose what it sends."""
+    """A connection that works with `select`, and sends all data or fails."""
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -239,7 +239,7 @@ def get(path: str, extra: str = HOST) -> bytes:
 
 
 def with_host(headers: str) -> str:
-    """Add the Host that HTTP/1.1 requires, where there is none."""
+    """Add the Host header that HTTP/1.1 requires, unless there is one."""
     return headers if "host:" in headers.lower() else HOST + headers
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def difference(one: Any, other: Any, where: str = "value") -> str:
-    """Tell where two values differ; "" if nowhere."""
+    """Return where two values differ, or "" if they are the same."""
     if type(one) is not type(other):
         return f"{where}: {type(one)} {one!r:.80} is not {type(other)} {other!r:.80}"
     if isinstance(one, np.ndarray):
@@ -31,7 +31,7 @@ def difference(one: Any, other: Any, where: str = "value") -> str:
 
 
 def assert_identical(one: Any, other: Any, where: str = "value") -> None:
-    """Demand that two values are the same in type, order and every bit."""
+    """Check that two values are the same in type, order and every bit."""
     different = difference(one, other, where)
     assert not different, different
 
@@ -50,11 +50,11 @@ def _first(differences: Any) -> str:
 
 
 def unpacked(values: Any, scalars: bool) -> list[Any]:
-    """Return the items of a column, as the environment gave them.
+    """Return the items of a column, as the environment returned them.
 
     Args:
         values: The column of an answer.
-        scalars: Whether it stands for NumPy's scalars, and not for Python's numbers.
+        scalars: Whether it holds NumPy's scalars, and not Python's numbers.
     """
     if isinstance(values, list):
         return values

@@ -8,7 +8,7 @@ INTRUDER = "intruder/Intruder-v0"
 
 
 def attempt(instance: Instance, deed: str, *arguments: Any) -> Any:
-    """Have an environment try something; return the result, or the errno's name."""
+    """Make an environment try an action; return its result, or the errno's name."""
     options = {"deed": deed, "arguments": arguments}
     info = instance.reset(options=options, return_info=True)["info"]
     return info.get("failed", info.get("result"))

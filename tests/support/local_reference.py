@@ -8,7 +8,7 @@ STEPS = 60
 
 
 def assert_same_description(env: Any, local: Any) -> None:
-    """Demand the spaces, metadata and ID of the local environment."""
+    """Check that an environment has the spaces, metadata and ID of the local one."""
     assert env.observation_space == local.observation_space
     assert env.action_space == local.action_space
     assert env.metadata == local.metadata
@@ -17,7 +17,7 @@ def assert_same_description(env: Any, local: Any) -> None:
 
 
 def assert_same_episodes(env: Any, local: Any, steps: int = STEPS) -> None:
-    """Play both from a reset on, and demand equal results."""
+    """Play both environments from a reset on, and check that the results are equal."""
     local.action_space.seed(3)
     assert_identical(env.reset(seed=5), local.reset(seed=5))
     for _ in range(steps):
@@ -29,7 +29,7 @@ def assert_same_episodes(env: Any, local: Any, steps: int = STEPS) -> None:
 
 
 def assert_same_vector_steps(env: Any, local: Any, steps: int = STEPS) -> None:
-    """Play two vectors that reset themselves."""
+    """Play two vectors that reset themselves, and check that the results are equal."""
     local.action_space.seed(3)
     assert_identical(env.reset(seed=5), local.reset(seed=5))
     for _ in range(steps):

@@ -13,9 +13,9 @@ LOCK = FOLDER / "package-lock.json"
 
 
 def tools() -> Path:
-    """Install the tools if need be, and return the folder that they are in.
+    """Install the tools unless they are there, and return their folder.
 
-    Without CI, the test that asks is skipped where npm cannot install them.
+    Without CI, the calling test is skipped where npm cannot install them.
     """
     import pytest
 

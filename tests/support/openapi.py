@@ -17,7 +17,7 @@ LOSSLESS = "application/vnd.gym-http."
 
 
 def without_lossless(node: Any) -> Any:
-    """Leave the lossless forms out: no schema tells what is one, or what is right."""
+    """Remove the lossless forms, whose valid values no schema can describe."""
     if isinstance(node, dict):
         items = node.items()
         return {k: without_lossless(v) for k, v in items if not k.startswith(LOSSLESS)}
@@ -47,7 +47,7 @@ PROMISES: list[Any] = [
 
 
 class Live:
-    """Living instances for the operations that want one."""
+    """Creates running instances for the operations that need one."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -55,7 +55,7 @@ class Live:
         self.own: Instance | None = None
 
     def instance_id(self, operation: str) -> str:
-        """Give an instance on which the operation can succeed."""
+        """Return the ID of an instance on which the operation can succeed."""
         self.close_own()
         if operation in DESTRUCTIVE:
             self.own = self.api.create()
@@ -80,7 +80,7 @@ def name_of(case: schemathesis.Case[Any]) -> str:
 
 
 def examples(operation: str) -> list[schemathesis.Case[Any]]:
-    """Make the requests that the document shows."""
+    """Return the example requests of the document."""
     path, method, _ = next(route for route in ROUTES if route[2] == operation)
     item = DOCUMENT["paths"][path]
     shown: dict[str, dict[str, str]] = {"path": {}, "query": {}}
@@ -99,7 +99,7 @@ def examples(operation: str) -> list[schemathesis.Case[Any]]:
 
 
 def bodies(request_body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the arguments of a case for each body that the document shows."""
+    """Return the arguments of a case for each example body of the document."""
     media_type = "application/json"
     content = resolved(request_body).get("content", {}).get(media_type, {})
     values = [each["value"] for each in content.get("examples", {}).values()]
@@ -108,7 +108,7 @@ def bodies(request_body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def resolved(thing: dict[str, Any]) -> dict[str, Any]:
-    """Follow a reference within the document."""
+    """Return the target of a reference within the document."""
     found = DOCUMENT if "$ref" in thing else thing
     for part in thing.get("$ref", "").split("/")[1:]:
         found = found[part]

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """Return a value as the plain JSON form shows it."""
+    """Return a value in plain JSON."""
     if isinstance(value, np.ndarray):
         return [plain(item) for item in value] if value.ndim else plain(value[()])
     if isinstance(value, (bool, np.bool_)):
@@ -28,7 +28,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_step(step: tuple[Any, ...]) -> dict[str, Any]:
-    """Return what a step answers for the five values of a local step."""
+    """Return the answer to a step for the five values of a local step."""
     observation, reward, terminated, truncated, info = step
     return {
         "done": bool(terminated or truncated),

@@ -20,11 +20,11 @@ def descendants(pid: int) -> set[psutil.Process]:
 
 
 class Seen(NamedTuple):
-    """A process, told apart from a later one of the same number.
+    """A process, distinguished from a later one with the same number.
 
     Attributes:
         pid: Its number.
-        started: When, in ticks since the machine was.
+        started: Its start, in ticks since the machine's start.
     """
 
     pid: int
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 
 def running_below(pid: int) -> set[Seen]:
-    """Return what runs below a process, with one look at each process there is.
+    """Return the descendants of a process, after one look at each process.
 
     A zombie of this process is left out, as by `alive`.
     """
@@ -73,7 +73,7 @@ def _look(pid: int) -> tuple[str, int, int]:
 
 
 def gunicorn(pid: int) -> tuple[psutil.Process, set[psutil.Process]]:
-    """Return gunicorn's arbiter and its living web workers, of a server's command."""
+    """Return gunicorn's arbiter and its living web workers, given a server's process."""
     below = psutil.Process(pid).children()
     (arbiter,) = (child for child in below if titled(child, "gunicorn"))
     workers = {each for each in arbiter.children() if titled(each, "web worker")}
@@ -81,7 +81,7 @@ def gunicorn(pid: int) -> tuple[psutil.Process, set[psutil.Process]]:
 
 
 def titled(process: psutil.Process, title: str) -> bool:
-    """Tell whether a process has a title, as ps shows it behind ``gym:``."""
+    """Return whether a process has a title, as ps shows it behind ``gym:``."""
     try:
         return " ".join(process.cmdline()).rstrip("\0 ") == f"gym: {title}"
     except _GONE:
@@ -89,7 +89,7 @@ def titled(process: psutil.Process, title: str) -> bool:
 
 
 def starts_hosts(process: psutil.Process) -> bool:
-    """Tell whether a process is for starts of hosts, and of no instance.
+    """Return whether a process only starts hosts, and belongs to no instance.
 
     That is the fork server, a host without an instance, and the process between both,
     which ends at once.
@@ -107,8 +107,8 @@ def starts_hosts(process: psutil.Process) -> bool:
 def marked(name: str, value: str) -> set[psutil.Process]:
     """Return the processes that were started with an environment variable.
 
-    A process whose parent died is nobody's descendant any more; what it was
-    started with still tells where it came from.
+    A process whose parent died is no descendant any more. The variable still shows
+    where it came from.
     """
     found = set()
     wanted = f"{name}={value}".encode()
@@ -121,7 +121,7 @@ def marked(name: str, value: str) -> set[psutil.Process]:
 
 
 def alive(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
-    """Return those that still run; a zombie of this process is reaped, not counted.
+    """Return the processes that still run; reap, but do not count, zombies of this one.
 
     A zombie of another parent counts: a server must reap its own.
     """
@@ -137,7 +137,7 @@ def alive(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
 
 
 def describe(processes: Iterable[psutil.Process]) -> str:
-    """Return one line a process, for a failure's message."""
+    """Return one line per process, for the message of a failure."""
     lines = []
     for process in processes:
         try:
@@ -156,7 +156,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 def open_descriptors() -> dict[int, str]:
-    """Return this process's descriptors and what each is open on."""
+    """Return this process's descriptors, each with the path that it is open on."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

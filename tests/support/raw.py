@@ -21,7 +21,7 @@ SECURED: dict[int, ssl.SSLContext] = {}
 
 @dataclass(frozen=True)
 class Response:
-    """One answer as it stood on the wire; header names keep their case."""
+    """One answer as it was on the wire; header names keep their case."""
 
     version: str
     status: int
@@ -31,7 +31,7 @@ class Response:
     request: bytes = field(default=b"", repr=False)
 
     def header(self, name: str) -> str | None:
-        """Return a header's value, or None; sent twice, it is a failure."""
+        """Return a header's value, or None; fail if it was sent twice."""
         values = [v for n, v in self.headers if n.lower() == name.lower()]
         assert len(values) < 2, f"{name} was sent {len(values)} times: {values}"
         return values[0] if values else None
@@ -47,7 +47,7 @@ class Response:
         return self.body.decode("utf-8")
 
     def json(self) -> Any:
-        """Return the body's value; NaN, Infinity and doubled keys are refused."""
+        """Return the body's value; NaN, Infinity and repeated keys are refused."""
         return parse_strictly(self.text)
 
 
@@ -179,7 +179,7 @@ class RawConnection:
 def exchange(
     port: int, request: bytes, *, timeout: float = 20.0, source: str = "127.0.0.1"
 ) -> Response:
-    """Send one request on a connection of its own and return the answer."""
+    """Send one request on a new connection and return the answer."""
     with RawConnection(port, timeout=timeout, source=source) as connection:
         connection.send(request)
         head = request.startswith(b"HEAD ")

@@ -20,11 +20,11 @@ class ReferenceRun:
     Args:
         env_id: Gymnasium's name of the environment.
         seed: Of the first reset and, in the space, of the actions.
-        steps: How many actions.
+        steps: The number of actions.
 
     Attributes:
-        lines: What a driver has to print.
-        ends: How many episodes end on the way.
+        lines: The lines that a driver has to print.
+        ends: The number of episodes that end.
     """
 
     def __init__(self, env_id: str, seed: int, steps: int) -> None:
@@ -41,16 +41,16 @@ class ReferenceRun:
             env.close()
 
     def args(self, url: str, transport: str, folder: Path) -> list[str]:
-        """Give the words of the driver's command line, and write the actions."""
+        """Return the words of the driver's command line, and write the actions."""
         path = folder / "actions"
         path.write_text("".join(json.dumps(each) + "\n" for each in self._actions))
         return ["agree", url, self.env_id, str(self.seed), transport, str(path)]
 
     def compare(self, printed: str) -> None:
-        """Demand that these lines were printed.
+        """Check that these lines were printed.
 
         Raises:
-            AssertionError: Names the first line that was not.
+            AssertionError: Names the first line that differs.
         """
         pairs = zip_longest(printed.splitlines(), self.lines, fillvalue="(no line)")
         for number, (actual, expected) in enumerate(pairs, 1):

@@ -16,7 +16,7 @@ _VARIABLE = "TEST_RUN_FOLDER"
 
 
 def begin() -> None:
-    """Make the folder of a run; its worker processes inherit where it is."""
+    """Create the folder of a run; its worker processes inherit the path."""
     os.environ[_VARIABLE] = tempfile.mkdtemp(prefix="ghst-run-")
 
 
@@ -39,10 +39,10 @@ def exclusive(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def turn(*, alone: bool) -> Iterator[None]:
-    """Run beside others that want no turn alone, or beside nobody.
+    """Run beside other tests, or alone until the block ends.
 
     Args:
-        alone: Whether nobody else may run until the end of the block.
+        alone: Whether no other test may run until the end of the block.
     """
     with contextlib.ExitStack() as stack:
         # Whoever waits to be alone keeps others from beginning.

@@ -31,7 +31,7 @@ _INSTANCE_FOLDER = re.compile(r"[0-9a-f]{8}")
 
 
 class Server:
-    """A server in a session of its own, with folders of its own.
+    """A server in a separate session, with its own folders.
 
     Its folders are short: the path of a Unix socket holds 107 bytes.
     """
@@ -52,15 +52,15 @@ class Server:
         """Prepare a server; nothing runs yet.
 
         Args:
-            args: Flags for ``serve``; they come after, so win over, the harness's.
-            env: Environment variables, GHS_* among them; no other GHS_* gets in.
+            args: Flags for ``serve``, which follow and override those of the harness.
+            env: Environment variables. GHS_* variables are passed on from here only.
             python_path: Folders with modules that the server may import.
-            token: What the tests' clients shall send; it sets nothing.
+            token: The token that the tests' clients send; it sets nothing.
             parent: Where to make the server's folders.
             prefix: A command that executes the server's command.
             program: An installed command to start, which finds its own modules; the
-                repository's unless given.
-            stderr: Descriptor for what it logs; a file in its folder if there is none.
+                repository's by default.
+            stderr: Descriptor for the log; by default a file in its folder.
         """
         # Not "ghs-": a server sweeps what it takes for a stale run directory.
         self.base = Path(tempfile.mkdtemp(prefix="ghst-", dir=parent))
@@ -117,12 +117,12 @@ class Server:
 
     @property
     def stdout(self) -> str:
-        """What the command has printed so far."""
+        """The output of the command so far."""
         return self._read("stdout")
 
     @property
     def stderr(self) -> str:
-        """What the command has logged so far."""
+        """The log of the command so far."""
         return self._read("stderr")
 
     def log(self) -> str:
@@ -152,7 +152,7 @@ class Server:
         Server.running.append(self)
 
     def wait_listening(self, timeout: float = 30.0) -> None:
-        """Wait for the ready line and take the address from it."""
+        """Wait for the ready line and read the address from it."""
 
         def ready() -> re.Match[str] | None:
             match = _READY.search(self.stdout)
@@ -168,7 +168,7 @@ class Server:
         self.port = int(self.url.rpartition(":")[2])
 
     def wait_complete(self) -> None:
-        """Wait until all web workers are there; the address is printed before that."""
+        """Wait until all web workers run; the address is printed before that."""
         count = self._count_of_workers()
         wait_until(
             lambda: len(processes.gunicorn(self.pid)[1]) == count,
@@ -177,7 +177,7 @@ class Server:
         )
 
     def wait_settled(self) -> None:
-        """Wait until all processes are there, for who wants to count them.
+        """Wait until all processes run, for tests that count them.
 
         Workers may still be forked after the address is printed.
         """
@@ -213,7 +213,7 @@ class Server:
         return self.wait_exit(timeout)
 
     def members(self) -> set[psutil.Process]:
-        """Return the server's living processes but the command and those for starts.
+        """Return the server's processes but the command and those that start hosts.
 
         The fork server makes a spare host after each create request, so a test that
         compares two sets would find a new process in the second one.
@@ -231,7 +231,7 @@ class Server:
         }
 
     def end(self) -> str:
-        """End everything, remove the folders and tell what had been left behind."""
+        """End all processes, remove the folders and return what was left behind."""
         left: list[str] = []
         if self._process:
             left += self._end_processes()

@@ -21,7 +21,7 @@ CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters=["\0"])
 
 @st.composite
 def dtypes(draw: st.DrawFn, names: list[str]) -> np.dtype[Any]:
-    """Dtypes in this machine's byte order, or in the other one."""
+    """Dtypes in both byte orders."""
     dtype = np.dtype(draw(st.sampled_from(names)))
     return draw(st.sampled_from([dtype, dtype.newbyteorder()]))
 
@@ -73,7 +73,7 @@ def tame_boxes(draw: st.DrawFn) -> gs.Box:
 
 @st.composite
 def multi_discretes(draw: st.DrawFn, least_axes: int = 0) -> gs.MultiDiscrete:
-    """Spaces of counters that start anywhere."""
+    """MultiDiscrete spaces with any starts."""
     dtype = np.dtype(draw(st.sampled_from(INTEGERS)))
     shape = draw(SHAPES.filter(lambda shape: len(shape) >= least_axes))
     nvec = draw(arrays.arrays(dtype, shape, elements=st.integers(1, 9)))
@@ -84,7 +84,7 @@ def multi_discretes(draw: st.DrawFn, least_axes: int = 0) -> gs.MultiDiscrete:
 
 @st.composite
 def texts(draw: st.DrawFn) -> gs.Text:
-    """Spaces of strings whose characters have an order of their own."""
+    """Text spaces whose characters are in any order."""
     charset = draw(st.text(CHARACTERS, min_size=1, max_size=6))
     shortest = draw(st.integers(0, 3))
     longest = draw(st.integers(max(shortest, 1), 6))
@@ -156,7 +156,7 @@ TAME = nested(
 
 
 def assert_same_space(one: Space[Any], two: Space[Any]) -> None:
-    """Check what ``==`` of a space does not look at, too."""
+    """Check that two spaces are equal, also in what ``==`` does not compare."""
     assert type(one) is type(two)
     assert _facts(one) == _facts(two)
     for left, right in zip(_inner(one), _inner(two), strict=True):

@@ -8,14 +8,14 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def parse_strictly(text: str) -> Any:
-    """Parse JSON; NaN, Infinity and doubled keys are failures."""
+    """Parse JSON; fail on NaN, Infinity and repeated keys."""
     return json.loads(
         text, parse_constant=_refuse_constant, object_pairs_hook=_distinct
     )
 
 
 def assert_canonical(text: str) -> None:
-    """Check the form of every answer: compact, keys sorted, one newline at the end."""
+    """Check the form of an answer: compact, keys sorted, one newline at the end."""
     assert text.endswith("\n"), f"no newline at the end of {text[-40:]!r}"
     assert not text.endswith("\n\n"), f"two newlines at the end of {text[-40:]!r}"
     bare = _STRING.sub('""', text[:-1])

@@ -47,7 +47,7 @@ def certificate_and_key(
 
 @contextlib.contextmanager
 def secure_server(folder: Path, *flags: str) -> Iterator[Server]:
-    """Run a server that speaks TLS, which `RawConnection` does with it as well.
+    """Run a server with TLS, and make `RawConnection` use TLS for it.
 
     Args:
         folder: Where to write its certificate.
@@ -66,11 +66,11 @@ def secure_server(folder: Path, *flags: str) -> Iterator[Server]:
 def tls_server(
     certificate: Path, converse: Callable[[ssl.SSLSocket], None]
 ) -> Iterator[int]:
-    """Serve one connection after the other, and give the port.
+    """Serve one connection after the other over TLS, and yield the port.
 
     Args:
-        certificate: What `certify` made.
-        converse: What to do with a connection, until it returns.
+        certificate: The file that `certify` made.
+        converse: Handles a connection until it returns.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)

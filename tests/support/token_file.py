@@ -39,5 +39,5 @@ def write_file(folder: Path) -> str:
 
 
 def api_of(server: Server, name: str, **headers: str) -> Api:
-    """Return a client that shows the token of a name."""
+    """Return a client that sends the token of a name."""
     return Api(server, {"Authorization": f"Bearer {token_of(name)}", **headers})

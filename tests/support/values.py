@@ -56,7 +56,7 @@ def dtypes(draw: st.DrawFn) -> np.dtype[Any]:
 
 
 def _content(dtype: np.dtype[Any], count: int) -> st.SearchStrategy[Any]:
-    """Any bits that an array of this dtype may be made of."""
+    """Any bits that an array of this dtype may contain."""
     if dtype.kind == "b":
         return st.lists(st.booleans(), min_size=count, max_size=count).map(bytes)
     if dtype.kind == "U":
@@ -72,7 +72,7 @@ def _content(dtype: np.dtype[Any], count: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def plain_arrays(draw: st.DrawFn) -> Any:
-    """Arrays of any bits, laid out in memory in any way."""
+    """Arrays of any bits, with any memory layout."""
     dtype, shape = draw(dtypes()), draw(SHAPES)
     content = draw(_content(dtype, math.prod(shape)))
     array = np.ndarray(shape, dtype, content).copy()
@@ -151,7 +151,7 @@ VALUES_AND_SPACES = st.one_of(
 
 
 def assert_same(came: Any, sent: Any) -> None:
-    """Check that a value came as it was sent, to the last bit, and is a new one."""
+    """Check that a value arrived unchanged, to the last bit, and is a new object."""
     assert type(came) is type(sent), (came, sent)
     if isinstance(sent, np.ndarray):
         assert came.dtype.str == sent.dtype.str

@@ -15,9 +15,9 @@ def wait_until(
     """Poll until the condition is true and return its value.
 
     Args:
-        condition: Called again and again; any true value ends the wait.
+        condition: Called repeatedly; any true value ends the wait.
         timeout: Seconds until the wait fails.
-        message: What was waited for, to be read in the failure.
+        message: The awaited event, for the message of the failure.
 
     Raises:
         AssertionError: The deadline passed.

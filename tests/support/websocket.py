@@ -30,14 +30,14 @@ class Answer(NamedTuple):
 
 
 def masked(payload: bytes, mask: bytes) -> bytes:
-    """Mask or unmask, byte by byte."""
+    """Mask or unmask bytes, one by one."""
     return bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload))
 
 
 def frame(
     opcode: int, payload: bytes = b"", *, fin: bool = True, mask: bytes | None = None
 ) -> bytes:
-    """Return a client's frame; the mask b"" makes one that is not masked."""
+    """Return a client's frame; with the mask b"" it is unmasked."""
     mask = os.urandom(4) if mask is None else mask
     size = len(payload)
     bit = 0x80 if mask else 0
@@ -55,9 +55,9 @@ def handshake(instance: Instance, session: str = "", **changes: str | None) -> b
     """Return the request that opens a stream.
 
     Args:
-        instance: Of which instance.
+        instance: The instance.
         session: The session, or nothing.
-        changes: Headers to change, with _ for -; None takes one out. ``method``,
+        changes: Headers to change, with _ for -; None removes one. ``method``,
             ``version`` and ``path`` change the request line.
     """
     server = instance.api.server
@@ -81,7 +81,7 @@ def handshake(instance: Instance, session: str = "", **changes: str | None) -> b
 
 
 class WebSocket(RawConnection):
-    """One stream, or what became of the wish for one."""
+    """A stream, or the answer to a refused handshake."""
 
     response: Response
 
@@ -95,12 +95,12 @@ class WebSocket(RawConnection):
         timeout: float = 20.0,
         **changes: str | None,
     ) -> Self:
-        """Shake hands; `response` tells what came of it.
+        """Send a handshake; `response` is the answer.
 
         Args:
-            instance: Of which instance.
+            instance: The instance.
             session: The session, or nothing.
-            early: What to send right behind, in the same piece.
+            early: Bytes to send right behind the handshake, in the same piece.
             timeout: Seconds for each wait.
             changes: As for `handshake`.
         """
@@ -118,7 +118,7 @@ class WebSocket(RawConnection):
         self.send(frame(opcode, payload))
 
     def read_frame(self) -> tuple[int, bytes]:
-        """Read one frame, which has to be whole and unmasked; give opcode, payload."""
+        """Read a frame, which must be whole and unmasked; return opcode, payload."""
         first, size = self._read_exactly(2)
         assert first & 0xF0 == 0x80, f"fragmented, or with reserved bits: {first:#x}"
         assert not size & 0x80, "a server does not mask"
@@ -129,7 +129,7 @@ class WebSocket(RawConnection):
         return first & 15, self._read_large(size)
 
     def read_close(self) -> tuple[int, str]:
-        """Read a close frame and the end behind it; give its status and reason."""
+        """Read a close frame and the end of the stream; return status and reason."""
         opcode, payload = self.read_frame()
         assert opcode == CLOSE, (opcode, payload[:200])
         assert self.read_to_end() == b""
@@ -201,7 +201,7 @@ def binary(
         body: The body.
         form: Of the body, and in the high half of the answer; 3 is binary, 1 plain.
         head: The head, padded.
-        status: 1 says that all earlier answers have come.
+        status: 1 acknowledges all earlier answers.
     """
     header = _HEADER.pack(len(body), len(head), status, op, form, number)
     return header + head + body

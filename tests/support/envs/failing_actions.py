@@ -13,7 +13,7 @@ RAISES, UNENCODABLE, HUGE = 13, 14, 15
 
 
 class FailingActions(gymnasium.Env[Any, Any]):
-    """Shows how many steps there were, in one and the same array."""
+    """Observes its number of steps, always in the same array."""
 
     action_space = spaces.Discrete(20)
     observation_space = spaces.Box(0, 100, (1,), np.float64)

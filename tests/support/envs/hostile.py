@@ -19,7 +19,7 @@ DAEMON = "import os,time\nif os.fork(): os._exit(0)\nos.setsid()\ntime.sleep(600
 
 
 class Hostile(gymnasium.Env[Any, Any]):
-    """Harmless; the others inherit what they do not misuse."""
+    """The base class, which is harmless; subclasses override what they misuse."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Discrete(1000)
@@ -41,7 +41,7 @@ class Hostile(gymnasium.Env[Any, Any]):
         return self.steps, 1.0, False, False, info or {}
 
     def misbehave(self) -> dict[str, Any] | None:
-        """Do what the environment is here for."""
+        """Misbehave; called by action 1."""
         return None
 
 
@@ -64,14 +64,14 @@ class ManyFiles(Hostile):
 
 
 class Prints(Hostile):
-    """Says something."""
+    """Prints a line."""
 
     def misbehave(self) -> None:
         print("said aloud", flush=True)
 
 
 class Segfault(Hostile):
-    """Reads where nothing is."""
+    """Reads memory that is not mapped."""
 
     def misbehave(self) -> None:
         print("about to read address 0", flush=True)
@@ -79,35 +79,35 @@ class Segfault(Hostile):
 
 
 class Exit0(Hostile):
-    """Ends the process as if all were well."""
+    """Ends the process with status 0."""
 
     def misbehave(self) -> None:
         os._exit(0)
 
 
 class SystemExits(Hostile):
-    """Raises what is no `Exception`."""
+    """Raises `SystemExit`, which is no `Exception`."""
 
     def misbehave(self) -> None:
         sys.exit("enough")
 
 
 class Abort(Hostile):
-    """Aborts."""
+    """Aborts the process."""
 
     def misbehave(self) -> None:
         os.abort()
 
 
 class KillSelf(Hostile):
-    """Is gone without a word."""
+    """Kills its own process with SIGKILL."""
 
     def misbehave(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Loop(Hostile):
-    """Never comes back, in Python."""
+    """Loops forever in Python."""
 
     def misbehave(self) -> None:
         while True:
@@ -115,14 +115,14 @@ class Loop(Hostile):
 
 
 class GilLoop(Hostile):
-    """Never comes back, in C, and holds the interpreter's lock."""
+    """Loops forever in C, and holds the interpreter's lock."""
 
     def misbehave(self) -> None:
         ctypes.PyDLL(None).sleep(600)
 
 
 class Leak(Hostile):
-    """Takes memory and uses it."""
+    """Allocates memory and writes to it."""
 
     def misbehave(self) -> None:
         hoard = [np.ones(32 << 20, np.uint8) for _ in range(64)]
@@ -131,7 +131,7 @@ class Leak(Hostile):
 
 
 class IgnoreTerm(Hostile):
-    """Will not be asked to end."""
+    """Ignores SIGTERM, and does not return from its close."""
 
     def __init__(self, render_mode: str | None = None) -> None:
         super().__init__(render_mode)
@@ -142,7 +142,7 @@ class IgnoreTerm(Hostile):
 
 
 class Children(Hostile):
-    """Starts processes: one plain, one that leaves session and parent."""
+    """Starts processes: a plain one, and one that leaves session and parent."""
 
     def misbehave(self) -> dict[str, Any]:
         plain = subprocess.Popen([sys.executable, "-c", "import time;time.sleep(600)"])
@@ -176,7 +176,7 @@ class ForkReturns(Hostile):
 
 
 class ForkEnds(Hostile):
-    """Forks a process that does something and ends, as it should."""
+    """Forks a process that does some work and ends normally."""
 
     def misbehave(self) -> dict[str, Any]:
         pid = os.fork()
@@ -195,7 +195,7 @@ class Spam(Hostile):
 
 
 class Burst(Hostile):
-    """Prints 1.5 GB, and then ends with a word."""
+    """Prints 1.5 GB, then one last line, and aborts."""
 
     def misbehave(self) -> None:
         block = b"x" * (1 << 20)
@@ -206,35 +206,35 @@ class Burst(Hostile):
 
 
 class RaiseKeyError(Hostile):
-    """Raises."""
+    """Raises a `KeyError`."""
 
     def misbehave(self) -> None:
         raise KeyError("no such thing")
 
 
 class HugeAnswer(Hostile):
-    """Answers with more than a server may give."""
+    """Returns more than the limit of an answer's size."""
 
     def misbehave(self) -> dict[str, Any]:
         return {"much": "x" * (80 << 20)}
 
 
 class CloseDescriptors(Hostile):
-    """Closes what it does not own."""
+    """Closes descriptors that it does not own."""
 
     def misbehave(self) -> None:
         os.closerange(3, 256)
 
 
 class ReadEnvironment(Hostile):
-    """Tells what it can read."""
+    """Returns its environment variables and its working directory."""
 
     def misbehave(self) -> dict[str, Any]:
         return {"environ": dict(os.environ), "cwd": os.getcwd()}
 
 
 class Slow(Hostile):
-    """Takes its time."""
+    """Takes steps slowly."""
 
     def __init__(self, seconds: float = 2.0, render_mode: str | None = None) -> None:
         super().__init__(render_mode)
@@ -245,7 +245,7 @@ class Slow(Hostile):
 
 
 class SlowInit(Hostile):
-    """Takes its time to be made."""
+    """Takes long to be created."""
 
     def __init__(self, seconds: float = 120.0, render_mode: str | None = None) -> None:
         super().__init__(render_mode)
@@ -253,7 +253,7 @@ class SlowInit(Hostile):
 
 
 class FailInit(Hostile):
-    """Cannot be made."""
+    """Raises an exception when it is created."""
 
     def __init__(self, how: str = "raise", render_mode: str | None = None) -> None:
         super().__init__(render_mode)

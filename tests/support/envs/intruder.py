@@ -243,7 +243,7 @@ def status(name: str) -> str:
 
 
 def death_signal() -> int:
-    """Return the signal that comes when the parent ends."""
+    """Return the signal that the process receives when its parent ends."""
     number = ctypes.c_int()
     assert ctypes.CDLL(None).prctl(2, ctypes.byref(number), 0, 0, 0) == 0
     return number.value
@@ -262,7 +262,7 @@ DEEDS: dict[str, Callable[..., Any]] = {
 
 
 class Intruder(Hostile):
-    """Tries what the options of a reset say; action 1 writes to a file of root's."""
+    """Tries what a reset's options name; action 1 writes to a file of root's."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

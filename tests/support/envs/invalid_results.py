@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 
 class BadKey:
-    """Cannot be written."""
+    """A key that cannot be converted to text."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -23,21 +23,21 @@ class BadKey:
 
 
 class BadMapping(dict[str, Any]):
-    """Cannot be looked through."""
+    """A mapping whose items cannot be read."""
 
     def items(self) -> Any:
         raise RuntimeError("no items")
 
 
 class Unsampled(spaces.Space[Any]):
-    """Of a class of its own, and cannot be sampled."""
+    """A space of an unknown class that cannot be sampled."""
 
     def sample(self, mask: Any = None, probability: Any = None) -> Any:
         raise RuntimeError("no sample")
 
 
 class Wordless(Exception):
-    """Cannot be told."""
+    """An exception whose text cannot be read."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -62,7 +62,7 @@ def _step(**other: Any) -> tuple[Any, ...]:
 
 
 class InvalidResults(gymnasium.Env[Any, Any]):
-    """Odd as its arguments say."""
+    """Has invalid results or attributes, which its arguments name."""
 
     metadata: ClassVar[Any] = {"render_modes": ["rgb_array", "ansi"]}
     action_space: Any = spaces.Discrete(2)

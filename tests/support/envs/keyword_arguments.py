@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 
 class KeepsArguments(gymnasium.Env[Any, Any]):
-    """Keeps what it was made with; an array for ``goal`` has to be one."""
+    """Keeps its keyword arguments; ``goal`` has to be an array."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)

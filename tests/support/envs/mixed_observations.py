@@ -15,11 +15,11 @@ AWKWARD = (-0.0, 5e-324, np.inf, -np.inf, np.nan, 0.1, 1 / 3, 2.0**53 + 2, 1e308
 
 
 class Mixture(gymnasium.Env[Any, Any]):
-    """Draws its observations and rewards, and ends by chance.
+    """Draws its observations and rewards at random, and ends episodes at random.
 
     Args:
-        kind: Which observations: a key of `OBSERVATIONS`.
-        actions: Which actions: a key of `ACTIONS`.
+        kind: The observations: a key of `OBSERVATIONS`.
+        actions: The actions: a key of `ACTIONS`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Mixture(gymnasium.Env[Any, Any]):
 
 
 def _weight(action: Any) -> float:
-    """Give a number that depends on all of an action, to its last bit."""
+    """Return a number that depends on every bit of an action."""
     if isinstance(action, dict):
         return sum(map(_weight, action.values()))
     if isinstance(action, tuple):

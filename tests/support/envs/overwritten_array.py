@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 
 class OverwrittenArray(gymnasium.Env[Any, Any]):
-    """Has one array, over which it writes with every step."""
+    """Observes one array, and overwrites it in every step."""
 
     action_space: ClassVar[Any] = spaces.Discrete(5)
     observation_space: ClassVar[Any] = spaces.Box(0, 255, (20_000,), np.uint8)

@@ -13,11 +13,11 @@ from gymnasium import spaces
 
 
 class PrintsActions(gymnasium.Env[Any, Any]):
-    """Prints the bytes that an action has in hex behind an ``x``.
+    """Prints the bytes that an action contains in hex behind an ``x``.
 
     Args:
         farewell: Printed when it is closed.
-        seconds: Time that making it takes.
+        seconds: How long its creation takes.
     """
 
     action_space = spaces.Text(1_000_000)

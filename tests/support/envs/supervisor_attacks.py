@@ -19,7 +19,7 @@ _FOLDER = Path("..")  # a host works in a folder below its own
 
 
 class CutStatus(Hostile):
-    """Cuts off the file that the supervisor reads, and lingers."""
+    """Truncates its status page, which the supervisor reads, and sleeps."""
 
     def misbehave(self) -> None:
         os.truncate(_FOLDER / "status", 0)
@@ -27,7 +27,7 @@ class CutStatus(Hostile):
 
 
 class PipeForLog(Hostile):
-    """Puts a pipe, which nobody writes to, where its log was, and ends."""
+    """Replaces its log by a pipe without a writer, and ends."""
 
     def misbehave(self) -> None:
         (_FOLDER / "log").unlink()
@@ -55,14 +55,14 @@ def _write_everywhere(data: bytes) -> None:
 
 
 class WriteEverywhere(Hostile):
-    """Writes what is no frame to every descriptor that it has."""
+    """Writes invalid frames to every descriptor of its process."""
 
     def misbehave(self) -> None:
         _write_everywhere(b"\xff" * 4096)
 
 
 class WriteEverywhereInit(Hostile):
-    """Does so before it is made."""
+    """Writes invalid frames to every descriptor while it is created."""
 
     def __init__(self, render_mode: str | None = None) -> None:
         super().__init__(render_mode)
@@ -77,7 +77,7 @@ def _forged(status: int, head: bytes = b"", ahead: int = 0, body: bytes = b"") -
 
 
 def _asked() -> int:
-    """Give the number of the frame that is being answered, as an answer has it."""
+    """Return the number of the request that the host is answering."""
     for each in inspect.stack(context=0):
         frame = each.frame.f_locals.get("frame")
         if isinstance(frame, Frame):
@@ -93,14 +93,14 @@ class ForgeStatus(Hostile):
 
 
 class ForgeProblem(Hostile):
-    """Answers with a problem that is none."""
+    """Answers with status 400 and no problem."""
 
     def misbehave(self) -> None:
         _write_everywhere(_forged(400))
 
 
 class ForgeHeader(Hostile):
-    """Answers with a header that has another one in it."""
+    """Answers with a header whose value contains another header."""
 
     def misbehave(self) -> None:
         head = b'{"headers": {"Gym-Shape": "1\\r\\nContent-Length: 5"}}'
@@ -123,14 +123,14 @@ class ForgeWarnings(Hostile):
 
 
 class ForgeNumber(Hostile):
-    """Answers what will be asked next."""
+    """Answers the next request in advance."""
 
     def misbehave(self) -> None:
         _write_everywhere(_forged(204, ahead=1))
 
 
 class ThreadAndRaise(Hostile):
-    """Cannot be made, and leaves a thread that its process would wait for."""
+    """Raises on creation, and leaves a thread that its process would wait for."""
 
     def __init__(self, render_mode: str | None = None) -> None:
         super().__init__(render_mode)

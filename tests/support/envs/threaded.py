@@ -13,7 +13,7 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 
 
 class Threaded(Hostile):
-    """Tells how it was started."""
+    """Returns how its process was started."""
 
     def misbehave(self) -> dict[str, object]:
         return {"argv": sys.argv, "command": sys.orig_argv, "pid": os.getpid()}

@@ -31,7 +31,7 @@ SPACES: dict[str, spaces.Space[Any]] = {
 
 
 class Echo(gymnasium.Env[Any, Any]):
-    """Shows each action as the observation, in a space of any kind."""
+    """Returns each action as the observation, in a space of any kind."""
 
     def __init__(self, space: str = "box", render_mode: str | None = None) -> None:
         self.action_space = self.observation_space = SPACES[space]
@@ -72,7 +72,7 @@ class Heavy(gymnasium.Env[Any, Any]):
 
 
 class Odd(gymnasium.Env[Any, Any]):
-    """Answers with values that JSON does not have."""
+    """Returns values that JSON does not have."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float64)
@@ -130,7 +130,7 @@ ERRORS: dict[str, Callable[[], Any]] = {
 
 
 class Raising(gymnasium.Env[Any, Any]):
-    """Raises in a step what an action names."""
+    """Raises in a step the exception that the action names."""
 
     action_space = spaces.Text(20)
     observation_space = spaces.Discrete(2)
@@ -144,7 +144,7 @@ class Raising(gymnasium.Env[Any, Any]):
 
 
 class Big(gymnasium.Env[Any, Any]):
-    """Has one array of many megabytes, and writes into it with every step."""
+    """Observes one array of many megabytes, and overwrites it in every step."""
 
     action_space = spaces.Discrete(2)
     SIZE = 7_000_000

@@ -26,7 +26,7 @@ _ARRAYS: tuple[Any, ...] = (
 
 
 class VaryingInfos(gymnasium.Env[Any, Any]):
-    """Tells in infos whatever its generator draws, of one type for some time."""
+    """Draws its infos at random, of one type for some steps."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Box(0, 1, (2,), np.float64)

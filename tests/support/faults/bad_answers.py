@@ -35,7 +35,7 @@ async def silence(line: HttpConnection, seen: SeenRequest) -> bool:
 
 
 def trickle(data: bytes, at_once: int = 0) -> BadAnswer:
-    """Send a byte a second, behind some that come at once."""
+    """Send some bytes at once, and the rest one byte a second."""
 
     async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
         await line.send(data[:at_once])
@@ -63,7 +63,7 @@ def answered(status: int, form: int, body: bytes) -> BadAnswer:
 
 
 def trickled(status: int, form: int, body: bytes) -> BadAnswer:
-    """Answer a request on a stream, a byte a second."""
+    """Answer a request on a stream with one byte a second."""
 
     async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
         data = message(_answer(seen, status, form, body))
@@ -73,7 +73,7 @@ def trickled(status: int, form: int, body: bytes) -> BadAnswer:
 
 
 def torn(status: int, form: int, body: bytes) -> BadAnswer:
-    """Answer a request on a stream by the first half of a frame."""
+    """Answer a request on a stream with the first half of a frame."""
 
     async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
         data = message(_answer(seen, status, form, body))
@@ -84,7 +84,7 @@ def torn(status: int, form: int, body: bytes) -> BadAnswer:
 
 
 def upgraded(protocol: str) -> BadAnswer:
-    """Open a stream of this subprotocol, on which nothing comes."""
+    """Open a stream of this subprotocol and send nothing on it."""
 
     async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
         key = (seen.header("sec-websocket-key") or "").encode()
@@ -103,7 +103,7 @@ def upgraded(protocol: str) -> BadAnswer:
 def http_answer(
     status: int, content_type: str, body: bytes, *headers: str, length: int = -1
 ) -> bytes:
-    """Return a whole HTTP answer, which may lie about its length."""
+    """Return a whole HTTP answer, whose length may be wrong."""
     size = len(body) if length < 0 else length
     lines = [
         f"HTTP/1.1 {status} X",

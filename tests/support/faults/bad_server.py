@@ -28,10 +28,9 @@ class SeenRequest(NamedTuple):
     Attributes:
         place: ``create`` and ``step`` by REST, ``handshake`` of a stream, ``message``
             for a step over one, ``other``.
-        key: Its Idempotency-Key, or what stands for it over a stream; "" if there is
-            none.
+        key: Its Idempotency-Key, or the equivalent over a stream; "" without one.
         body: The body, or the message.
-        head: Of the HTTP request; nothing over a stream.
+        head: Head of the HTTP request; empty over a stream.
     """
 
     place: str
@@ -47,7 +46,7 @@ class SeenRequest(NamedTuple):
 
 
 async def pass_on(_line: HttpConnection, _seen: SeenRequest) -> bool:
-    """Mark requests that the server answers itself."""
+    """Marks requests that the server answers itself."""
     raise AssertionError("this is not called")
 
 
@@ -56,8 +55,8 @@ class BadServer(Relay):
 
     Args:
         port: The server's, on this machine.
-        tricks: For each place what becomes of its requests, one after the other; the
-            last goes for all that follow. Where nothing is told, the server answers.
+        tricks: For each place, the handlers of its requests in order; the last one
+            handles all further requests. The server answers at all other places.
 
     Attributes:
         seen: All requests.
@@ -69,7 +68,7 @@ class BadServer(Relay):
         self.seen: list[SeenRequest] = []
 
     def at(self, *places: str) -> list[SeenRequest]:
-        """Return the requests that came to some places."""
+        """Return the requests that arrived at some places."""
         return [each for each in self.seen if each.place in places]
 
     async def attend(
@@ -80,7 +79,7 @@ class BadServer(Relay):
             pass
 
     async def _exchange(self, client: HttpConnection, server: HttpConnection) -> bool:
-        """Answer a request; tell whether the connection goes on."""
+        """Answer a request; return whether the connection stays open."""
         request = await client.request()
         seen = _read(request)
         trick = self._trick(seen)

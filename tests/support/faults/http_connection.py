@@ -15,7 +15,7 @@ _BODYLESS = {101, 204, 304}
 
 
 class HttpConnection:
-    """One TCP connection, on which whole messages are read."""
+    """One TCP connection that reads whole messages."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -39,9 +39,9 @@ class HttpConnection:
         return head + await self._body(head, endless=False)
 
     async def answer(self, method: bytes) -> bytes:
-        """Read the answer to a request of this method; interim ones are left out.
+        """Read the answer to a request of this method, and skip interim answers.
 
-        Of a 101, what follows its head is no HTTP any more.
+        After the head of a 101, the bytes are no longer HTTP.
         """
         status = 100
         while status < 200 and status != 101:
@@ -52,7 +52,7 @@ class HttpConnection:
         return head + await self._body(head, endless=True)
 
     async def frame(self) -> bytes:
-        """Read a WebSocket frame, as it stands on the wire."""
+        """Read a WebSocket frame, and return its bytes."""
         head = await self._reader.readexactly(2)
         length = head[1] & 127
         if length > 125:
@@ -72,7 +72,7 @@ class HttpConnection:
             pass
 
     def close(self, *, rudely: bool = False) -> None:
-        """Close; rudely is with a reset, which overtakes what is not read yet."""
+        """Close; ``rudely`` resets the connection, so the peer loses unread data."""
         if rudely:
             peer: socket.socket = self._writer.get_extra_info("socket")
             with contextlib.suppress(OSError):
@@ -81,7 +81,7 @@ class HttpConnection:
         self._writer.close()
 
     def abort(self) -> None:
-        """Close at once, whatever has not been sent yet."""
+        """Close at once, and discard unsent data."""
         self._writer.transport.abort()
 
     async def _head(self) -> bytes:

@@ -41,7 +41,7 @@ _BUSY = b"HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"
 
 
 class Fault(enum.StrEnum):
-    """What can become of an exchange."""
+    """A fault of an exchange."""
 
     #: The server does not see the request; the connection closes.
     DROPPED = enum.auto()
@@ -56,15 +56,15 @@ class Fault(enum.StrEnum):
 
 
 class FaultyNetwork:
-    """The bad network before a server, from here to the end of the block.
+    """A bad network in front of a server until the block ends.
 
     Args:
         port: The server's, on this machine.
-        probability: That an exchange meets with a fault.
-        seed: For the dice.
+        probability: The probability of a fault in an exchange.
+        seed: Of the random numbers.
         keys: Whether requests keep their Idempotency-Key, and streams their session.
-        holds: Whether answers may be held back, for clients that wait for one only so
-            long that they can ask again.
+        holds: Whether answers may be held back. Clients need a timeout that leaves them
+            time to send the request again.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class FaultyNetwork:
         self._process.communicate()
 
     def counts(self) -> collections.Counter[str]:
-        """Tell how many exchanges there were, and how many with each fault."""
+        """Return the number of exchanges, and the number with each fault."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(b"\n")
@@ -111,14 +111,14 @@ class FaultyNetwork:
         return collections.Counter(json.loads(self._process.stdout.readline()))
 
     def finish(self) -> collections.Counter[str]:
-        """End when the last doubled request has been answered; tell the counts."""
+        """End when the last doubled request has been answered; return the counts."""
         told, _ = self._process.communicate(timeout=20)
         assert self._process.returncode == 0
         return collections.Counter(json.loads(told))
 
 
 class _Network:
-    """Takes the clients' connections; each has one of its own to the server."""
+    """Accepts the clients' connections, and opens one to the server for each."""
 
     def __init__(
         self, port: int, probability: float, seed: int, keys: bool, holds: bool
@@ -157,7 +157,7 @@ class _Network:
         await asyncio.gather(*self._doubles)
 
     async def _exchange(self, client: HttpConnection, server: HttpConnection) -> bool:
-        """Pass one exchange on; tell whether the connection goes on."""
+        """Forward one exchange; return whether the connection stays open."""
         request = await client.request()
         if not self._keys:
             request = _SESSION.sub(b"", _KEY.sub(b"", request, count=1), count=1)
@@ -190,7 +190,7 @@ class _Network:
     async def _open(
         self, client: HttpConnection, server: HttpConnection, request: bytes
     ) -> bool:
-        """Pass a handshake on, and what follows it."""
+        """Forward a handshake, and the bytes after it."""
         self.counts["handshakes"] += 1
         refused = self._dice.random() < min(self._probability, _MOST_REFUSED)
         if refused:

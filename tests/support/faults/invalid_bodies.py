@@ -40,7 +40,7 @@ NOT_JSON: dict[str, bytes] = {
 
 
 def _everywhere(value: str) -> bytes:
-    """Put a piece of JSON where each of the routes looks for its own."""
+    """Insert a piece of JSON at the place that each route reads."""
     names = ("action", "directory", "env_id", "name", "training_dir", "value")
     return ("{" + ", ".join(f'"{name}": {value}' for name in names) + "}").encode()
 

@@ -12,7 +12,7 @@ TOKEN = "canary-5f1d0c8e7b6a49322d14"
 
 
 def replacing(old: bytes, new: bytes, where: str = "") -> Lie:
-    """Say something else in answers to requests of some path."""
+    """Replace bytes in answers to requests of some path."""
 
     def answer(exchange: Exchange) -> None:
         if where in exchange.path:
@@ -22,7 +22,7 @@ def replacing(old: bytes, new: bytes, where: str = "") -> Lie:
 
 
 def saying(change: Callable[[Any], Any], where: str = "") -> Lie:
-    """Change what JSON says in answers to requests of some path."""
+    """Change the JSON value of answers to requests of some path."""
 
     def answer(exchange: Exchange) -> None:
         if where in exchange.path and exchange.answer.startswith(b"{"):
@@ -34,7 +34,7 @@ def saying(change: Callable[[Any], Any], where: str = "") -> Lie:
 
 
 def without(name: str, where: str = "") -> Lie:
-    """Leave a member out."""
+    """Remove a member from answers."""
 
     def change(value: Any) -> Any:
         value.pop(name, None)
@@ -44,7 +44,7 @@ def without(name: str, where: str = "") -> Lie:
 
 
 def with_status(old: int, new: int, code: str = "") -> Lie:
-    """Answer with another status."""
+    """Replace the status of answers."""
 
     def answer(exchange: Exchange) -> None:
         if exchange.status == old and code.encode() in exchange.answer:
@@ -63,7 +63,7 @@ def rounded(value: Any) -> Any:
 
 
 def widened(value: Any) -> Any:
-    """Say float32 with all the digits of the double next to it."""
+    """Write float32 values with all the digits of the nearest double."""
     if isinstance(value, float):
         return struct.unpack("<f", struct.pack("<f", value))[0]
     if isinstance(value, dict):
@@ -72,7 +72,7 @@ def widened(value: Any) -> Any:
 
 
 def without_header(name: str) -> Lie:
-    """Take a header out of requests."""
+    """Remove a header from requests."""
 
     def request(exchange: Exchange) -> None:
         pattern = rb"(?i)\r\n" + name.encode() + rb":[^\r]*"
@@ -82,7 +82,7 @@ def without_header(name: str) -> Lie:
 
 
 def not_telling(name: str) -> Lie:
-    """Take a header out of answers."""
+    """Remove a header from answers."""
 
     def answer(exchange: Exchange) -> None:
         exchange.headers.pop(name, None)
@@ -91,7 +91,7 @@ def not_telling(name: str) -> Lie:
 
 
 def flipped(where: str) -> Lie:
-    """Change the last bit but 63 of what is binary."""
+    """Flip the lowest bit of the eighth byte from the end of binary answers."""
 
     def answer(exchange: Exchange) -> None:
         media = exchange.headers.get("content-type", "")
@@ -114,62 +114,62 @@ def in_document(change: Callable[[Any], None]) -> Lie:
 
 
 def misnumbered(opcode: int, payload: bytes) -> tuple[int, bytes]:
-    """Call signatures by the wrong number."""
+    """Refer to signatures by a wrong number."""
     if opcode == 2 and len(payload) >= 24 and payload[16:20] == bytes(4):
         payload = payload[:20] + bytes([payload[20] ^ 3]) + payload[21:]
     return opcode, payload
 
 
 def out_of_order(opcode: int, payload: bytes) -> tuple[int, bytes]:
-    """Give answers in text another number."""
+    """Change the numbers of answers in the text dialect."""
     return opcode, re.sub(rb'"number":(\d)', rb'"number":1\1', payload)
 
 
 def mute_pongs(opcode: int, payload: bytes) -> tuple[int, bytes]:
-    """Answer pings with nothing in it."""
+    """Answer pings with empty pongs."""
     return opcode, b"" if opcode == 10 else payload
 
 
 def friendly(opcode: int, payload: bytes) -> tuple[int, bytes]:
-    """Close as if all were well."""
+    """Close with status 1000, the normal one."""
     return opcode, b"\x03\xe8" if opcode == 8 else payload
 
 
 def lenient(exchange: Exchange) -> None:
-    """Take what is malformed."""
+    """Accept malformed JSON."""
     if exchange.status == 400 and b"bad-json" in exchange.answer:
         exchange.status = 200
         exchange.answer = b'{"set":true}\n'
 
 
 def pretty(exchange: Exchange) -> None:
-    """Write JSON for the eye."""
+    """Write indented JSON."""
     if exchange.answer.startswith(b"{"):
         text = json.dumps(json.loads(exchange.answer), indent=1)
         exchange.answer = text.encode() + b"\n"
 
 
 def redirecting(exchange: Exchange) -> None:
-    """Lead who forgot the slash to the right path."""
+    """Redirect a path without a slash at the end to the path with one."""
     if not exchange.path.endswith("/"):
         exchange.status = 308
         exchange.headers["location"] = exchange.path + "/"
 
 
 def chatty(exchange: Exchange) -> None:
-    """Tell more than nothing."""
+    """Send a body and status 200 instead of a 204."""
     if exchange.status == 204:
         exchange.status, exchange.answer = 200, b"{}"
 
 
 def open_to_all(exchange: Exchange) -> None:
-    """Show the token for whoever has none."""
+    """Add the token to requests that have none."""
     if b"uthorization" not in exchange.head:
         exchange.head += f"\r\nAuthorization: Bearer {TOKEN}".encode()
 
 
 def refusing(status: int, where: str, what: bytes) -> Lie:
-    """Refuse requests of some path that have something in their head or body."""
+    """Refuse requests of some path whose head or body contains some bytes."""
 
     def answer(exchange: Exchange) -> None:
         if where in exchange.path and what in exchange.head + b"\r\n" + exchange.body:
@@ -181,7 +181,7 @@ def refusing(status: int, where: str, what: bytes) -> Lie:
 
 
 def asking_for(old: bytes, new: bytes) -> Lie:
-    """Ask for something else, of the same length."""
+    """Replace bytes in requests' bodies by as many others."""
 
     def request(exchange: Exchange) -> None:
         exchange.body = exchange.body.replace(old, new)
@@ -190,19 +190,19 @@ def asking_for(old: bytes, new: bytes) -> Lie:
 
 
 def unframed(exchange: Exchange) -> None:
-    """Take no body of a GET."""
+    """Refuse the body of a GET."""
     if exchange.method == "GET" and exchange.body:
         exchange.status, exchange.answer = 400, b"a body"
 
 
 def whole_float(exchange: Exchange) -> None:
-    """Say a number as Java's doubles are, be it an integer."""
+    """Write an integer sample as a float, as Java does."""
     if "action_space/sample" in exchange.path:
         exchange.answer = re.sub(rb":(\d+)}", rb":\1.0}", exchange.answer)
 
 
 def negotiating(exchange: Exchange) -> None:
-    """Give what is accepted, or nothing."""
+    """Answer 406 to requests that accept HTML first."""
     if b"\r\naccept: text/html" in exchange.head.lower():
         exchange.status, exchange.answer = 406, b"{}"
 

@@ -15,14 +15,14 @@ LIMIT = 64 * 1024 * 1024
 
 @dataclass
 class Exchange:
-    """A request and its answer, to be changed on their way.
+    """A request and its answer, which a lie may change.
 
     Attributes:
         head: The request's first line and headers.
-        body: Its body.
+        body: The request's body.
         status: Status of the answer; 0 before there is one.
-        headers: Of the answer, by name in lower case.
-        answer: Its body.
+        headers: Headers of the answer, by name in lower case.
+        answer: Body of the answer.
     """
 
     head: bytes
@@ -44,13 +44,13 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Lie:
-    """What is done to what passes.
+    """The changes that a proxy makes to requests and answers.
 
     Attributes:
-        request: Changes a request, before it is passed on.
+        request: Changes a request before it is forwarded.
         answer: Changes an answer.
-        message: Gives what is told instead of a stream's message; None drops it.
-        lost: Whether an answer gets lost, after the request was executed.
+        message: Returns the replacement of a stream's message; None drops it.
+        lost: Whether an answer gets lost after the request was executed.
     """
 
     request: Callable[[Exchange], None] = lambda exchange: None
@@ -60,11 +60,11 @@ class Lie:
 
 
 class LyingProxy(Listener):
-    """Passes requests on to a server, one for each connection, and streams.
+    """Forwards requests to a server, one for each connection, and streams.
 
     Args:
         port: The server's.
-        lie: What it does with them.
+        lie: The changes that it makes.
     """
 
     def __init__(self, port: int, lie: Lie) -> None:
@@ -72,7 +72,7 @@ class LyingProxy(Listener):
         self._lie = lie
 
     def attend(self, connection: socket.socket, number: int) -> None:
-        """Pass on one exchange, or a stream."""
+        """Forward one exchange, or a stream."""
         with (
             self.onward(self._port) as server,
             contextlib.suppress(OSError, ValueError),

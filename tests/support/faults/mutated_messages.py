@@ -11,7 +11,7 @@ from gym_http_wire.values import BadValue
 
 @st.composite
 def mutated(draw: st.DrawFn, messages: st.SearchStrategy[bytes]) -> bytes:
-    """A message with bits flipped, bytes cut out or put in, or another one inside."""
+    """A message with flipped bits, removed or inserted bytes, or another one inside."""
     message = bytearray(draw(messages))
     for _ in range(draw(st.integers(1, 4))):
         if not message:
@@ -35,7 +35,7 @@ def mutated(draw: st.DrawFn, messages: st.SearchStrategy[bytes]) -> bytes:
 
 
 def answered(decode: Callable[[bytes], Any], data: bytes) -> tuple[bool, Any]:
-    """Decode what came, which gives a value or `BadValue`, and nothing else.
+    """Decode bytes, which must return a value or raise `BadValue`.
 
     Returns:
         Whether there is a value, and that value.
@@ -51,7 +51,7 @@ def answered(decode: Callable[[bytes], Any], data: bytes) -> tuple[bool, Any]:
 
 
 def peak(call: Callable[[], object]) -> int:
-    """Measure how much memory a call takes at most, in bytes."""
+    """Return the peak memory that a call allocates, in bytes."""
     tracemalloc.start()
     try:
         call()

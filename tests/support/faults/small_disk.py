@@ -42,7 +42,7 @@ class Disk:
                 (folder / str(number)).touch()
 
     def free(self) -> None:
-        """Remove what fills it."""
+        """Remove the files that fill it."""
         subprocess.run(
             ["rm", "-rf", self.path / "filling", self.path / "many"], check=True
         )

@@ -31,7 +31,7 @@ _HEADER = struct.Struct("<IIHBBI")
 
 
 class StreamFault(enum.StrEnum):
-    """What can become of a request on a stream and of its answer."""
+    """A fault of a request on a stream or of its answer."""
 
     #: The server does not see the request; the connection closes.
     DROPPED = "message dropped"
@@ -56,17 +56,17 @@ Counts = collections.Counter[str]
 
 
 def is_handshake(request: bytes) -> bool:
-    """Whether a request asks for a stream."""
+    """Whether a request is the handshake of a stream."""
     return bool(_UPGRADE.search(request))
 
 
 class CapturedRequest(NamedTuple):
-    """A request, as it can be sent anywhere.
+    """A request in a form that can be sent over any transport.
 
     Attributes:
         number: Its number in its session.
         op: The operation.
-        status: What stands in the place of a status.
+        status: The value of the field that holds the status in answers.
         form: Of the body, and of the answer.
         body: With its signature.
     """
@@ -79,7 +79,7 @@ class CapturedRequest(NamedTuple):
 
 
 class RequestRecorder:
-    """Catches the requests of one stream, whose signatures have numbers there."""
+    """Records the requests of one stream, which may send signatures by number."""
 
     def __init__(self) -> None:
         self._signatures: dict[int, bytes] = {}
@@ -88,11 +88,11 @@ class RequestRecorder:
         )
 
     def last(self, count: int) -> list[CapturedRequest]:
-        """Give the last requests, the oldest first."""
+        """Return the last requests, the oldest first."""
         return list(self._caught)[-count:]
 
     def catch(self, frame: bytes) -> None:
-        """Look at a client's WebSocket frame."""
+        """Record the request in a client's WebSocket frame."""
         if frame[0] & 15 != _MESSAGE:
             return
         start = {126: 8, 127: 14}.get(frame[1] & 127, 6)
@@ -109,7 +109,7 @@ class RequestRecorder:
 
 
 class StreamAddress(NamedTuple):
-    """Where a stream belongs.
+    """The server, instance and session of a stream.
 
     Attributes:
         port: The server's.
@@ -131,15 +131,15 @@ class StreamAddress(NamedTuple):
 
 
 class FaultyStream:
-    """One stream on its way through a bad network.
+    """Forwards one stream over a bad network.
 
     Args:
         client: The client's connection.
-        server: The connection to the server, where the handshake is done.
-        draw: Gives the fault of the next request, if it has one.
-        dice: For everything else.
+        server: The connection to the server, after the handshake.
+        draw: Returns the fault of the next request, if it has one.
+        dice: Random numbers for everything else.
         counts: Of messages and faults.
-        double: Is called with the requests that are to come once more.
+        double: Called with the requests that are to be sent once more.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class FaultyStream:
         self._net = RequestRecorder()
 
     async def run(self) -> None:
-        """Pass everything on until the connection closes, or is to close."""
+        """Forward all messages until the connection closes, or a fault closes it."""
         ways = {asyncio.create_task(self._forth()), asyncio.create_task(self._back())}
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -226,7 +226,7 @@ async def send_again(
     dice: random.Random,
     counts: Counts,
 ) -> None:
-    """Send requests once more after a while, and wait for their answers."""
+    """Send requests once more after a pause, and wait for their answers."""
     await asyncio.sleep(max(0.0, dice.uniform(-_LATEST_S / 4, _LATEST_S)))
     by_rest = dice.random() < 0.5
     with contextlib.suppress(*BROKEN):

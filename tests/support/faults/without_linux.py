@@ -48,7 +48,7 @@ def _connected_pair() -> tuple[socket.socket, socket.socket]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
-    """Take it away, before tests are imported."""
+    """Remove what Windows lacks, before tests are imported."""
     for name in MISSING_MODULES:
         # Importing it raises ImportError from now on.
         sys.modules[name] = None  # type: ignore[assignment]

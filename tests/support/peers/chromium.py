@@ -34,7 +34,7 @@ _SECONDS = 40.0
 
 
 class Chromium:
-    """A browser with one page, and a profile that nobody else has."""
+    """A headless browser with one page and a separate profile."""
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="ghst-chromium-"))
@@ -70,10 +70,10 @@ class Chromium:
         wait_until(lambda: self.run(loaded), _SECONDS, f"{url} to load")
 
     def run(self, program: str) -> Any:
-        """Run an expression in the page, wait if it is a promise, and give its value.
+        """Run an expression in the page, wait if it is a promise, and return its value.
 
         Raises:
-            AssertionError: It throws.
+            AssertionError: The expression throws.
         """
         told = self._call(
             "Runtime.evaluate",
@@ -95,7 +95,7 @@ class Chromium:
                 return dict(told["result"])
 
     def _page(self) -> str:
-        """Wait for the browser, and give the address of its page's debugger."""
+        """Wait for the browser, and return the address of its page's debugger."""
         told = self._folder / "DevToolsActivePort"
         wait_until(
             lambda: told.exists() and told.read_text().count("\n"), _SECONDS, "Chromium"

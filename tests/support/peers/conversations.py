@@ -18,7 +18,7 @@ _SPACES = ("observation_space", "action_space")
 
 
 def dialect_named(dialect: str) -> Dialect:
-    """Give what reads messages of a dialect, and writes them."""
+    """Return the codec of a dialect's messages."""
     if dialect == "binary":
         return BinaryDialect()
     if dialect == "typed":
@@ -27,7 +27,7 @@ def dialect_named(dialect: str) -> Dialect:
 
 
 def messages_in(printed: str) -> Messages:
-    """Sort what a driver printed by cases: kind and message, with a tab between."""
+    """Sort the output of a driver by cases: kind and message, with a tab between."""
     said: Messages = {}
     for line in printed.splitlines():
         name, _, message = line.partition("\t")
@@ -36,7 +36,7 @@ def messages_in(printed: str) -> Messages:
 
 
 def problems_of(case: Case, said: list[str]) -> Iterator[str]:
-    """Tell how what was said differs from what a conversation has."""
+    """Return the differences between recorded messages and a conversation."""
     expected = [each for each in case["messages"] if each["from"] == "environment"]
     if len(said) != len(expected):
         yield f"expected {len(expected)} messages, actual {len(said)}"
@@ -108,7 +108,7 @@ def _exactly(model: Model, value: Any) -> bool:
 
 
 def _by_name(model: Model) -> Any:
-    """Forget the order of members."""
+    """Remove the order of members."""
     ((kind, content),) = model.items()
     if kind == "dict":
         return sorted((str(key), _by_name(item)) for key, item in content)

@@ -11,7 +11,7 @@ from tests.support.drivers import needs
 
 @contextlib.contextmanager
 def served_page(program: Path) -> Iterator[str]:
-    """Run the program that serves a page, and give the page's origin."""
+    """Run the program that serves a page, and return the page's origin."""
     needs("node", "chromium")
     with subprocess.Popen(
         ["node", str(program), "0"], stdout=subprocess.PIPE, text=True

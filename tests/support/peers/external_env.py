@@ -41,7 +41,7 @@ class ExternalEnv:
 
     @classmethod
     def to(cls, api: Api, **hello: Any) -> Self:
-        """Connect, and demand a welcome."""
+        """Connect, and check that the server sends a welcome."""
         far = cls(api, **hello)
         assert far.welcome["type"] == "welcome", far.welcome
         return far

@@ -30,7 +30,7 @@ Slashes = Literal["as the server", "none", "none on POST", "none on spaces"]
 
 @dataclass(frozen=True)
 class Recording:
-    """How one client writes its requests."""
+    """The recorded request format of one client."""
 
     name: str
     lines: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Recording:
         return self._write("POST", path, lines, body, port, version)
 
     def post_empty(self, path: str, *, port: int, version: str = "1.1") -> bytes:
-        """Write a POST where the client has nothing to say."""
+        """Write a POST without content, as the client does."""
         lines = [*self.lines, *([self.empty_type] if self.empty_type else [])]
         if path.endswith("/close/"):
             lines += self.no_content_lines

@@ -22,13 +22,13 @@ class RecordingProxy:
 
     Args:
         port: The server's.
-        counted: Whether messages come after their counts of bytes; else it is
-            WebSockets that pass.
+        counted: Whether messages follow their counts of bytes; otherwise connections
+            are WebSockets.
 
     Attributes:
         port: Its own.
-        by_far_sides: What far sides said.
-        by_server: What the server said.
+        by_far_sides: The messages of external environments.
+        by_server: The messages of the server.
     """
 
     def __init__(self, port: int, *, counted: bool = False) -> None:

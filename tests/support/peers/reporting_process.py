@@ -70,7 +70,7 @@ class ReportingProcess:
                 pipe.close()
 
     def ask_to_stop(self) -> None:
-        """Request the process to end."""
+        """Request the process to end, without waiting."""
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
             stdin.write(b"stop\n")
@@ -105,7 +105,7 @@ class ReportingProcess:
                 self.told += map(json.loads, lines)
 
     def done(self, kind: str) -> list[dict[str, Any]]:
-        """Return the reports of its handlers of a kind.
+        """Return the reports of its handlers of one kind.
 
         Reports printed before an answer are in the pipe when the answer arrives.
         """
@@ -113,7 +113,7 @@ class ReportingProcess:
         return [each for each in self.told if each.get("request") == kind]
 
     def wait_for(self, words: str) -> None:
-        """Wait until it logs a line with these words."""
+        """Wait until the process logs a line with these words."""
 
         def there() -> bool:
             logged = any(words in each.get("log", "") for each in self.told)

@@ -17,7 +17,7 @@ Act = Callable[[socket.socket], None]
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as it arrived, and on which connection (they count from 0)."""
+    """One request as it arrived, and the number of its connection, from 0."""
 
     head: bytes
     body: bytes
@@ -39,10 +39,10 @@ class Seen:
 
 @dataclass
 class ScriptedServer(Listener):
-    """Gives one of its answers to each request, in turn; then the last for ever.
+    """Answers requests by its script, in order; repeats the last answer forever.
 
-    An answer is what is sent, with the connection kept open behind it; or a function
-    that does what it wants with the socket, which is closed behind it.
+    An answer is bytes, after which the connection stays open, or a function. A function
+    handles the socket, which is closed afterwards.
     """
 
     answers: deque[bytes | Act]
@@ -51,11 +51,11 @@ class ScriptedServer(Listener):
 
     @classmethod
     def of(cls, *answers: bytes | Act) -> Self:
-        """Prepare a server with a script."""
+        """Create a server with a script; it does not listen yet."""
         return cls(deque(answers))
 
     def attend(self, connection: socket.socket, number: int) -> None:
-        """Answer requests as they come, in the order of the script."""
+        """Answer requests in the order of the script."""
         # A client may go away whenever it wants.
         with contextlib.suppress(ConnectionError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -97,12 +97,12 @@ def http_answer(
 
 
 def then_close(data: bytes = b"") -> Act:
-    """Send bytes and close the connection, without announcing that."""
+    """Send bytes and close the connection without announcing it."""
     return lambda connection: connection.sendall(data)
 
 
 def then_reset(data: bytes = b"") -> Act:
-    """Send something and reset the connection."""
+    """Send bytes and reset the connection."""
 
     def act(connection: socket.socket) -> None:
         connection.sendall(data)

@@ -21,7 +21,7 @@ class StreamRequest(NamedTuple):
 
     Attributes:
         number: Its number.
-        acknowledged: Whether it says that all earlier answers have come.
+        acknowledged: Whether it acknowledges all earlier answers.
     """
 
     number: int
@@ -32,7 +32,7 @@ class ScriptedStreams:
     """Records the requests on the streams of a scripted server.
 
     Attributes:
-        server: To be given to `with`.
+        server: The server, for a `with` statement.
         asked: All requests on streams.
     """
 
@@ -41,14 +41,14 @@ class ScriptedStreams:
         self.asked: list[StreamRequest] = []
 
     def script(self, *answers: bytes | Act) -> ScriptedServer:
-        """Say what is done with each handshake and request; see `ScriptedServer`."""
+        """Set the answers to handshakes and requests; see `ScriptedServer`."""
         self.server.answers.clear()
         self.server.answers.extend(answers)
         return self.server
 
     @property
     def lines(self) -> list[str]:
-        """What was asked by HTTP, in short: the stream's session, or the key."""
+        """The HTTP requests in short: the stream's session, or the key."""
         return [
             seen.header("Idempotency-Key")
             or seen.line.rpartition("/")[2].partition("&lost=")[0]
@@ -56,7 +56,7 @@ class ScriptedStreams:
         ]
 
     def stream(self, *replies: Reply) -> Act:
-        """Open a stream, answer so many requests, and be silent to all others."""
+        """Open a stream, answer some requests, and send nothing to all others."""
 
         def act(line: socket.socket) -> None:
             key = self.server.seen[-1].header("Sec-WebSocket-Key") or ""
@@ -89,7 +89,7 @@ class ScriptedStreams:
 
 
 def answer_value(value: Any, ahead: int = 0) -> Reply:
-    """Answer with a value, or answer a request that comes so many later."""
+    """Answer a request with a value, or the request that comes ``ahead`` later."""
     return answer_body(binary.encode(value), ahead=ahead)
 
 
@@ -112,12 +112,12 @@ def answer_body(
 
 
 def raw(message: bytes, opcode: int = 2) -> bytes:
-    """Give the frame of any message."""
+    """Return the frame of a message."""
     return websocket.frame(opcode, message, mask=b"")
 
 
 def close_unanswered(_: int) -> None:
-    """Close the connection in place of an answer."""
+    """Close the connection instead of answering."""
 
 
 def rest_answer(value: Any) -> bytes:

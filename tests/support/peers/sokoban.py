@@ -26,7 +26,7 @@ Grid = list[list[int]]
 
 @dataclass(frozen=True)
 class Game:
-    """A page that is open, and the server that it is lent to.
+    """An open page, and the server that it is connected to.
 
     Attributes:
         origin: Where the page is served.
@@ -58,7 +58,7 @@ def open_game() -> Iterator[Game]:
 
 
 def solution(grid: Grid) -> list[int] | None:
-    """Find the shortest solution of a level, from its observation alone."""
+    """Return the shortest solution of a level, from its observation alone."""
     fields = {
         (row, column): tile
         for row, tiles in enumerate(grid)
@@ -92,7 +92,7 @@ def solution(grid: Grid) -> list[int] | None:
 
 
 def grid_of(level: int, crates: int = 1) -> Grid:
-    """Give a level as agents see it, by the example's own rules, without a page."""
+    """Return a level as agents observe it, from the example's rules without a page."""
     tiles: list[int] = node(f"""
         import {{ makeLevel }} from "./levels.js";
         import {{ Game }} from "./rules.js";
@@ -103,7 +103,7 @@ def grid_of(level: int, crates: int = 1) -> Grid:
 
 
 def node(program: str) -> Any:
-    """Run a module of JavaScript in the example's folder, and read what it prints."""
+    """Run a JavaScript module in the example's folder, and parse its output."""
     needs("node")
     done = subprocess.run(
         ["node", "--input-type=module", "--eval", program],

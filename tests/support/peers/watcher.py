@@ -13,18 +13,18 @@ HEADER = struct.Struct("<IIHBBI")
 
 
 class Watcher(WebSocket):
-    """A stream that watches, in either dialect."""
+    """A watcher, in either dialect."""
 
     signatures: dict[int, bytes]
 
     def copy(self) -> dict[str, Any]:
-        """Read a copy in the text dialect, but for what all of them have."""
+        """Read a copy in the text dialect, without the members that all copies have."""
         told: dict[str, Any] = self.receive()
         assert told.pop("watch") is True
         return told
 
     def copy_binary(self) -> tuple[int, int, int, int, Any]:
-        """Read one in the binary dialect: operation, number, dropped, status, value."""
+        """Read a binary copy: operation, number, dropped, status, value."""
         opcode, payload = self.read_frame()
         assert opcode == 2, (opcode, payload)
         body_size, head_size, status, op, form, number = HEADER.unpack_from(payload)
@@ -45,7 +45,7 @@ class Watcher(WebSocket):
 
 
 def open_watcher(instance: Instance, protocol: str = TEXT, more: str = "") -> Watcher:
-    """Open a stream that watches."""
+    """Open a watcher."""
     path = instance.path(f"stream?watch=1{more}")
     watcher = Watcher.to(instance, path=path, sec_websocket_protocol=protocol)
     watcher.signatures = {}
@@ -61,7 +61,7 @@ def open_stream(instance: Instance, protocol: str = TEXT) -> WebSocket:
 
 
 def open_slow_watcher(instance: Instance, protocol: str) -> Watcher:
-    """Watch with a buffer so small that the host soon finds it full."""
+    """Open a watcher with a buffer so small that the host soon finds it full."""
     port = instance.api.server.port
     watcher = Watcher.__new__(Watcher)
     line = socket.socket()

@@ -26,7 +26,7 @@ def zmq_url(server: Server) -> str:
 
 
 def gateway(server: Server) -> psutil.Process:
-    """Find the gateway: the only process with threads that listens on its port."""
+    """Return the gateway: the only process with threads that listens on its port."""
 
     def found() -> psutil.Process | None:
         port = int(zmq_url(server).rpartition(":")[2])
@@ -86,7 +86,7 @@ class ZmqPeer:
 
 
 class ZmqExternalEnv(ZmqPeer):
-    """An external environment by ZeroMQ, after its hello, in plain JSON.
+    """An external environment over ZeroMQ, after its hello, in plain JSON.
 
     Args:
         server: Where to connect.
@@ -99,7 +99,7 @@ class ZmqExternalEnv(ZmqPeer):
 
     @classmethod
     def to(cls, server: Server, **hello: Any) -> Self:
-        """Connect, and demand a welcome."""
+        """Connect, and check that the server sends a welcome."""
         far = cls(server, **hello)
         assert far.welcome["type"] == "welcome", far.welcome
         return far
