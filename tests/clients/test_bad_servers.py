@@ -84,7 +84,7 @@ def program(
 
 @pytest.fixture
 def probe(program: Program, plain_server: Server) -> Iterator[Callable[..., str]]:
-    """Give a function that runs a driver, and takes the time."""
+    """Return a function that runs a driver, and takes the time."""
 
     def run(url: str, transport: str, limit_s: int = LIMIT_S) -> str:
         began = time.monotonic()
@@ -104,7 +104,7 @@ def probe(program: Program, plain_server: Server) -> Iterator[Callable[..., str]
 
 
 def closed(api: Api) -> bool:
-    """Close all instances, and tell whether none is left."""
+    """Close all instances, and return whether none is left."""
     for instance_id in api.instances():
         Instance(api, instance_id).close()
     return bool(ok(api.get("/v1/"))["instances"] == 0)

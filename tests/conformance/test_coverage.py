@@ -22,7 +22,7 @@ def cases(kind: str) -> list[dict[str, Any]]:
 
 
 def words_of_table(heading: str) -> set[str]:
-    """Give the words in the first column of the table that begins with a heading."""
+    """Return the words in the first column of the table that begins with a heading."""
     rows = API.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     return {
         word for row in rows for word in re.findall(r"`([^`]+)`", row.split("|")[1])

@@ -48,12 +48,12 @@ SDKS = {
 
 
 def of_kind(kind: str) -> list[Any]:
-    """Give the cases of a kind, for tests of each."""
+    """Return the cases of a kind, for tests of each."""
     return [pytest.param(c, id=c["id"]) for c in CASES if c["kind"] == kind]
 
 
 def dialect_of(name: str) -> Dialect:
-    """Give a dialect as the server has it."""
+    """Return a dialect as the server has it."""
     if name == "binary":
         return BinaryDialect()
     forms = {
@@ -64,7 +64,7 @@ def dialect_of(name: str) -> Dialect:
 
 
 def expected_of(name: str) -> list[dict[str, Any]]:
-    """Give the conversations that an SDK can have."""
+    """Return the conversations that an SDK can have."""
     dialects, attributes = SDKS[name]
     return [
         case
@@ -192,7 +192,7 @@ def test_requests_of_servers_are_equal_to_the_byte(case: dict[str, Any]) -> None
 
 
 def controls() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give pings, pongs and faults of servers, with their dialects."""
+    """Yield pings, pongs and faults of servers, with their dialects."""
     for case in CASES:
         for message in case.get("messages", []):
             if message["from"] == "server" and "asks" not in message:

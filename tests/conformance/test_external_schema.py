@@ -32,7 +32,7 @@ def faults(name: str, message: Any) -> list[str]:
 
 
 def named(side: str, dialect: str) -> str:
-    """Give the definition of what a side says in a dialect."""
+    """Return the definition of what a side says in a dialect."""
     return f"typed_{side}" if dialect == "typed" else side
 
 
@@ -85,7 +85,7 @@ def test_it_accepts_answers_and_refuses_invalid_ones() -> None:
 
 
 def examples() -> Iterator[tuple[str, Any]]:
-    """Give the messages that stand in the page, and who says them."""
+    """Yield the messages that stand in the page, and who says them."""
     for side, text in re.findall(r"^(environment|server) +(\{.*\})$", PAGE, re.M):
         yield side, json.loads(text)
     for text in re.findall(r"`(\{\"type\"[^`…]*\})`", PAGE):
@@ -126,7 +126,7 @@ def test_the_script_for_godot_uses_existing_messages() -> None:
 
 
 def check(dialect: str, side: str, heard: list[ReceivedMessage]) -> set[str]:
-    """Hold what was said against the schema; give the types of it."""
+    """Hold what was said against the schema; return the types of it."""
     types = set()
     for each in heard:
         told = json.loads(each.payload)

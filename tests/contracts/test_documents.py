@@ -193,7 +193,7 @@ def test_routes_exist(name: str, rules: set[tuple[str, str]]) -> None:
 
 
 def problems(kind: type[Problem] = Problem) -> Iterator[tuple[int, str]]:
-    """Give status and code of a class of problems, and of all below it on HTTP."""
+    """Yield status and code of a class of problems, and of all below it on HTTP."""
     yield kind.default_status, kind.default_code
     for below in kind.__subclasses__():
         if below is not GatewayProblem:

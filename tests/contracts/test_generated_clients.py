@@ -55,7 +55,7 @@ def document(api: Api, tmp_path: Path) -> Path:
 
 
 def run(*words: str | Path, cwd: Path) -> str:
-    """Run a command, demand that it succeeds, and return all that it prints."""
+    """Run a command, check that it succeeds, and return all that it prints."""
     done = subprocess.run(
         words,
         cwd=cwd,
@@ -100,7 +100,7 @@ def test_openapi_typescript(document: Path, tmp_path: Path) -> None:
 
 
 def enums(node: Any) -> Iterator[list[Any]]:
-    """Give each list of members below a part of the document."""
+    """Yield each list of members below a part of the document."""
     if isinstance(node, dict):
         if isinstance(node.get("enum"), list):
             yield node["enum"]

@@ -52,7 +52,7 @@ def connected(recording: Recording, port: int) -> Iterator[Send]:
 
 
 def floats(value: Any) -> bool:
-    """Tell whether it is a flat list of float literals: Java casts to Double."""
+    """Return whether it is a flat list of float literals: Java casts to Double."""
     return isinstance(value, list) and all(type(item) is float for item in value)
 
 

@@ -112,7 +112,7 @@ def test_wherever_a_token_may_be_wrong_too_many_may_be() -> None:
 
 
 def kinds(base: type[Problem] = Problem) -> Iterator[type[Problem]]:
-    """Give a class of problems and all below it on HTTP."""
+    """Yield a class of problems and all below it on HTTP."""
     yield base
     for kind in base.__subclasses__():
         if kind is not GatewayProblem:

@@ -20,7 +20,7 @@ BINARY = {"Accept": "application/vnd.gym-http.binary"}
 MIB = 1 << 20
 FRAME = 27_000_000
 READERS = 32
-#: What half of the default budget of 256 MiB has room for, as much as an instance has.
+#: Half of the default budget of 256 MiB, which is the share of one instance.
 FIT = 128 * MIB // FRAME
 
 
@@ -122,7 +122,7 @@ def test_slow_readers_of_large_frames_take_a_bounded_memory(
         assert bytes(500) in readers[statuses.index(200)].read_frame()
         # Small answers are not concerned.
         assert calls.ok(big.get("action_space/"))["info"]["n"] == 2
-    # With the readers gone, there is room again.
+    # When the readers are gone, the budget is free again.
     wait_until(lambda: has_room(big))
 
 
@@ -140,7 +140,7 @@ def test_a_call_without_room_for_its_answer_is_not_executed_twice(
             for _ in range(FIT)
         ]
         wait_until(lambda: [each.status() for each in readers] == [200] * 2 * FIT)
-        # What is left of the budget is more than the answer; so it needs to be filled.
+        # The remaining budget is larger than the answer, so it must be filled.
         fill = 256 * MIB - 2 * FIT * FRAME
         assert fill > 4 * MIB
         with instance_of(one_worker, fill - 2 * MIB) as rest:
@@ -169,7 +169,7 @@ def test_large_answers_are_whole_on_all_ways(one_worker: Server) -> None:
             step(instance, Idempotency_Key="a"),
             # Read by gunicorn, since the header is not known.
             step(instance, Idempotency_Key="a", X_Odd="1"),
-            # Answered by way of Flask, since there is a name in the path.
+            # Flask answers this request, since the path contains a name.
             instance.get("attributes/frame/", headers=BINARY),
         ]
         for answer in answers:

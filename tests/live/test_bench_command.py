@@ -103,7 +103,7 @@ def test_when_it_is_stopped_nothing_stays(number: int, server: Server) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        # As in a shell, the signal goes to all of its processes.
+        # As in a shell, all of its processes receive the signal.
         start_new_session=True,
     ) as process:
         wait_until(lambda: len(Api(server).instances()) == 4)
@@ -116,7 +116,7 @@ def test_when_it_is_stopped_nothing_stays(number: int, server: Server) -> None:
 
 def test_no_server() -> None:
     with socket.socket() as held:
-        # Bound but not listening: nobody else can take this port meanwhile.
+        # Bound but not listening: no other process can use this port meanwhile.
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         done = bench(url)

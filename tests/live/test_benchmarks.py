@@ -108,14 +108,14 @@ def test_both_ends_in_one_process_return_like_the_environment(count: int) -> Non
 
 
 def bench(output: Path, *names: str, without: str = "") -> str:
-    """Answer some questions briefly and return what is printed."""
+    """Run some benchmarks briefly and return what they print."""
     only = [word for name in names for word in ("--only", name)]
     options = ["--rounds", "1", "--seconds", "0.2", "--output", str(output)]
     options += ["--without", without] if without else []
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *only, *options],
         cwd=ROOT,
-        # Nobody looks at the figures, so the compiler need not optimise.
+        # The figures are not used, so the compiler need not optimise.
         env={**os.environ, "CXXFLAGS": "-O0"},
         capture_output=True,
         text=True,

@@ -38,7 +38,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def api(shared: Server) -> Iterator[Api]:
-    """The admin's client; what it made is closed after the test."""
+    """The admin's client; its instances are closed after the test."""
     client = Api(shared)
     yield client
     for instance_id in client.instances():
@@ -80,7 +80,7 @@ def admin(*args: str, **more: Any) -> subprocess.CompletedProcess[str]:
 
 
 class Running:
-    """A command that runs until it is told to end."""
+    """A command that runs until it receives a signal."""
 
     def __init__(self, *args: str) -> None:
         self._process = subprocess.Popen(

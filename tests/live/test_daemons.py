@@ -24,7 +24,7 @@ def hostile_server() -> Iterator[Server]:
 
 @pytest.fixture
 def create(hostile_server: Server) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances, by their vice."""
+    """Return a factory of instances, by the name of their misbehaviour."""
     made: list[Instance] = []
 
     def create(vice: str = "Daemonise", **options: object) -> Instance:
@@ -38,7 +38,7 @@ def create(hostile_server: Server) -> Iterator[Callable[..., Instance]]:
 
 
 def daemon_of(instance: Instance) -> psutil.Process:
-    """Let an environment start a daemon; return it as a child of the supervisor."""
+    """Make an environment start a daemon; return it as the supervisor's child."""
     daemon = psutil.Process(instance.step(1)["info"]["daemon"])
     wait_until(
         lambda: processes.titled((daemon.parent() or daemon), "supervisor"),

@@ -79,7 +79,7 @@ def test_a_second_signal_ends_at_once(make_server: Callable[..., Server]) -> Non
 
 
 def swallow(slow: calls.Instance) -> None:
-    """Step, and do not mind that the server goes."""
+    """Step, and ignore that the server ends."""
     try:
         slow.post("step/", {"action": 1})
     except OSError:

@@ -53,13 +53,13 @@ pytestmark = [
 
 
 class Walk:
-    """One client that walks beside its local twin until it is told to stop.
+    """One client that steps beside its local reference until it is stopped.
 
     Args:
         url: Where the client finds the server.
-        number: Decides about environment, seed and actions.
-        streams: Whether it goes over a stream.
-        ahead: How many requests are on their way at once, if it does not wait for
+number: Determines environment, seed and actions.
+        streams: Whether it uses a stream.
+        ahead: The number of pending requests, if it does not wait for
             each answer.
     """
 
@@ -70,13 +70,13 @@ class Walk:
         self._number = number
         self._env_id = ENVS[number % len(ENVS)]
         self._ahead = ahead
-        # Not in the client's thread: what is imported there at once may break.
+        # Not in the client's thread: concurrent imports there may fail.
         self._local: Any = gymnasium.make(self._env_id)
         retries = Retries(first=0.005, longest=0.2)
         self._server = Address(url, time_limit=0.5, retries=retries, streams=streams)
 
     def run(self, stop: threading.Event) -> None:
-        """Walk, and demand at each step that both went the same way."""
+        """Step, and check after each step that both results are equal."""
         handle = self._server.create({"env_id": self._env_id})
         remote = RemoteEnv.over(handle)
         self._local.action_space.seed(self._number)
@@ -133,14 +133,14 @@ class Walk:
 
 
 class Case(NamedTuple):
-    """How bad the network is, and who goes there.
+    """The faults of the network, and the clients that use it.
 
     Attributes:
-        clients: How many.
-        probability: That a request meets with a fault.
-        least: How often each fault has to occur; the clients walk until then.
-        ahead: What the clients have on their way at once, in turn.
-        streams: Whether they go over streams.
+        clients: Their number.
+        probability: The probability of a fault per request.
+        least: How often each fault has to occur; the clients step until then.
+        ahead: The numbers of pending requests of the clients, in turn.
+        streams: Whether they use streams.
         flags: Of the server.
     """
 
@@ -229,12 +229,12 @@ def test_without_keys_every_client_goes_astray(
 
 
 def _walk_all(walks: list[Walk], server: Server, enough: Callable[[int], bool]) -> int:
-    """Let all walk, killing web workers meanwhile; return how many were killed.
+    """Run all clients and kill web workers; return how many were killed.
 
     Args:
-        walks: Are run side by side.
+        walks: The clients, which run in parallel.
         server: Its web workers are killed, one every `KILL_EVERY` seconds.
-        enough: Is called with how many were killed; whether all may stop.
+        enough: Called with the number of kills; returns whether all may stop.
     """
     stop = threading.Event()
     dice = random.Random(0)

@@ -31,7 +31,7 @@ MakeServer = Callable[..., Server]
 
 @pytest.fixture(scope="module", params=["handed over", "relayed"])
 def api(request: pytest.FixtureRequest) -> Iterator[Api]:
-    """A client of a server that far sides connect to."""
+    """A client of a server that external environments connect to."""
     flags = ["--stream-relay"] if request.param == "relayed" else []
     with server_with_broker("--external-grace", "5", *flags) as api:
         yield api
@@ -262,7 +262,7 @@ def test_a_vector_takes_all_its_connections_or_none_and_steps_them_at_once(
         assert ok(answer_of(future))["observation"] == [[0, 0], [0.25, 0], [0.5, 0]]
 
         future = in_background(instance.post, "step/", {"action": [0, 1, 2]})
-        # All are asked before any has answered.
+        # All receive their requests before any has answered.
         asked = [far.expect("step") for far in fars]
         assert sorted(request["action"] for request in asked) == [0, 1, 2]
         for far, request in reversed(list(zip(fars, asked, strict=True))):

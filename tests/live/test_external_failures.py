@@ -112,7 +112,7 @@ def test_one_that_drops_while_it_begins_is_replaced_by_a_free_one(api: Api) -> N
 
 
 def test_a_failed_vector_releases_its_connections(api: Api) -> None:
-    """Who has begun already is told that the agent goes."""
+    """An environment that already began receives the agent's end."""
     body = {"env_id": "external/game", "num_envs": 2}
     with ExternalEnv.to(api) as first, ExternalEnv.to(api) as second:
         wait_until(lambda: listed_env(api)["free"] == 2)
@@ -253,7 +253,7 @@ def test_an_unsolicited_message_in_a_step(api: Api, message: dict[str, Any]) -> 
         assert request["id"] == 3
         far.send_message(**message)
         if message.get("id") == 1:
-            # An answer to what was asked long ago is late, whatever is in it.
+            # An answer to an old request is late, whatever its content.
             far.send_message(id=3, result=RESULT)
             ok(answer_of(future))
         else:
@@ -363,12 +363,12 @@ def test_the_broker_dies(make_server: Callable[..., Server]) -> None:
         instance = create_and_reset(api, far, wait_s=0)
         os.kill(broker.pid, signal.SIGKILL)
         assert free.line.read_to_end() == b""
-        # Who was taken does not notice.
+        # Environments in use do not notice.
         stepped(instance, far)
         with ExternalEnv.to(api) as again:
             wait_until(lambda: listed_env(api) and listed_env(api)["taken"] == 1)
             assert listed_env(api)["free"] == 1
-            # The new broker knows whose token this is.
+            # The new broker knows the environment of this token.
             far.drop()
             with reconnect(api, far, capabilities=REPLAY) as newer:
                 stepped(instance, newer)

@@ -40,16 +40,16 @@ CUTS = ("before it is done", "after it is done", "within its answer")
 
 
 class Counter:
-    """An environment elsewhere that counts: a step that is doubled or lost shows.
+    """An external environment that counts steps, to detect doubled or lost ones.
 
     Args:
         api: Where to connect.
 
     Attributes:
         done: The actions, in their order.
-        deadlines: What each of them was asked with.
+        deadlines: The deadline of each request.
         cuts: Where to cut the connection in the next steps; ``""`` is not at all.
-        says: What the next steps say instead, if anything.
+        says: What the next steps answer instead, if anything.
     """
 
     def __init__(self, api: Api) -> None:
@@ -146,7 +146,7 @@ def stepped(api: Api, **options: Any) -> Iterator[RemoteEnv]:
 
 
 def expected(count: int, action: int) -> tuple[Any, ...]:
-    """Give what the environment says after so many steps."""
+    """Return the environment's answer after so many steps."""
     observation = np.array([count % 1000, action], np.int64)
     return (observation, float(count), count % 50 == 0, count % 50 == 25, {})
 
@@ -174,7 +174,7 @@ def test_wrappers_are_applied(api: Api, counter: Counter) -> None:
 
 def test_no_cut_doubles_or_loses_a_step(api: Api, counter: Counter) -> None:
     with stepped(api) as env:
-        # The first ones make the stream acquainted with what is said.
+        # The first steps send the signatures over the stream.
         for count in range(1, 5):
             env.step(count % 5)
         for count in range(5, 65):
@@ -210,7 +210,7 @@ def test_watchers_see_fast_steps(api: Api, counter: Counter) -> None:
         env.step(1)
         env.step(1)
         with open_watcher(Instance(api, env.instance_id), BINARY) as watcher:
-            # What crossed last is where it begins.
+            # It begins with the answer that was sent last.
             assert seen(watcher) == [2, 1]
             for count in (3, 4):
                 env.step(2)
@@ -219,7 +219,7 @@ def test_watchers_see_fast_steps(api: Api, counter: Counter) -> None:
 
 
 def seen(watcher: Watcher) -> list[int]:
-    """Read the copy of a step; give its observation."""
+    """Read the copy of a step; return its observation."""
     op, _, _, status, body = watcher.copy_binary()
     assert (op, status) == (STEP, 200)
     return list(body["observation"].tolist())

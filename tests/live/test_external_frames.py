@@ -34,7 +34,7 @@ def api() -> Iterator[Api]:
 
 
 def rendered(api: Api, far: ExternalEnv, mode: str, value: Any) -> Any:
-    """Give what an agent gets of what a far side renders."""
+    """Return what an agent receives of an external environment's frame."""
     future = in_background(RemoteEnv, api.server.url, "external/game", render_mode=mode)
     far.answer("init")
     env: Any = future.result(20)
@@ -74,7 +74,7 @@ def test_without_a_mode_nothing_is_drawn(api: Api) -> None:
         with pytest.warns(UserWarning, match="made without a render_mode"):
             assert env.render() is None
         error(instance.get("render/"), 409, "no-render-mode")
-        # It was not asked.
+        # It received no request.
         future = in_background(instance.post, "step/", {"action": 1})
         far.answer("step", **RESULT)
         ok(answer_of(future))

@@ -42,12 +42,12 @@ from tests.support.wait import wait_until
 from tests.support.websocket import CLOSE, WebSocket
 
 MakeServer = Callable[..., Server]
-#: What an answer, and so a message of an environment's, may have.
+#: The limit of an answer, and so of an environment's message.
 MOST = 1_000_000
 
 
 def deep(member: str, levels: int) -> str:
-    """Give a hello in which something is nested."""
+    """Return a hello with nested values."""
     hello = {"type": "hello", "protocol": 1, "name": "deep", "metadata": {}}
     hello |= {"observation_space": dict(THREE), "action_space": dict(THREE)}
     hello[member] |= {"more": "@"}  # type: ignore[operator]
@@ -57,7 +57,7 @@ def deep(member: str, levels: int) -> str:
 def test_a_deep_hello_is_refused_alone() -> None:
     with server_with_broker() as api, ExternalEnv.to(api) as far:
         for member in ("metadata", "observation_space", "action_space"):
-            # Close to what can be just read, but not be written again.
+            # Close to the depth that can be read, but not written again.
             for levels in (300, 900, *range(970, 990)):
                 line = open_websocket(api)
                 line.send_frame(1, deep(member, levels).encode())
@@ -150,7 +150,7 @@ def test_how_large_spaces_may_be_is_a_setting(make_server: MakeServer) -> None:
         assert listed_env(api)["free"] == 1
         with ExternalEnv(api, observation_space={**FLOATS, "shape": [1025]}) as large:
             assert "4100" in large.welcome["message"]
-        # Nor may it take larger ones when it is made.
+        # Nor may it have larger ones when it is created.
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
         far.answer("init", observation_space={**FLOATS, "shape": [1025]})
         told = error(answer_of(future), 502, "bad-answer")
@@ -178,7 +178,7 @@ def test_a_broker_without_descriptors_goes_on(make_server: MakeServer) -> None:
         wait_until(lambda: len(_descriptors(broker)) == most)
         spent, turns = broker.cpu_times().user, broker.num_ctx_switches().voluntary
         future = in_background(api.get, "/v1/registry/?search=external/game")
-        # It cannot take this one, and looks again now and then until it can.
+        # It cannot accept this connection, and retries until it can.
         wait_until(lambda: broker.num_ctx_switches().voluntary > turns + 5)
         assert broker.cpu_times().user - spent < 0.5
         stack.close()
@@ -225,7 +225,7 @@ def test_unread_answers_expire(make_server: MakeServer) -> None:
         said = json.dumps({"type": "pong", "more": "x" * (MOST - 100)}).encode()
         answers = [api.post(f"{path}/answer", data=said).status for _ in range(9)]
         assert answers[0] == 204
-        # Some are on their way, two may wait, and there is no connection any more.
+        # Some are in flight, two may wait, and no connection is left.
         assert answers[-1] == 404
         assert answers.index(404) <= 5
         neighbour = api.create()
@@ -258,7 +258,7 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
                     break
             assert opcode == CLOSE
             assert b"the host that has this environment is busy" in told
-            # And nobody else has waited: they would have, for 5 seconds each time.
+            # And no other client waited; each would have waited for 5 seconds.
             with ExternalEnv.to(api, name="neighbour"):
                 assert listed_env(api, "neighbour")["free"] == 1
             assert time.monotonic() - began_at < 5.0
@@ -279,7 +279,7 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
 def come_back(
     line: WebSocket, far: ExternalEnv, hello: dict[str, Any]
 ) -> tuple[int, bytes]:
-    """Show the token of a far side; give what comes first."""
+    """Reconnect with a resume token; return the first message."""
     said = {"type": "hello", "protocol": 1, "name": "game", **hello}
     said |= {"observation_space": BOX, "action_space": THREE}
     said |= {"resume": far.welcome["resume"]}

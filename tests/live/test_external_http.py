@@ -25,7 +25,7 @@ HELLO |= {"observation_space": BOX, "action_space": THREE}
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
-    """A client of a server whose patience is short."""
+    """A client of a server with short timeouts."""
     flags = ["--external-heartbeat", "0.5", "--external-grace", "1"]
     with Server(*flags) as server:
         api = Api(server)
@@ -35,7 +35,7 @@ def api() -> Iterator[Api]:
 
 
 class Caller:
-    """A far side that calls."""
+    """An external environment that polls over HTTP."""
 
     def __init__(self, api: Api, **hello: Any) -> None:
         self.api = api

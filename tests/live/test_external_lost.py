@@ -76,7 +76,7 @@ def test_it_drops_between_steps_and_goes_on(api: Api) -> None:
         error(answer, 503, "external-away")
         assert answer.header("Retry-After") == "1"
         with reconnect(api, far) as again:
-            # Nothing was asked, so nothing is in doubt.
+            # No request was sent, so none is in doubt.
             stepped(instance, again)
             close_external(instance, again)
     wait_until_unlisted(api)

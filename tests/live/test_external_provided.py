@@ -28,7 +28,7 @@ WAYS = ["websocket", "tcp", "zmq"]
 DIALECTS = ["binary", "typed"]
 BOTH = [(way, dialect) for way in WAYS for dialect in DIALECTS]
 SPOKEN = [each for each in BOTH if each != ("tcp", "typed")]
-# How often a process that lends is killed.
+# How often a provider's process is killed.
 LIVES = 5
 ENV_IDS = ["CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1"]
 
@@ -52,7 +52,7 @@ def server() -> Iterator[Server]:
 
 
 def url_of(server: Server, way: str) -> str:
-    """Tell where those who lend come in."""
+    """Return the URL that providers connect to."""
     if way == "zmq":
         return f"zmq+{zmq_place(server)}"
     return tcp_url(server) if way == "tcp" else server.url
@@ -66,7 +66,7 @@ def free(server: Server) -> int:
 
 @pytest.fixture(autouse=True)
 def empty_broker(server: Server) -> Iterator[None]:
-    """Have nobody in the broker whom another test has left there."""
+    """Wait until the broker holds no connections of earlier tests."""
     yield
     wait_until(lambda: free(server) == 0)
 
@@ -147,7 +147,7 @@ def test_its_exceptions_are_raised_at_the_agent(server: Server) -> None:
         env.reset()
         with pytest.raises(AssertionError):
             env.step(5)
-        # As with every environment elsewhere, nobody trusts it before a reset.
+        # After an error, every external environment needs a reset.
         with pytest.raises(gymnasium.error.ResetNeeded):
             env.step(0)
         env.reset()

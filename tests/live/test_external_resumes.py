@@ -34,13 +34,13 @@ def api() -> Iterator[Api]:
 def say_step(
     stream: WebSocket, number: int, action: int, *, knowing: bool = False
 ) -> None:
-    """Ask for a step, knowing the answers to all earlier requests or not."""
+    """Request a step, and acknowledge all earlier answers or not."""
     given = value('{"dict":[["action","int"]]}', struct.pack("<q", action))
     stream.send_binary(STEP, number, given, status=int(knowing))
 
 
 def problem(answer: Answer) -> Any:
-    """Read a problem; give its status with it."""
+    """Read a problem; return its status with it."""
     return {"status": answer.status, **json.loads(answer.body)}
 
 
@@ -208,7 +208,7 @@ def test_pipelined_requests_do_not_overtake_a_refused_one(api: Api) -> None:
             for each in told[1:]:
                 assert "request 1 of this session" in each["body"]["message"]
             with reconnect(api, far, capabilities=REPLAY) as again:
-                # Whoever types on has read the answers.
+                # A client that sends further requests has read the answers.
                 stream.send_message(op="step", action=2)
                 assert again.answer("step", **RESULT)["action"] == 2
                 assert stream.receive()["number"] == 4

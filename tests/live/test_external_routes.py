@@ -41,7 +41,7 @@ def nobody_left(server: Server) -> Iterator[None]:
 
 
 def lender(server: Server, transport: str) -> dict[str, Any]:
-    """Tell how an environment comes in."""
+    """Return how an environment connects."""
     if transport == "tcp":
         match = wait_until(lambda: _TCP.search(server.stdout))
         return {"url": match[1]}
@@ -51,7 +51,7 @@ def lender(server: Server, transport: str) -> dict[str, Any]:
 
 
 def driver(server: Server, transport: str) -> Place:
-    """Tell how an agent comes in."""
+    """Return how an agent connects."""
     if transport == "zeromq":
         return Place(zmq_url(server))
     return Place(server.url, streams=transport == "stream")

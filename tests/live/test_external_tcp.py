@@ -28,7 +28,7 @@ HELLO |= {"observation_space": BOX, "action_space": THREE}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that lets environments in by plain TCP."""
+    """A server that accepts environments over plain TCP."""
     with Server("--external-tcp", "0", "--external-grace", "1") as server:
         yield server
 

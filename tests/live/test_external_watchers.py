@@ -33,7 +33,7 @@ def api(make_server: Callable[..., Server]) -> Api:
 
 @contextlib.contextmanager
 def far_side(api: Api) -> Iterator[tuple[ExternalEnv, Instance]]:
-    """Give an environment with large observations, and an instance of it."""
+    """Yield an environment with large observations, and an instance of it."""
     with ExternalEnv.to(api, observation_space=MANY) as far:
         instance = create_external(api, far)
         yield far, instance
@@ -48,7 +48,7 @@ def reset(far: ExternalEnv, instance: Instance) -> None:
 
 
 def step(far: ExternalEnv, instance: Instance, count: int) -> Any:
-    """Take a step, whose observation is nothing but its count."""
+    """Take a step, whose observation is only its count."""
     future = in_background(instance.post, "step/", {"action": 1})
     given = {"reward": count, "terminated": False, "truncated": False}
     far.answer("step", observation=[count] * SIZE, **given)
@@ -77,7 +77,7 @@ def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(api: Api) -> None:
         assert last[:4] == (STEP, count + 1, count - 1, 200)
         assert last[4]["observation"].dtype == np.uint8
         assert (last[4]["observation"] == count).all()
-        # And it goes on, with nothing lost.
+        # And it continues without a loss.
         step(far, instance, count + 1)
         assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
 
@@ -128,7 +128,7 @@ def test_a_watcher_that_reads_nothing_is_dropped_and_the_environment_stays(
 def test_a_slow_watcher_does_not_cost_the_environment_its_life(
     make_server: Callable[..., Server],
 ) -> None:
-    """Pings go on while the host waits for who takes nothing."""
+    """Pings continue while the host waits for a watcher that reads nothing."""
     api = Api(make_server("--external-heartbeat", "0.5"))
     with far_side(api) as (far, instance):
         reset(far, instance)

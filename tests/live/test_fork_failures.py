@@ -44,8 +44,8 @@ def services(server: Server) -> set[str]:
 
 
 def limit(process: psutil.Process, processes: int) -> None:
-    """Let a process start others as long as its user has fewer than so many."""
-    # By that user, whom it may be allowed where root may not do everything.
+    """Limit the number of processes of a process's user."""
+    # By that user, since root may lack the permission here.
     command = ["prlimit", "--pid", str(process.pid), f"--nproc={processes}:"]
     subprocess.run(command, check=True, user=USER, group=USER, extra_groups=())
 
@@ -133,7 +133,7 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
 
 @contextlib.contextmanager
 def free_descriptors(process: psutil.Process, count: int) -> Iterator[None]:
-    """Let a process open one file more, or none at all."""
+    """Permit a process to open one more file, or none."""
     # Of several looks, since it opens files of /proc now and then.
     looks = [set(os.listdir(f"/proc/{process.pid}/fd")) for _ in range(10)]
     used = {int(each) for each in set.intersection(*looks)}

@@ -23,7 +23,7 @@ CART: dict[str, Any] = {"env_id": "CartPole-v1"}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that lets peers in by ZeroMQ."""
+    """A server that accepts peers over ZeroMQ."""
     with Server(*ZMQ) as server:
         yield server
 
@@ -90,7 +90,7 @@ def test_a_message_in_pieces_ends_the_conversation(
         peer.socket.send_multipart([b'{"op":', b'"reset"}'])
         told = peer.receive()
         assert (told["type"], told["code"]) == ("refused", "bad-parameter")
-        # So it takes no memory to refuse as many as come.
+        # So refusing any number of them takes no memory.
         assert "over" in peer.ask(op="reset")["message"]
         peer.ask(type="agent", protocol=1, create=CART, key="pieces")
         assert peer.ask(op="close")["status"] == 204
@@ -118,7 +118,7 @@ def test_other_protocols_and_old_zeromq(
     with socket.create_connection((host, int(port)), 20) as line:
         heard = line.recv(10)
         line.sendall(said)
-        # Whoever speaks another language is not answered in this one.
+        # A peer with another protocol is not answered in this one.
         while HELLO in said and b"libzmq 4" not in heard:
             more = line.recv(1024)
             assert more, heard
@@ -220,7 +220,7 @@ def test_a_first_message_without_end_is_not_kept(
                 line.sendall(piece)
                 sent += 1
         assert sent < 1024
-        # Whoever sends one whole message after the other stays.
+        # A peer that sends whole messages stays connected.
         for _ in range(20):
             told = patient.ask(type="hello", token="x", filler="x" * 2**20)
             assert told["status"] in (401, 413, 429)
@@ -244,7 +244,7 @@ def test_a_server_stops_in_time_despite_peers_that_read_nothing(
     with ZmqPeer(server) as peer, ZmqPeer(server), ZmqExternalEnv.to(server):
         peer.ask(type="agent", protocol=1, create=CART)
         peer.socket.setsockopt(zmq.SNDTIMEO, 20_000)
-        # Answers fill what there is on the way, and more.
+        # Answers fill all buffers on the way, and more.
         for _ in range(20_000):
             peer.send_message(op="action_space")
         assert server.stop() == 0

@@ -29,7 +29,7 @@ def hostile_server() -> Iterator[Server]:
 
 @pytest.fixture
 def hostile(hostile_server: Server) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances, by the name of their vice."""
+    """Return a factory of instances, by the name of their misbehaviour."""
     made: list[Instance] = []
 
     def create(name: str, **options: Any) -> Instance:

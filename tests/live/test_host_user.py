@@ -40,7 +40,7 @@ exec "$@"
 
 
 def opened() -> tuple[str, ...]:
-    """Give the command that starts another one, with a Python that all can read."""
+    """Return the command that starts another with a Python that all can read."""
     prefix = Path(sys.base_prefix)
     for folder in reversed(prefix.parents):
         if not folder.stat().st_mode & 0o001:
@@ -56,7 +56,7 @@ class ForAnother(Server):
         super().__init__(*flags, *args, prefix=opened(), **options)
         self.base.chmod(0o711)
         self.run_dir.chmod(0o711)
-        # Now, since the sandbox does not let new entries be read that lie beside it.
+        # Now, since the sandbox permits no reads of new entries beside it.
         self.program = self.base / "id"
         shutil.copy(shutil.which("id") or "id", self.program)
         self.program.chmod(0o4755)
@@ -66,7 +66,7 @@ class ForAnother(Server):
 def server(request: pytest.FixtureRequest) -> Iterator[ForAnother]:
     """A server that runs as root, its environments as nobody."""
     with ForAnother("--sandbox", request.param) as started:
-        # The broker is there once somebody asked for it, and stays.
+        # The broker starts when it is first needed, and stays.
         Api(started).post("/v1/external/")
         yield started
 

@@ -14,17 +14,17 @@ from tests.support.wait import wait_until
 
 
 def key(name: str) -> dict[str, str]:
-    """Give the header."""
+    """Return the header."""
     return {"Idempotency-Key": name}
 
 
 def replayed(response: Response) -> bool:
-    """Whether an answer says that it was given before."""
+    """Return whether an answer is marked as a replay."""
     return response.header("Idempotent-Replayed") == "true"
 
 
 def steps(instance: Instance) -> int:
-    """Ask how many steps there were."""
+    """Return the number of steps so far."""
     return int(calls.ok(instance.get(""))["steps"])
 
 

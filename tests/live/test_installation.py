@@ -13,13 +13,13 @@ from packaging.requirements import Requirement
 
 from tests.support.server import PYTHON, ROOT, Server
 
-# As Dockerfile has it: all that an installation takes from the repository.
+# As in the Dockerfile: all files that an installation uses.
 SOURCES = (
     *("LICENSE", "README.md", "pyproject.toml", "gym_http_server"),
     *("clients/js/src", "clients/python", "tests/conformance/vectors"),
 )
 MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "tests")
-#: The oldest that the client says to work with, and its companions of that time.
+#: The oldest supported version, with other packages of that time.
 OLD = ("gymnasium==1.2.2", "numpy==1.26.4")
 #: Tests of the client whose environments are the same in old versions and in new ones,
 #: by words that pytest finds in their names.
@@ -54,7 +54,7 @@ pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def run(*words: str | Path, **variables: str) -> str:
-    """Run a command, demand that it succeeds, and return what it prints."""
+    """Run a command, check that it succeeds, and return what it prints."""
     own = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     done = subprocess.run(
         words,
@@ -100,7 +100,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_without_extras_a_server_starts_and_steps(
     wheels: dict[str, Path], tmp_path: Path
 ) -> None:
-    """The versions are those that are pinned; what is missing is missing anyway."""
+    """The versions are the pinned ones; no version provides missing packages."""
     python = new_environment(tmp_path / "venv")
     lines = (ROOT / "requirements.txt").read_text()
     (tmp_path / "pinned").write_text(re.sub(r"\[.*\]", "", lines))

@@ -28,13 +28,13 @@ def api(shared: Server) -> Api:
 
 
 def listed(api: Api, instance_id: str) -> dict[str, Any]:
-    """Return what the list says of a present instance; nothing if it is not there."""
+    """Return the list's entry of a running instance, or nothing."""
     rows = ok(api.get("/v1/instances/"))["instances"]
     return next((row for row in rows if row["instance_id"] == instance_id), {})
 
 
 def ended(api: Api, instance_id: str) -> dict[str, Any]:
-    """Return what the list says of an ended instance."""
+    """Return the list's entry of an ended instance."""
     rows = ok(api.get("/v1/instances/"))["ended"]
     return next((row for row in rows if row["instance_id"] == instance_id), {})
 

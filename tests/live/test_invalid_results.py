@@ -34,7 +34,7 @@ def odd_server() -> Iterator[Server]:
 
 @pytest.fixture
 def odd(odd_server: Server) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of odd instances, closed after the test."""
+    """Return a factory of invalid instances, closed after the test."""
     made: list[Instance] = []
 
     def make(render_mode: str | None = None, **kwargs: str) -> Instance:

@@ -30,7 +30,7 @@ def tidal_server() -> Iterator[Server]:
 
 @pytest.fixture
 def tide(tidal_server: Server) -> Iterator[Instance]:
-    """An instance whose answers are large, and change after they were given."""
+    """An instance that overwrites its large answers afterwards."""
     instance = Api(tidal_server).create("overwritten/Array-v0")
     yield instance
     instance.close()
@@ -59,7 +59,7 @@ def is_gone(answer: Answer) -> bool:
 
 
 def same_value(one: bytes, other: bytes) -> bool:
-    """Whether two values are, whatever their signatures are called."""
+    """Return whether two values are the same, apart from signature numbers."""
     return value_of(one) == value_of(other)
 
 

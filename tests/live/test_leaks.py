@@ -40,7 +40,7 @@ def killed(api: Api) -> None:
 
 
 def overdue(api: Api) -> None:
-    """A step takes too long."""
+    """Take a step that exceeds its deadline."""
     instance = api.create("hostile/Loop-v0")
     instance.reset()
     calls.error(instance.post("step/", {"action": 1}), 504, "step-deadline")
@@ -67,7 +67,7 @@ LIVES: tuple[Callable[[Api], None], ...] = (
 
 
 def servants(server: Server) -> dict[str, psutil.Process]:
-    """Give supervisor and workers."""
+    """Return the supervisor and the web workers."""
     found = {}
     for process in psutil.Process(server.pid).children(recursive=True):
         if processes.titled(process, "supervisor"):
@@ -78,7 +78,7 @@ def servants(server: Server) -> dict[str, psutil.Process]:
 
 
 def run(api: Api, lives: Iterator[Callable[[Api], None]]) -> None:
-    """Let four clients share the lives among them."""
+    """Run all instances, distributed over four clients."""
     errors: list[BaseException] = []
     lock = threading.Lock()
 
@@ -142,6 +142,6 @@ def empty(api: Api) -> None:
 
 
 def gunicorn(server: Server) -> set[psutil.Process]:
-    """Give gunicorn's arbiter."""
+    """Return gunicorn's arbiter."""
     children = psutil.Process(server.pid).children()
     return {p for p in children if processes.titled(p, "gunicorn")}

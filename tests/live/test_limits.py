@@ -94,7 +94,7 @@ def _head(header_bytes: int, *, whole: bool = True) -> bytes:
     while (left := header_bytes - len(headers)) > 0:
         size = left if left < 8000 else 7000
         headers += f"X: {'x' * (size - 5)}\r\n"
-    # The last line's end is not part of what is counted.
+    # The end of the last line does not count.
     return f"GET /v1/ HTTP/1.1\r\n{headers}".encode()[: None if whole else -2] + b"\r\n"
 
 

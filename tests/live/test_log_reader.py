@@ -16,14 +16,14 @@ from tests.support.wait import wait_until
 
 
 class Log:
-    """A pipe that the server logs to, and that is read only when the test says so."""
+    """A pipe that the server logs to, and that only the test reads."""
 
     def __init__(self) -> None:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
 
     def fill(self) -> None:
-        """Fill it, as a server with much to log does whose reader has stopped."""
+        """Fill the pipe, as a server does whose log reader has stopped."""
         # The server shares the open file, so it is opened once more for this.
         flags = os.O_WRONLY | os.O_NONBLOCK
         again = os.open(f"/proc/self/fd/{self.writer}", flags)
@@ -36,7 +36,7 @@ class Log:
             os.close(again)
 
     def read(self) -> str:
-        """Read what is there."""
+        """Read all available bytes."""
         data = b""
         try:
             while part := os.read(self.reader, 1 << 16):

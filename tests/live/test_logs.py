@@ -32,7 +32,7 @@ def api(shared: Server) -> Api:
 
 @pytest.fixture
 def instance(api: Api) -> Iterator[Instance]:
-    """An instance of an environment that prints what the action says."""
+    """An instance of an environment that prints its actions' bytes."""
     made = api.create("printing/Actions-v0")
     made.reset()
     yield made

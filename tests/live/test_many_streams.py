@@ -24,7 +24,7 @@ PATIENCE_S = 25.0
 
 
 class Busy:
-    """One instance that is asked over REST and over a stream, and its latencies."""
+    """One instance that is called over REST and a stream, with its latencies."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -41,11 +41,11 @@ class Busy:
         self.rest.close()
 
     def over_stream(self) -> None:
-        """Ask once over the stream."""
+        """Send one request over the stream."""
         assert self.stream.ask(op="action_space")["status"] == 200
 
     def over_rest(self) -> None:
-        """Ask once over REST."""
+        """Send one request over REST."""
         self.rest.send(self._request)
         assert self.rest.read_response().status == 200
 
@@ -87,7 +87,7 @@ def test_idle_streams_cost_nothing_and_outlive_web_workers(
         worker.kill()
         for _ in range(50):
             among.over_stream()
-        # Each of them is asked something, and none has noticed.
+        # Each of them gets a request, and none has noticed.
         for stream in streams:
             stream.send_frame(PING, b"?")
         for stream in streams:
@@ -99,9 +99,9 @@ def test_idle_streams_cost_nothing_and_outlive_web_workers(
 
 
 def compare(alone: Busy, among: Busy) -> None:
-    """Hold the latencies among many streams against those without, by turns.
+    """Compare the latencies among many streams with those without, by turns.
 
-    Others use this machine too, so it is tried again while there is time.
+    Other programs use this machine too, so it repeats while there is time.
     """
     end = time.monotonic() + PATIENCE_S
     while True:

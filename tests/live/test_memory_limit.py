@@ -12,7 +12,7 @@ from tests.support.server import Server
 from tests.support.wait import wait_until
 
 COUNT = 64
-#: In the first two of them a vector was ended whose shared pages counted many times.
+#: A vector once ended within the first two: its shared pages counted many times.
 TICKS = 12
 
 

@@ -96,7 +96,7 @@ PLANTED = ["flask", "msgspec", "yaml", "click", "numpy", "gunicorn", "jax", "muj
 
 
 def plant(server: Server) -> Path:
-    """Put modules into the working directory that note who imports them."""
+    """Write modules to the working directory that record their imports."""
     marks = server.base / "marks"
     for name in PLANTED:
         words = f"import os\nopen({str(marks)!r}, 'a').write({name!r} + ' ')\n"

@@ -38,7 +38,7 @@ pytestmark = [
 ]
 
 CONFIGURATION = ROOT / "deploy" / "nginx.conf"
-#: What nginx itself needs, all in a folder of the test.
+#: The settings that nginx itself needs, with all files in the test's folder.
 MAIN = """
 daemon off;
 master_process off;
@@ -157,7 +157,7 @@ def without_upgrades(
 
 
 def api_of(proxied: Proxied) -> Api:
-    """Give a client that comes through nginx."""
+    """Return a client that connects through nginx."""
     return Api(proxied, {"Host": f"localhost:{proxied.port}"})  # type: ignore[arg-type]
 
 

@@ -53,7 +53,7 @@ def first(small: Server) -> Iterator[Instance]:
 
 
 def killed_client(url: str, api: Api, **environ: str) -> Instance:
-    """Kill a client in the midst of its work; return what it leaves behind."""
+    """Kill a client at work; return the instance that it leaves behind."""
     python_path = str(ROOT / "clients" / "python")
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT, url],
@@ -68,7 +68,7 @@ def killed_client(url: str, api: Api, **environ: str) -> Instance:
 
 
 def full(api: Api) -> Any:
-    """Find no free slot; return what is told of the instance that is idle longest."""
+    """Find no free slot; return the error's instance that is idle longest."""
     told = calls.error(api.post("/v1/envs/", CART), 429, "too-many-instances")
     # None is idle while a stream is open.
     return told.get("oldest_idle", {"ends_in_s": 1e9, "idle_s": 0.0})
@@ -85,7 +85,7 @@ def wait_in_vain(api: Api) -> Any:
 
 
 def check_reclaimed(api: Api, orphan: Instance) -> None:
-    """Create until the slot of an orphan is free, and look at what became of that."""
+    """Create until an orphan's slot is free, and check the orphan's end."""
 
     def made() -> str | None:
         answer = api.post("/v1/envs/", CART, headers={"X-Request-Id": "successor"})

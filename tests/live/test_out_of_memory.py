@@ -18,7 +18,7 @@ LIMIT = 400 << 20
 
 @contextlib.contextmanager
 def _member_of(group: Path) -> Iterator[None]:
-    """Have this process, and what it starts, in a control group for a moment."""
+    """Move this process, and those that it starts, to a control group."""
     lines = Path("/proc/self/cgroup").read_text().splitlines()
     (own,) = (line.split(":", 2)[2] for line in lines if ":memory:" in line)
     before = MOUNT / own.lstrip("/")

@@ -19,7 +19,7 @@ TOKEN = "a-token-of-the-tests"
 
 
 def titles(server: Server) -> list[str]:
-    """Return what ps shows of a server's processes, sorted."""
+    """Return the titles that ps shows for a server's processes, sorted."""
     pids = [server.pid, *(each.pid for each in processes.descendants(server.pid))]
     command = ["ps", "-o", "args=", "-p", ",".join(map(str, pids))]
     shown = subprocess.run(command, capture_output=True, text=True).stdout
@@ -56,7 +56,7 @@ def test_ps_and_top_show_titles(make_server: Callable[..., Server]) -> None:
     (host,) = (
         e for e in server.members() if processes.titled(e, f"{forked.id} CartPole-v1")
     )
-    # What top shows, of which the kernel keeps 15 characters.
+    # The name that top shows; the kernel keeps 15 characters of it.
     assert Path(f"/proc/{host.pid}/comm").read_text() == f"gym: {forked.id} C\n"
 
 
@@ -92,7 +92,7 @@ def test_settings_are_in_no_command_line_and_no_environment(
 
 
 def test_environments_see_a_bare_argv(make_server: Callable[..., Server]) -> None:
-    """Some parse it, and would take our arguments for theirs."""
+    """Some environments parse argv, and would read the server's arguments."""
     server = make_server("--import", "tests.support.envs.threaded")
     for env_id in ("intruder/Apart-v0", INTRUDER):
         argv, command = attempt(Api(server).create(env_id), "command")

@@ -26,10 +26,10 @@ WAITING = 4
 
 @pytest.fixture(scope="module")
 def short_server() -> Iterator[Server]:
-    """A server that lets four requests wait for an instance."""
+    """A server with a limit of four waiting requests per instance."""
     modules = ("--import", "tests.support.envs.stuck")
     with Server(*modules, "--max-waiting", str(WAITING)) as started:
-        # The process that holds external connections is there once one asked for it.
+        # The broker starts when it is first needed.
         Api(started).post("/v1/external/")
         yield started
 
@@ -53,7 +53,7 @@ class Gate:
         self._work = host / "work"
 
     def open(self) -> None:
-        """Let all calls go on."""
+        """Let all calls continue."""
         (self._work / "go").touch()
 
     def fill(self, stack: contextlib.ExitStack) -> list[RawConnection]:
@@ -94,7 +94,7 @@ def test_a_full_queue_is_429_at_once_over_all_web_workers(gate: Gate) -> None:
     with contextlib.ExitStack() as stack:
         stack.callback(other.close)
         waiting = gate.fill(stack)
-        # Two web workers that look at the same time may let in one more.
+        # Two web workers that check at the same time may accept one more.
         assert WAITING + 1 <= len(waiting) <= WAITING + 2
         # All ways to the instance are closed, and no way to another one.
         answer = instance.get("")
@@ -107,7 +107,7 @@ def test_a_full_queue_is_429_at_once_over_all_web_workers(gate: Gate) -> None:
         assert [each["status"] for each in results["results"]] == [429, 200]
         gate.open()
         assert [each.read_response().status for each in waiting] == [200] * len(waiting)
-    # What was refused was not executed, and all is free again.
+    # Refused requests were not executed, and the queue is empty again.
     assert instance.step(0)["observation"] == len(waiting) + 1
 
 
@@ -186,7 +186,7 @@ def test_polls_of_logs_have_a_limit_of_their_own(short_server: Server) -> None:
 
         def are_refused() -> bool:
             refused[:] = [each for each in polls if _answered(each)]
-            # Web workers that look at the same time may let in one more.
+            # Web workers that check at the same time may accept one more.
             return len(refused) >= count - most - 1
 
         wait_until(are_refused, 10.0, "the polls over the limit")
@@ -196,7 +196,7 @@ def test_polls_of_logs_have_a_limit_of_their_own(short_server: Server) -> None:
             told = calls.error(answer, 429, "queue-full")
             assert f"wait for the log of instance {instance.id}" in told["message"]
             assert answer.header("Retry-After")
-        # They keep nobody from using the instance, or from reading what is there.
+        # They block neither requests to the instance nor reads of its log.
         instance.reset()
         assert instance.get("log/").status == 200
         calls.no_content(instance.close())

@@ -91,7 +91,7 @@ CHANGES = [
 def test_links_of_other_sites_have_no_effects(
     site: str, create: Callable[..., Instance]
 ) -> None:
-    """A page opens windows and frames, and the browser tells where it comes from."""
+    """A page opens windows and frames, and the browser sends its origin."""
     instance = create(render_mode="rgb_array")
     instance.reset()
     headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
@@ -104,7 +104,7 @@ def test_links_of_other_sites_have_no_effects(
         403,
         "origin-refused",
     )
-    # A person's own visit, a page of this server, and what is no browser.
+    # A person's own visit, a page of this server, and a program.
     for headers in (
         {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
         {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},

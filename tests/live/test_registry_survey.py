@@ -15,7 +15,7 @@ REGISTERS = """
 import gymnasium
 gymnasium.register("odd/Module-v0", entry_point="odd_entry:Env")
 """
-#: What the module does when it is imported lies in a file beside it.
+#: A file beside the module selects what the import does.
 ODD = """
 import pathlib
 exec(pathlib.Path(__file__).with_name("deed").read_text())
@@ -50,7 +50,7 @@ def test_a_survey_that_hangs_or_dies_is_reported_and_restarted(
         deed.write_text(source)
         with ThreadPoolExecutor(3) as pool:
             asking = [pool.submit(api.get, "/v1/registry/") for _ in range(3)]
-            # Nobody else waits for it.
+            # No other request waits for it.
             instance = api.create()
             instance.reset()
             instance.close()

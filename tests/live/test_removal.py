@@ -15,7 +15,7 @@ from tests.support.server import Server
 from tests.support.wait import wait_until
 
 HOSTILE = ("--import", "tests.support.envs.hostile")
-#: What closing an instance may add to the latency of another request.
+#: The latency that closing an instance may add to another request.
 ADDED_S = 0.1
 
 
@@ -68,7 +68,7 @@ def test_closing_an_instance_with_200000_files_delays_no_request(
     stepping = api.create()
     stepping.reset()
     delays: list[float] = []
-    # What else the machine does may delay requests, too, but not every time.
+    # Other programs may delay requests, too, but not every time.
     while not delays or (min(delays) >= ADDED_S and len(delays) < 3):
         full = fill(server, 200_000)
         usual = longest(api, stepping, deadline(1.0))

@@ -78,7 +78,7 @@ def sandboxed() -> Iterator[Sandboxed]:
 
 @pytest.fixture
 def make(sandboxed: Sandboxed) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances in the sandbox, closed after the test."""
+    """Return a factory of instances in the sandbox, closed after the test."""
     made: list[Instance] = []
 
     def create(env_id: str = INTRUDER, **options: Any) -> Instance:

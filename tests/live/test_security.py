@@ -69,7 +69,7 @@ FOREIGN_HOSTS = [
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
 def test_foreign_hosts(host: str, server: Server) -> None:
-    """A name may be rebound to this machine by whoever owns it."""
+    """The owner of a name may rebind it to this machine."""
     for path in ("/v1/envs/", "/v1/", "/v1/envs/ffffffff/", "/nowhere"):
         error(get_with_host(server, host, path), 403, "host-refused")
     for path in OPEN_ROUTES:
@@ -120,7 +120,7 @@ def test_names_of_loopback_are_one_origin(
     instance = api.create()
     no_content(instance.close())
     if not origin.endswith(headers["Host"]):
-        # For the browser they are two, so it wants to be told.
+        # For the browser they are two origins, so the answer names one.
         asked = {"Access-Control-Request-Method": "POST"}
         for response in (
             api.get("/v1/envs/"),
@@ -216,7 +216,7 @@ FETCHES = [
 def test_fetch_metadata(
     method: str, site: str, mode: str, allowed: bool, instance: Instance
 ) -> None:
-    """A page's images and forms carry no Origin, but tell where they come from."""
+    """A page's images and forms have no Origin, but fetch metadata."""
     path = instance.path("reset/" if method == "POST" else "action_space/")
     headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
     response = instance.api.request(method, path, headers=headers)

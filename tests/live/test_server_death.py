@@ -20,7 +20,7 @@ BUSY = ("Loop", "GilLoop")
 
 
 def role(process: psutil.Process) -> str:
-    """Tell which of the server's processes this is."""
+    """Return the role of one of the server's processes."""
     for name in ("supervisor", "gunicorn"):
         if processes.titled(process, name):
             return name
@@ -28,7 +28,7 @@ def role(process: psutil.Process) -> str:
 
 
 def find(server: Server, wanted: str) -> psutil.Process:
-    """Give the launcher, or the one of its children that is meant."""
+    """Return the launcher, or the child of it with this role."""
     launcher = psutil.Process(server.pid)
     if wanted == "launcher":
         return launcher

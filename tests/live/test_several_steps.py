@@ -40,7 +40,7 @@ def mined(minefield: Server) -> Iterator[Instance]:
 
 
 def exactly(instance: Instance, rest: str, given: Any, media: str = BINARY) -> Any:
-    """Ask without loss, and give the answer's value."""
+    """Send a request in a lossless form, and return the answer's value."""
     headers = {"Content-Type": media, "Accept": media}
     data = CODECS[media].encode(given)
     answer = instance.post(rest, data=data, headers=headers)

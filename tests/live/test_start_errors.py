@@ -16,7 +16,7 @@ from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.live
 
-#: A user without an entry in the table of users, who owns what root does.
+#: A user without an entry in the table of users, but with root's files.
 NOBODY = ("unshare", "--user", "--map-user=12345", "--map-group=12345")
 SERVE = (sys.executable, "-m", "gym_http_server", "serve", "--port", "0")
 # Not a file system of its own, which would hide a checkout that lies below it.
@@ -31,7 +31,7 @@ def folder() -> Iterator[Path]:
 
 
 def in_namespace(*commands: str) -> tuple[str, ...]:
-    """Give what runs a command where some mounts have been changed."""
+    """Return the prefix that runs a command with some mounts changed."""
     script = " && ".join([*commands, 'exec "$@"'])
     return ("unshare", "--mount", "sh", "-c", script, "sh")
 
@@ -45,7 +45,7 @@ def needs(wrapper: Sequence[str]) -> None:
 
 
 def environment(changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Give the environment variables of a server."""
+    """Return the environment variables of a server."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GHS_", "XDG_"))}
     kept["PYTHONPATH"] = f"{ROOT}:{ROOT}/clients/python"
     merged = {**kept, **changes}

@@ -30,7 +30,7 @@ if "serve" in sys.orig_argv:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose broker is there."""
+    """A server whose broker runs."""
     with Server() as started:
         calls.error(Api(started).post("/v1/external/", {}), 400)
         yield started
@@ -38,7 +38,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def suspend() -> Iterator[Callable[[psutil.Process], None]]:
-    """Give a function that stops a process; in the end all go on."""
+    """Return a function that stops a process; all continue at the end."""
     stopped = []
 
     def stop(process: psutil.Process) -> None:
@@ -57,7 +57,7 @@ def broker(server: Server) -> psutil.Process:
 
 
 def check_health(api: Api, status: int) -> None:
-    """Check what both probes get, and that they get it in time."""
+    """Check the answers to both probes, and their times."""
     for path in ("/healthz", "/readyz"):
         began = time.monotonic()
         answer = api.get(path)

@@ -44,7 +44,7 @@ def text(instance: Instance, session: str = "", **more: Any) -> WebSocket:
 
 
 def open_streams(instance: Instance) -> int:
-    """Ask how many streams there are."""
+    """Return the number of open streams."""
     return int(calls.ok(instance.get(""))["streams"])
 
 
@@ -92,7 +92,7 @@ def test_an_instance_survives_any_message(instance: Instance) -> None:
             for _ in range(dice.randrange(1, 5)):
                 payload = dice.randbytes(dice.choice([0, 1, 15, 16, 17, 40, 200]))
                 if dice.random() < 0.5:
-                    # A header that is right, but for what it says.
+                    # A header with a valid form and invalid content.
                     op, form = dice.randrange(0, 40), dice.choice([0x33, 0x11, 0x22])
                     sizes = len(payload) - len(payload) % 8, len(payload) % 8
                     head, rest = payload[: sizes[0]], payload[sizes[0] :]
@@ -133,7 +133,7 @@ def test_a_client_that_reads_nothing_loses_its_stream(
         took = time.monotonic() - began
     assert took > SEND_SECONDS - 0.5
     assert longest < SEND_SECONDS / 2
-    # Nothing is done for who does not take the answers to what was done.
+    # No requests are executed for a client that does not read the answers.
     assert calls.ok(instance.get(""))["steps"] == 0
 
 

@@ -182,7 +182,7 @@ def test_the_description_counts_streams(instance: Instance) -> None:
 
 
 def opens(instance: Instance) -> bool:
-    """Tell whether a stream could be opened; it is closed again."""
+    """Open and close a stream; return whether it opened."""
     with WebSocket.to(instance) as stream:
         return stream.response.status == 101
 

@@ -50,7 +50,7 @@ def text(instance: Instance, session: str = "", **more: Any) -> WebSocket:
 
 
 def steps(instance: Instance) -> int:
-    """Ask how many steps there were."""
+    """Return the number of steps so far."""
     return int(calls.ok(instance.get(""))["steps"])
 
 
@@ -73,7 +73,7 @@ def keyed(session: str, number: int, **more: str) -> dict[str, str]:
 
 
 def replayed(response: Response) -> bool:
-    """Tell whether an answer says that it was given before."""
+    """Return whether an answer is marked as a replay."""
     return response.header("Idempotent-Replayed") == "true"
 
 
@@ -402,7 +402,7 @@ def test_large_observations(
         expected = local.reset(seed=1)[0]
         assert_identical(decoded(first, signatures)["observation"], expected)
         asked = [values.encode({"action": local.action_space.sample()}) for _ in "four"]
-        # All at once: what waits to be taken must not change with the steps.
+        # All at once: answers that wait must not change with later steps.
         for number, body in enumerate(asked, start=2):
             stream.send_binary(STEP, number, body)
         for body in asked:

@@ -19,7 +19,7 @@ SABOTEURS = ("--import", "tests.support.envs.supervisor_attacks")
 
 @pytest.fixture(scope="module")
 def saboteur_server() -> Iterator[Server]:
-    """A server whose limits are short, and which a failure may leave dead."""
+    """A server with short limits, which a failing test may end."""
     with Server(*SABOTEURS, "--step-deadline", "2", "--max-instances", "4") as started:
         yield started
 
@@ -94,7 +94,7 @@ def test_sabotage_spoils_no_batch(
 def test_nonsense_before_being_made_is_a_crash(
     saboteur_server: Server, neighbour: Instance
 ) -> None:
-    """Also if the host still says that all is well before it is ended."""
+    """Also if the host still reports success before it is ended."""
     body = {"env_id": "attack/WriteEverywhereInit-v0"}
     for _ in range(10):
         calls.error(neighbour.api.post("/v1/envs/", body), 502, "env-crashed")
@@ -110,7 +110,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 def test_a_thread_of_a_failed_create_keeps_no_slot(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
-    """In an interpreter of its own, whose end waits for threads."""
+    """In a separate interpreter, whose end waits for threads."""
     (tmp_path / "threaded_saboteurs.py").write_text(MODULE)
     server = make_server(
         *("--import", "threaded_saboteurs", "--max-instances", "1"),

@@ -283,7 +283,7 @@ def test_a_page_that_is_silent(make_server: Callable[..., Server]) -> None:
         instance = Instance(api, made["instance_id"])
         error(instance.post("reset/", {}), 504, "external-deadline")
         assert page.receive() == RESET
-        # What it answers now would be taken for another answer.
+        # Its answer would now be read as another one.
         code, words = page.receive_close()
         assert code == 1008
         assert "late answer" in words

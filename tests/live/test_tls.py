@@ -88,7 +88,7 @@ def test_requests_of_one_connection(secured_server: Server) -> None:
         for _ in range(3):
             line.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}\r\n".encode())
             assert line.read_response().status == 200
-        # A page of the server's own says https in its Origin.
+        # A page of this server has https in its Origin.
         own = f"Origin: https://localhost:{secured_server.port}\r\n"
         line.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}{own}\r\n".encode())
         assert line.read_response().status == 200
@@ -229,7 +229,7 @@ def test_the_python_client_steps(
 
 
 PROBLEMS = [
-    # name of the certificate, days, trusted, what an error says
+    # name of the certificate, days, trusted, words of the error
     ("localhost", 2, False, "self[- ]signed certificate"),
     ("localhost", -1, True, "certificate has expired"),
     ("other.example", 2, True, "not valid for 'localhost'"),

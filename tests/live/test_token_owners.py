@@ -97,7 +97,7 @@ BODIES: list[dict[str, Any]] = [
 
 
 def bytes_of(response: Response, instance_id: str) -> tuple[Any, ...]:
-    """Return all of an answer but the ID that was asked for and the time."""
+    """Return an answer without the requested ID and the time."""
     text = response.text.replace(instance_id, "ID")
     headers = [(name, value) for name, value in response.headers if name != "Date"]
     return response.status, headers, text
@@ -174,11 +174,11 @@ def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> 
             "episodes.jsonl",
         ]
         error(start(other, f"runs/{name}/.owner"), 400, "bad-parameter")
-        # Beside it there is room for all.
+        # Other files are open to all.
         no_content(start(other, f"runs/{name}"))
         record(other)
         no_content(other.close())
-    # What nobody owns is for the first that writes there.
+    # A file without an owner belongs to the first token that writes it.
     older = shared.data_dir / "older"
     older.mkdir()
     (older / "episodes.jsonl").write_text("{}\n")
@@ -312,7 +312,7 @@ def test_for_names_a_known_token(shared: Server, server: Server) -> None:
     asked["for"] = "bob"
     mine = ok(api_of(shared, "bob").post("/v1/envs/", asked))["instance_id"]
     no_content(Instance(api_of(shared, "bob"), mine).close())
-    # A server that has no such names says so, too.
+    # A server without such names answers the same.
     error(Api(server).post("/v1/envs/", asked), 400, "bad-parameter")
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 
 UNKNOWN = "0badc0de"
 CART = {"env_id": "CartPole-v1"}
-#: Who may connect external/game, by token; the other answer of each is "refused".
+#: The tokens that may connect external/game; all others are "refused".
 MAY_CONNECT = {"ada": True, "bob": True, "root": True, "arcade": False}
 
 
@@ -82,7 +82,7 @@ def test_connections_by_http_belong_to_their_token(shared: Server) -> None:
 
 
 def greet(peer: ZmqPeer, name: str, **greeting: Any) -> Any:
-    """Say hello as an agent, and give the answer."""
+    """Send an agent's hello, and return the answer."""
     return peer.ask(type="agent", protocol=1, token=token_of(name), **greeting)
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.live
 def guarded() -> Iterator[Server]:
     """A server with a token."""
     with Server(env={"GHS_TOKEN": TOKEN}, token=TOKEN) as server:
-        # The broker is there once somebody asked for it, and stays.
+        # The broker starts when it is first needed, and stays.
         Api(server).post("/v1/external/")
         yield server
 
@@ -122,7 +122,7 @@ def documented(server: Server) -> list[tuple[str, str]]:
 def test_every_route_requires_the_token(
     guarded: Server, sources: Iterator[str]
 ) -> None:
-    """The list comes from the server: a new route is covered with no one's help."""
+    """The list comes from the server, so it contains new routes."""
     routes = documented(guarded)
     assert len(routes) > 20
     open_routes = {*OPEN_ROUTES, "/v1/external/client/serve.js/"}
@@ -144,7 +144,7 @@ def test_every_documented_route_without_a_token(server: Server) -> None:
         for api in (Api(server), Api(server, headers)):
             response = api.request(method, path)
             if path.startswith("/v1/external/ffffffff/"):
-                # There is the route, and no such connection.
+                # The route exists, but no such connection.
                 error(response, 404, "not-found")
                 continue
             assert response.status not in (401, 404, 405, 500), (method, path)
@@ -176,7 +176,7 @@ def test_a_preflight_needs_no_token(make_server: Callable[..., Server]) -> None:
 def test_the_token_appears_in_no_answer(
     way: str, tmp_path: Path, make_server: Callable[..., Server]
 ) -> None:
-    """Not the logs, not the hosts: an environment's code reads what it can."""
+    """Nor do logs and hosts contain it: an environment's code can read them."""
     (tmp_path / "token").write_text(TOKEN + "\n")
     flags = {
         "flag": ["--token", TOKEN],

@@ -94,7 +94,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(path: Path) -> Iterator[Server]:
-    """A server that was given the file by its path."""
+    """A server that imports the file by its path."""
     with Server("--import", str(path)) as server:
         # Its broker is a process that stays.
         Api(server).post("/v1/external/")
@@ -103,18 +103,18 @@ def server(path: Path) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def collected(nothing_left_behind: None) -> Iterator[None]:
-    """Collect what exceptions hold by their frames, sockets of clients among it."""
+    """Collect the objects that exceptions hold, such as sockets of clients."""
     yield
     gc.collect()
 
 
 def shown(error: BaseException) -> str:
-    """What Python prints of an exception when nobody catches it."""
+    """Return the text that Python prints for an uncaught exception."""
     return "".join(traceback.format_exception(error))
 
 
 def assert_told(error: BaseException, path: Path, *frames: tuple[int, str]) -> None:
-    """Check that each frame, file and line, is in what Python prints of an error."""
+    """Check that Python's text of an error has each frame, file and line."""
     text = shown(error)
     for line, function in frames:
         assert f'File "{path}", line {line}, in {function}' in text
@@ -132,7 +132,7 @@ def test_python_shows_the_file_and_the_line(
     assert_told(step.value, path, (27, "step"), (35, "divide"))
     (note,) = step.value.__notes__
     assert "return 1 // number" in note
-    # The server's own frames tell the author nothing.
+    # The server's own frames do not help the author.
     assert "gym_http_core" not in note
     assert "gym_http_wire" not in note
     assert "gym_http_server" not in note

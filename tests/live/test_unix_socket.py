@@ -42,12 +42,12 @@ def url_of(path: Path) -> str:
 
 
 def wait_ready(server: Server, path: Path) -> None:
-    """Wait until a server says that it listens on a path."""
+    """Wait until a server prints that it listens on a path."""
     wait_until(lambda: f"Listening on {url_of(path)}\n" in server.stdout, 30.0)
 
 
 def ask(path: Path, request: bytes) -> bytes:
-    """Send bytes and return all that comes."""
+    """Send bytes and return all bytes of the answer."""
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(20.0)
         caller.connect(str(path))

@@ -20,7 +20,7 @@ from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
 
 STEP_DEADLINE = 1.0
-#: What the server promises, beyond the step deadline.
+#: The documented limit, beyond the step deadline.
 LATE = 2.0
 
 
@@ -40,7 +40,7 @@ def short_server() -> Iterator[Server]:
 
 @pytest.fixture
 def create_short(short_server: Server) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances, reset, and closed after the test."""
+    """Return a factory of instances, reset, and closed after the test."""
     made: list[Instance] = []
 
     def create(env_id: str = "hostile/Harmless-v0", **options: object) -> Instance:
@@ -60,7 +60,7 @@ def pid_of(instance: Instance) -> int:
 
 
 def status_of(instance: Instance) -> Status:
-    """Return what the status page of an instance shows."""
+    """Return the state in the status page of an instance."""
     (path,) = instance.api.server.run_dir.glob(f"*/{instance.id}/status")
     page = StatusReader(str(path))
     try:

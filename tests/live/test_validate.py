@@ -42,7 +42,7 @@ def environment(**more: str) -> dict[str, str]:
 def validate(
     *arguments: str, **variables: str
 ) -> tuple[int, dict[str, Any], subprocess.CompletedProcess[str]]:
-    """Run the command; give its status, its report, and all else."""
+    """Run the command; return its status, its report, and other output."""
     done = subprocess.run(
         [*COMMAND, *arguments, "--json"],
         env=environment(**variables),
@@ -65,7 +65,7 @@ def test_the_shipped_server_is_right(server: Server) -> None:
     status, report, done = validate(server.url)
     assert (status, ids(report, "failed")) == (0, set()), done.stderr
     assert report["passed"] == len(ids(report, "passed")) > 1000
-    # There is no token, so nobody can be without it.
+    # The server has no token, so no request can lack one.
     absent = {id for id in ids(report, "absent") if "token" not in id}
     assert absent == {"numbers.int-10-400"}
     groups = {id.partition(".")[0] for id in ids(report, "passed")}
@@ -80,7 +80,7 @@ def test_the_shipped_server_is_right(server: Server) -> None:
 def guarded() -> Iterator[Server]:
     """A server with a token."""
     with Server(env={"GHS_TOKEN": TOKEN}, token=TOKEN) as made:
-        # The broker is there once somebody asked for it, and stays.
+        # The broker starts when it is first needed, and stays.
         Api(made).post("/v1/external/")
         yield made
 
@@ -203,7 +203,7 @@ def test_a_server_that_lets_everybody_in_is_found_out(guarded: Server) -> None:
 
 
 def bare(exchange: Exchange) -> None:
-    """Answer as gym-http-api would, which has none of what came later."""
+    """Answer as gym-http-api does, without later features."""
     later = "stream|tickets|batch|rollout|attributes|render|generator|registry"
     if exchange.path in ("/v1/", "/openapi.json", "/healthz", "/readyz") or re.search(
         rf"/({later})", exchange.path
@@ -214,7 +214,7 @@ def bare(exchange: Exchange) -> None:
 
 
 def forgetful(exchange: Exchange) -> None:
-    """Ask for what the server does not know as if it had not been asked for."""
+    """Remove unknown members from requests."""
     body = exchange.body.replace(b'"num_envs"', b'"none"').replace(
         b'"actions"', b'"action"'
     )
@@ -325,7 +325,7 @@ def test_claimed_but_missing_features_are_wrong(server: Server) -> None:
 
 
 def test_lost_answers_leave_no_instance(server: Server) -> None:
-    """The fixture that looks for what tests leave would find it."""
+    """The fixture that checks what tests leave would find it."""
     lost: list[str] = []
 
     def loses(exchange: Exchange) -> bool:
@@ -379,7 +379,7 @@ def test_a_server_that_trickles_bytes_meets_the_deadline(whole: bytes) -> None:
 
 
 def trickle(listener: socket.socket, whole: bytes) -> None:
-    """Send a byte after the other until nobody is there."""
+    """Send single bytes until the peer disconnects."""
     client, _ = listener.accept()
     with client, contextlib.suppress(OSError):
         client.settimeout(0.05)

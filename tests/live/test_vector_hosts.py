@@ -28,7 +28,7 @@ def hostile_server() -> Iterator[Server]:
 
 @pytest.fixture
 def hostile(hostile_server: Server) -> Iterator[Callable[..., Any]]:
-    """Give a factory of vectors, by their vice, with their processes' IDs."""
+    """Return a factory of vectors, by misbehaviour, with their processes' IDs."""
     made: list[Instance] = []
 
     def create(vice: str, **options: Any) -> tuple[Instance, list[int]]:

@@ -94,7 +94,7 @@ def server(path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def careless(server: Server) -> Iterator[Instance]:
-    """An instance whose create answer has told of no checker yet."""
+    """An instance whose create answer contained no warnings of checkers."""
     instance = Api(server).create("Careless-v0")
     yield instance
     calls.no_content(instance.close())
@@ -225,7 +225,7 @@ def test_rest_has_them_in_a_header_once(careless: Instance) -> None:
 
 def test_reads_do_not_consume_warnings(careless: Instance) -> None:
     careless.post("reset/", {"seed": 1})
-    # More than one header takes.
+    # More than fits into one header.
     assert careless.post("step/", {"action": 3}).header("Gym-Warnings")
     for each in ("", "action_space/", "observation_space/", "monitor/"):
         assert careless.get(each).header("Gym-Warnings") is None, each
@@ -347,7 +347,7 @@ def test_names_that_are_unknown_are_refused(
 ) -> None:
     request = {"env_id": "CartPole-v1", "num_envs": num_envs, name: value}
     if num_envs:
-        # Its own vectors take any render mode without a word.
+        # Gymnasium's own vectors accept any render mode silently.
         request |= {"vectorization_mode": "sync"}
     answer = Api(server).post("/v1/envs/", request)
     message = calls.error(answer, 400, "bad-parameter")["message"]

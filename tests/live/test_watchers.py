@@ -62,7 +62,7 @@ def test_copies_equal_answers_over_http_and_streams(
         body = asker.ask(op="render")["body"]
         assert "S" in body
         answered(watcher.copy(), "render", 4, body)
-        # Who merely looks changes nothing, and nobody is told.
+        # A watcher changes nothing, and no client is notified.
         asker.ask(op="describe")
         asker.ask(op="action_sample")
         body = asker.ask(op="reset")["body"]
@@ -88,7 +88,7 @@ def test_the_binary_dialect_copies_without_loss(
             # Both number signatures alike, since both began with the same answer.
             assert values.encode(told[4])[-24:] == answer.body[-24:]
         assert told[4]["observation"].dtype == np.float32
-        # Over HTTP there is a `done`, and here there is not, whoever asked.
+        # Answers over HTTP have a `done`; copies never have one.
         body = instance.step(1)
         told = watcher.copy_binary()
         assert set(told[4]) == {*body} - {"done"}
@@ -97,7 +97,7 @@ def test_the_binary_dialect_copies_without_loss(
 
 
 def quick_steps(asker: WebSocket, count: int) -> list[Answer]:
-    """Take steps in the quick lane: but for the first, with a signature's number."""
+    """Take fast steps: all but the first with a signature's number."""
     named = struct.pack("<II", len(ACTION) - 16, 1) + ACTION[8:]
     again = struct.pack("<II", 0, 1) + ACTION[-8:]
     bodies = [named, *[again] * (count - 1)]
@@ -105,7 +105,7 @@ def quick_steps(asker: WebSocket, count: int) -> list[Answer]:
 
 
 def observation(answer: Answer) -> list[float]:
-    """Give the observation in the answer to a step of a CartPole."""
+    """Return the observation in the answer to a step of a CartPole."""
     (size,) = struct.unpack_from("<I", answer.body)
     return list(struct.unpack_from("<4f", answer.body, 8 + size))
 
@@ -219,7 +219,7 @@ def test_a_late_watcher_begins_with_the_last_answer(instance: Instance) -> None:
             body = instance.step(1)
             answered(late.copy(), "step", 1, body)
         asker.call_binary(STEP, 1, ACTION)
-    # Steps of the quick lane, while nobody watches.
+    # Fast steps, while no watcher is connected.
     with open_stream(instance, BINARY) as asker:
         answer = quick_steps(asker, 5)[-1]
         with open_watcher(instance, BINARY) as late:
@@ -297,7 +297,7 @@ def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(
         ]
         assert not told[0][4]["observation"].any()
         assert (told[1][4]["observation"] == count).all()
-        # And it goes on, with nothing lost.
+        # And it continues without a loss.
         asker.call_binary(STEP, count + 2, ACTION)
         assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
 

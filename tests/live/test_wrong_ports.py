@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"connect at tcp://(\S+)")
 
 @pytest.fixture(scope="module")
 def ports() -> Iterator[dict[str, str]]:
-    """A server's ports, by what they are for."""
+    """A server's ports, by their purpose."""
     with Server("--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0") as server:
         plain = wait_until(lambda: _PLAIN.search(server.stdout))[1]
         zmq = zmq_url(server).removeprefix("tcp://")

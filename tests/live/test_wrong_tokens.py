@@ -79,7 +79,7 @@ def test_ten_thousand_wrong_tokens(guarded: Server) -> None:
 
 
 def burst(api: Api, count: int = 40) -> list[int]:
-    """Send wrong tokens, each on a connection of its own: all workers get some."""
+    """Send wrong tokens, each on a new connection, so that all workers get some."""
     answers = [error(api.get("/v1/envs/"), (401, 429)) for _ in range(count)]
     codes = {401: "unauthorized", 429: "too-many-wrong-tokens"}
     assert all(each["code"] == codes[each["status"]] for each in answers)
@@ -125,7 +125,7 @@ def test_a_missing_token_does_not_count_as_wrong(guarded: Server) -> None:
 
 
 def counted(place: str, **hello: Any) -> Any:
-    """Say hello by plain TCP, and give the answer."""
+    """Send a hello over plain TCP, and return the answer."""
     host, _, port = place.removeprefix("tcp://").rpartition(":")
     with socket.create_connection((host, int(port)), 20.0) as line:
         data = msgspec.json.encode(HELLO | hello)

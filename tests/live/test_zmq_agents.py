@@ -21,7 +21,7 @@ FIRST = [0.027395604, -0.006112156, 0.035859793, 0.019736802]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that lets agents in by ZeroMQ."""
+    """A server that accepts agents over ZeroMQ."""
     with Server(*ZMQ) as server:
         yield server
 
@@ -81,7 +81,7 @@ def test_another_goes_on_where_one_was_lost(server: Server) -> None:
     instance, session = welcome["instance_id"], welcome["session"]
     with ZmqPeer(server) as peer:
         welcomed(peer, instance_id=instance, session=session)
-        # Under its number, what was done is not done again.
+        # A request with an old number is not executed again.
         assert peer.ask(op="reset", seed=42, number=1) == first
         assert peer.ask(op="step", action=0, number=2)["status"] == 200
         peer.ask(op="close")
@@ -123,7 +123,7 @@ def test_a_client_that_leaves_during_a_create_leaves_nothing(server: Server) -> 
         peer.send_message(type="agent", protocol=1, create={"env_id": "external/game"})
         far.expect("init")
         peer.drop()
-        # The far side is asked by nobody: its host was ended with the making.
+        # No one calls the environment: its host ended with the create.
         wait_until(lambda: not Api(server).instances())
 
 
@@ -163,9 +163,9 @@ def test_a_gateway_that_died_is_followed_by_another(
         peer.ask(op="reset", seed=42)
         first = gateway(server)
         first.kill()
-        # What is said before that is noticed is lost, as over any connection.
+        # Messages sent before that is noticed are lost, as over any connection.
         wait_until(lambda: gateway(server) != first)
-        # ZeroMQ connects anew by itself, and the new gateway knows nobody.
+        # ZeroMQ reconnects by itself, and the new gateway knows no peers.
         assert peer.ask(op="step", action=0)["type"] == "refused"
         welcomed(peer, instance_id=welcome["instance_id"], session=welcome["session"])
         assert peer.ask(op="step", action=0, number=2)["status"] == 200

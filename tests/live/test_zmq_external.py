@@ -44,7 +44,7 @@ if "serve" not in sys.argv:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that lets environments in by ZeroMQ."""
+    """A server that accepts environments over ZeroMQ."""
     with Server(*ZMQ, "--external-grace", "1") as server:
         yield server
 
@@ -177,7 +177,7 @@ def lending_url(server: Server) -> str:
 def test_its_process_finds_the_next_gateway(
     make_server: Callable[..., Server],
 ) -> None:
-    """Agents go on where they were, and the environment takes every step once."""
+    """Agents continue, and the environment takes every step once."""
     server = make_server(*ZMQ)
     with (
         provided_env(lending_url(server), "CartPole-v1"),
@@ -203,13 +203,13 @@ def test_a_connection_that_is_half_open_is_found(
         once = Place(server.url, retries=Retries(total=0))
         other = RemoteEnv.attach(once, env.instance_id)
         other.reset(seed=5)
-        # Nothing ends: it just does not say a word any more.
+        # The connection stays open, but the environment sends nothing more.
         process.send_signal(signal.SIGSTOP)
         with pytest.raises(ServerError) as caught:
             other.step(0)
         assert caught.value.code == "external-away"
         process.send_signal(signal.SIGCONT)
-        # It finds that out itself, comes back, and goes on where it was.
+        # The provider detects that, reconnects and continues.
         local = gymnasium.make("CartPole-v1")
         assert_identical(env.reset(seed=6), local.reset(seed=6))
         assert_identical(env.step(0), local.step(0))

@@ -28,7 +28,7 @@ ZMQ = ["--zmq", "tcp://127.0.0.1:0"]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that lets agents in by ZeroMQ."""
+    """A server that accepts agents over ZeroMQ."""
     with Server(*ZMQ, "--import", "tests.support.envs.toys") as server:
         yield server
 
@@ -105,7 +105,7 @@ def test_another_goes_on(server: Server) -> None:
     env.reset(seed=1)
     other = RemoteEnv.attach(zmq_url(server), env.instance_id)
     other.step(0)
-    # By whatever transport.
+    # Over any transport.
     third = RemoteEnv.attach(server.url, env.instance_id)
     third.step(1)
     other.close()
@@ -162,7 +162,7 @@ def test_the_end_of_an_instance_is_reported(server: Server) -> None:
     Api(server).post(f"/v1/envs/{env.instance_id}/close/")
     with pytest.raises(ServerError) as caught:
         env.step(0)
-    # Whether the call was on its way by then is for the server to say.
+    # The server decides whether the call was in flight by then.
     assert caught.value.code in ("unknown-instance", "instance-ended")
     env.close()
 

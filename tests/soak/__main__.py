@@ -89,7 +89,7 @@ def print_latencies() -> None:
 
 
 def differences(before: Census, after: Census) -> Iterator[str]:
-    """Give a sentence for each thing that the server left behind or lost."""
+    """Yield a sentence for each thing that the server left behind or lost."""
     for name in ("descriptors", "processes"):
         one, other = getattr(before, name), getattr(after, name)
         if one != other:

@@ -171,7 +171,7 @@ def test_both_paths_read_the_same(data: st.DataObject) -> None:
 
 
 def written(step: Step) -> tuple[bytes, bytes]:
-    """Give signature and leaves of what a stream's answer to a step says."""
+    """Return signature and leaves of what a stream's answer to a step says."""
     observation, reward, terminated, truncated, info = step
     value = {
         "info": info,

@@ -63,7 +63,7 @@ class Host:
         self._writing, self._masks = Writing(), Masks()
 
     def message(self, number: int, given: Any) -> bytes:
-        """Give the message of a step."""
+        """Return the message of a step."""
         signature, parts = self._writing.split(given)
         value = self._announcing.header(signature) + b"".join(parts)
         header = HEADER.pack(len(value), 0, 1, Op.STEP, BOTH, number)
@@ -89,7 +89,7 @@ class Host:
         return False
 
     def answered(self) -> tuple[int, int, Any]:
-        """Give number, status and value of the next answer."""
+        """Return number, status and value of the next answer."""
         (message,) = self._messages.feed(self.near.recv(4096))
         payload = bytes(message.payload)
         _, _, status, _, form, number = HEADER.unpack_from(payload)

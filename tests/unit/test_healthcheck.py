@@ -19,7 +19,7 @@ Serve = Callable[[int], int]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Give a factory of servers whose /healthz answers with one status."""
+    """Return a factory of servers whose /healthz answers with one status."""
     servers: list[tuple[HTTPServer, threading.Thread]] = []
 
     def start(status: int) -> int:

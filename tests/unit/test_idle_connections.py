@@ -110,7 +110,7 @@ def test_connections_without_a_ping_are_kept(visit: Visit) -> None:
 
 
 def metadata_of_levels(levels: int) -> bytes:
-    """Give a hello whose metadata has so many levels."""
+    """Return a hello whose metadata has so many levels."""
     hello = msgspec.json.encode(HELLO | {"metadata": "@"})
     return hello.replace(b'"@"', b'{"a":' * levels + b"1" + b"}" * levels)
 

@@ -20,7 +20,7 @@ ESCAPE = "(exec setsid env -i /bin/sleep 600) >/dev/null & echo $!"
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., int]]:
-    """Give a function that starts a child with a mark, which does something first."""
+    """Return a function that starts a child with a mark, which does something first."""
     children: list[int] = []
 
     def start(mark: str, act: Callable[[], object] = os.setsid) -> int:

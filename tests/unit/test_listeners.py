@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def alone(path: Path, mode: str = "600") -> Settings:
-    """Give the settings of a server that listens on this path only."""
+    """Return the settings of a server that listens on this path only."""
     return Settings(unix=str(path), unix_mode=mode, no_tcp=True, no_token=True)
 
 

@@ -18,7 +18,7 @@ LIMIT = 160 * MIB
 
 @pytest.fixture
 def fork() -> Iterator[Callable[[Callable[[], object]], int]]:
-    """Give a function that forks a host, which does something and then waits."""
+    """Return a function that forks a host, which does something and then waits."""
     children: list[int] = []
 
     def start(act: Callable[[], object]) -> int:

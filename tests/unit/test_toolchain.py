@@ -23,7 +23,7 @@ TOOLS = {
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """Give the variables of a machine that has next to nothing."""
+    """Return the variables of a machine that has next to nothing."""
     for name in BASICS:
         found = shutil.which(name)
         assert found, name

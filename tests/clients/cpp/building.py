@@ -49,7 +49,7 @@ target_link_libraries(native gym_http_client::stream)
 
 
 def run(*words: str | Path, timeout: float = 280.0) -> str:
-    """Run a command, demand that it succeeds, and return what it prints."""
+    """Run a command, check that it succeeds, and return what it prints."""
     done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, (
         f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}"

@@ -179,7 +179,7 @@ def test_steps_that_libcurl_sends_again_are_taken_once(
 
 
 def _expected(actions: list[int]) -> Iterator[str]:
-    """Give the lines of a driver by Gymnasium itself."""
+    """Yield the lines of a driver by Gymnasium itself."""
     env = gymnasium.make("CartPole-v1")
     observation, _ = env.reset(seed=42)
     yield f"reset {observation.tobytes().hex()}"

@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
 
 
 def run(*words: str | Path, cwd: Path) -> str:
-    """Run a command in a folder, demand that it succeeds, and return what it prints."""
+    """Run a command in a folder, check that it succeeds, and return what it prints."""
     done = subprocess.run(
         words, cwd=cwd, capture_output=True, text=True, timeout=250, check=False
     )

@@ -39,7 +39,7 @@ def chromium(origin: str) -> Iterator[Chromium]:
 
 
 def played(chromium: Chromium, origin: str, server: Server, token: str = "") -> str:
-    """Press the button of the page, and give what it says in the end."""
+    """Press the button of the page, and return what it says in the end."""
     chromium.open(f"{origin}{PAGE}?url={server.url}")
     chromium.run(f"document.getElementById('token').value = {json.dumps(token)}")
     chromium.run("document.getElementById('play').click()")

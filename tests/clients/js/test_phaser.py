@@ -63,7 +63,7 @@ def made(server: Server, **kwargs: Any) -> RemoteEnv:
 
 
 def towards_fruit(observation: Any) -> int:
-    """Give the action that takes the basket to the fruit."""
+    """Return the action that takes the basket to the fruit."""
     basket, fruit = observation[:2]
     if abs(basket - fruit) * WIDTH < 6:
         return STAY
@@ -71,7 +71,7 @@ def towards_fruit(observation: Any) -> int:
 
 
 def seen(page: Chromium) -> Any:
-    """Give where the fruit is, and what time the game has made."""
+    """Return where the fruit is, and what time the game has made."""
     return page.run("[game.scene.getScene('catch').fruit.y, game.loop.running]")
 
 
@@ -134,7 +134,7 @@ def test_the_length_of_a_step_does_not_depend_on_the_clock(
 
 
 def played(env: RemoteEnv) -> list[Any]:
-    """Play with a seed and the same actions; give what was seen."""
+    """Play with a seed and the same actions; return what was seen."""
     steps = [env.reset(seed=11)[0].tolist()]
     for number in range(40):
         observation, reward, *flags, info = env.step(number // 7 % 3)

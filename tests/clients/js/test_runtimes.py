@@ -25,7 +25,7 @@ MakeServer = Callable[..., Server]
 
 
 def played(url: str, folder: Path, *flags: str, token: str | None = None) -> str:
-    """Play over a stream, demand the right lines, and give what else is said."""
+    """Play over a stream, check the right lines, and return what else is said."""
     needs("node")
     walk = ReferenceRun("CartPole-v1", 3, 60)
     program = Program(("node", *flags, DRIVER), {})

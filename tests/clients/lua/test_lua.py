@@ -21,7 +21,7 @@ interpreters = pytest.mark.parametrize("interpreter", INTERPRETERS)
 
 
 def run(*words: str, path: Path = HERE, **options: str) -> str:
-    """Run a program in Lua, demand that it succeeds, and return what it prints."""
+    """Run a program in Lua, check that it succeeds, and return what it prints."""
     needs(words[0])
     own = {"PATH": "/usr/local/bin:/usr/bin:/bin", **options}
     own["LUA_PATH"] = f"{path}/?.lua;{path}/?/init.lua;;"

@@ -84,7 +84,7 @@ class Lending(ReportingProcess):
             self._check_frames(self.told[-1])
 
     def _check_frames(self, told: dict[str, Any]) -> None:
-        """Demand that no frame waited for the network.
+        """Check that no frame waited for the network.
 
         Others use this machine, too: a few may have come late.
         """

@@ -45,7 +45,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def started(interpreter: str, *arguments: str) -> str:
-    """Give the lines of the README that start the device."""
+    """Return the lines of the README that start the device."""
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^```sh\n(cd .* lua thermostat\.lua)\n```$", readme, FLAGS)
     words = " ".join([interpreter, "thermostat.lua", *arguments])
@@ -54,7 +54,7 @@ def started(interpreter: str, *arguments: str) -> str:
 
 
 def listings(server: Server) -> list[dict[str, Any]]:
-    """Give what the server lists of it."""
+    """Return what the server lists of it."""
     path = "/v1/registry/?search=external/thermostat"
     return list(ok(Api(server).get(path))["envs"])
 

@@ -28,7 +28,7 @@ _SAMPLES = 20
 
 
 def checks_of(name: str, case: Case, url: str | None) -> Iterator[Problem]:
-    """Check a case; give a problem, or ``None``, for each thing that was checked.
+    """Check a case; yield a problem, or ``None``, for each thing that was checked.
 
     Args:
         name: Of the file.

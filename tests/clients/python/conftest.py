@@ -28,7 +28,7 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def remote_vector(server: Server) -> Iterator[Callable[..., Any]]:
-    """Give a factory of remote vectors."""
+    """Return a factory of remote vectors."""
     made: list[Any] = []
 
     def make(env_id: str, url: str = server.url, **options: Any) -> RemoteVectorEnv:
@@ -42,7 +42,7 @@ def remote_vector(server: Server) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def local_vector() -> Iterator[Callable[..., Any]]:
-    """Give a factory of local vectors."""
+    """Return a factory of local vectors."""
     made: list[Any] = []
 
     def make(env_id: str, **options: Any) -> Any:

@@ -177,7 +177,7 @@ def told_of(error: BaseException) -> str:
 
 
 def kind_of(error: ServerError) -> str:
-    """Give the kind of an error."""
+    """Return the kind of an error."""
     if isinstance(error, ServerUnreachable):
         return "transport"
     return "protocol" if isinstance(error, UnexpectedAnswer) else "api"

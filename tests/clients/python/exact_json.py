@@ -16,7 +16,7 @@ def differing(expected: object, actual: object) -> str | None:
 
 
 def _exact(value: Any) -> object:
-    """Give what is equal only to what is the same: 1 is neither 1.0 nor True."""
+    """Return what is equal only to what is the same: 1 is neither 1.0 nor True."""
     if isinstance(value, dict):
         return {key: _exact(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -19,7 +19,7 @@ _DIALECTS = {"typed", "binary"}
 
 
 def can_talk(case: Case) -> bool:
-    """Tell whether the client can have this conversation."""
+    """Return whether the client can have this conversation."""
     return case["kind"] == "conversation" and case["dialect"] in _DIALECTS
 
 

@@ -40,7 +40,7 @@ def keen_server() -> Iterator[Server]:
 
 @pytest.fixture
 def closing() -> Iterator[Make]:
-    """Give what closes environments after the test."""
+    """Return what closes environments after the test."""
     made: list[Any] = []
 
     def add(env: Any) -> Any:
@@ -53,7 +53,7 @@ def closing() -> Iterator[Make]:
 
 
 def assert_same_spec(ours: Any, theirs: Any) -> None:
-    """Demand that specs are equal in every argument, arrays included."""
+    """Check that specs are equal in every argument, arrays included."""
     told = [describe_spec(each) for each in (ours, theirs)]
     assert_identical(told[0], told[1])
 

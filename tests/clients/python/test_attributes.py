@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
 
 @pytest.fixture
 def closing() -> Iterator[Callable[[Any], Any]]:
-    """Give what closes environments after the test."""
+    """Return what closes environments after the test."""
     made: list[Any] = []
 
     def add(env: Any) -> Any:

@@ -23,7 +23,7 @@ def remote(request: pytest.FixtureRequest, toy_server: Server) -> Iterator[Remot
 
 
 def told(error: BaseException) -> Any:
-    """Give what can be seen of an exception."""
+    """Return what can be seen of an exception."""
     seen: list[Any] = [type(error), str(error)]
     seen += [
         getattr(error, name, None)

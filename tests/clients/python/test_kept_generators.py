@@ -21,7 +21,7 @@ Make = Callable[..., tuple[Any, Any]]
 
 @pytest.fixture(params=["stream", "rest", "in process"])
 def pair(request: pytest.FixtureRequest, server: Server) -> Iterator[Make]:
-    """Give a factory of remote environments with their local twins."""
+    """Return a factory of remote environments with their local references."""
     made: list[Any] = []
 
     def make(env_id: str = "FrozenLake-v1") -> tuple[Any, Any]:

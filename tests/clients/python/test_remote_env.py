@@ -49,7 +49,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture
 def pair(server: Server) -> Iterator[Callable[..., tuple[Any, Any]]]:
-    """Give a factory of remote environments with their local twins."""
+    """Return a factory of remote environments with their local references."""
     made: list[Any] = []
 
     def make(env_id: str, **options: Any) -> tuple[Any, Any]:
@@ -66,7 +66,7 @@ def pair(server: Server) -> Iterator[Callable[..., tuple[Any, Any]]]:
 
 
 def actions(space: gymnasium.Space[Any], count: int) -> Iterator[Any]:
-    """Give samples, and what is no sample but works locally."""
+    """Yield samples, and what is no sample but works locally."""
     for number in range(count):
         action = space.sample()
         if isinstance(space, gymnasium.spaces.Box):
@@ -157,7 +157,7 @@ def test_gymnasiums_checker_is_content(pair: Callable[..., tuple[Any, Any]]) -> 
 
 
 def same_error(call: Callable[[Any], Any], remote: Any, local: Any) -> None:
-    """Demand that both raise the same class with the same words."""
+    """Check that both raise the same class with the same words."""
     raised = []
     for env in (local, remote):
         with pytest.raises(Exception) as caught:  # noqa: PT011

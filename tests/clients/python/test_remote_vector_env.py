@@ -60,7 +60,7 @@ def crowd_server() -> Iterator[Server]:
 
 
 def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
-    """Do the same with all vectors, demand the same, and count ends of episodes."""
+    """Do the same with all vectors, check the same, and count ends of episodes."""
     mode = local.metadata["autoreset_mode"]
     count = local.num_envs
     ends = 0

@@ -25,7 +25,7 @@ def odd_server() -> Iterator[Server]:
 
 
 def same_error(call: Callable[[Any], Any], vector: Any, twin: Any) -> None:
-    """Demand that both raise the same class with the same words."""
+    """Check that both raise the same class with the same words."""
     raised = []
     for each in (twin, vector):
         with pytest.raises(Exception) as caught:  # noqa: PT011

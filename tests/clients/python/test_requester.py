@@ -339,7 +339,7 @@ def test_errors_hold_no_cycle(connect: Connect, time: FakeClock) -> None:
 def proxied(
     monkeypatch: pytest.MonkeyPatch, nothing_left_behind: None
 ) -> Iterator[Callable[[str], None]]:
-    """Give a function that names a proxy in the environment."""
+    """Return a function that names a proxy in the environment."""
 
     def name(url: str) -> None:
         for variable in ("http_proxy", "no_proxy", "all_proxy"):

@@ -39,7 +39,7 @@ def teller() -> ScriptedStreams:
 
 @pytest.fixture
 def connect(teller: ScriptedStreams) -> Iterator[Open]:
-    """Give a factory of sessions whose pauses take no time, closed after the test."""
+    """Return a factory of sessions whose pauses take no time, closed after the test."""
     made: list[tuple[Session, Requester]] = []
 
     def make(total: float = 120.0, **options: Any) -> Session:

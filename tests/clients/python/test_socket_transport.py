@@ -33,7 +33,7 @@ Connect = Callable[..., SocketTransport]
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Give a factory of connections, closed after the test."""
+    """Return a factory of connections, closed after the test."""
     made: list[SocketTransport] = []
 
     def make(url: str, **options: object) -> SocketTransport:

@@ -38,7 +38,7 @@ def hostile_server() -> Iterator[Server]:
 
 @pytest.fixture
 def remote() -> Iterator[Callable[..., Any]]:
-    """Give a factory of environments, closed after the test."""
+    """Return a factory of environments, closed after the test."""
     with contextlib.ExitStack() as stack:
 
         def make(*args: Any, **options: Any) -> Any:

@@ -58,7 +58,7 @@ DRESSES: dict[str, tuple[str, Dress]] = {
 
 @pytest.fixture
 def pair(server: Server) -> Iterator[Callable[..., tuple[Env, Env]]]:
-    """Give a factory of dressed remote environments with their local twins."""
+    """Return a factory of dressed remote environments with their local references."""
     made: list[Env] = []
 
     def make(env_id: str, dress: Dress, **options: Any) -> tuple[Env, Env]:

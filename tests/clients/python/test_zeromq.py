@@ -85,7 +85,7 @@ class Router:
 
 
 def session_with(router: Router, total: float = 120.0) -> ZeroMQSession:
-    """Give a session whose pauses take no time."""
+    """Return a session whose pauses take no time."""
     retries, url = FakeClock().retries(total), router.url
     openings = ZeroMQOpener(
         address_of(url, ""), "3c657dbc", time_limit=0.3, retries=retries

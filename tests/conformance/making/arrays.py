@@ -9,7 +9,7 @@ _DTYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")
 
 
 def arrays() -> dict[str, Any]:
-    """Give arrays by the names of their cases."""
+    """Return arrays by the names of their cases."""
     made: dict[str, Any] = {}
     for name in _DTYPES:
         if name[0] in "iu":
@@ -48,7 +48,7 @@ def arrays() -> dict[str, Any]:
 
 
 def scalars() -> dict[str, Any]:
-    """Give scalars by the names of their cases."""
+    """Return scalars by the names of their cases."""
     made: dict[str, Any] = {}
     for name in _DTYPES:
         limit: Any = np.iinfo(name).max if name[0] in "iu" else 0.1
@@ -66,7 +66,7 @@ def scalars() -> dict[str, Any]:
 
 
 def bits_of_arrays() -> Iterator[tuple[str, str, list[str]]]:
-    """Give names, dtypes and the bits of elements that no literal stands for."""
+    """Yield names, dtypes and the bits of elements that no literal stands for."""
     yield "f2-special", "<f2", ["7e00", "7c00", "fc00", "8000", "0001", "7e01"]
     bits = "7fc00000 7f800000 ff800000 80000000 00000001 7fc12345 ffc00000 7fa00000"
     yield "f4-special", "<f4", bits.split()

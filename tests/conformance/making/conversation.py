@@ -111,7 +111,7 @@ class Talk:
         self.answers()
 
     def end(self) -> None:
-        """Give it back."""
+        """Return it back."""
         self.ask("close")
         self.answers()
 
@@ -141,7 +141,7 @@ class Talk:
 def outcome(
     observation: Any, reward: Any, terminated: bool = False, truncated: bool = False
 ) -> dict[str, Model]:
-    """Give what comes of a step."""
+    """Return what comes of a step."""
     return {
         "observation": model_of(observation),
         "reward": model_of(reward),

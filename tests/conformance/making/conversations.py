@@ -21,7 +21,7 @@ _PLACES = spaces.Dict(
 
 
 def cases() -> Iterator[Case]:
-    """Give all conversations, each in all dialects."""
+    """Yield all conversations, each in all dialects."""
     for dialect in DIALECTS:
         for name, talk in _EPISODES.items():
             yield _episode(dialect, name, *talk)

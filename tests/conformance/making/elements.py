@@ -34,7 +34,7 @@ _ONES = np.ones(2, "f4")
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     for name, space, value, plain in _members():
         text = None if plain is None else compact(plain)
         yield {**_case(name, space, value), "plain": text, "member": True}
@@ -51,7 +51,7 @@ def _f4(*numbers: float) -> Any:
 
 
 def _members() -> Iterator[tuple[str, Any, Any, Any]]:
-    """Give elements and their plain JSON; none where plain JSON has no word for it."""
+    """Yield elements and their plain JSON; none where plain JSON has no word for it."""
     yield from _of_boxes()
     yield from _of_discretes()
     yield from _of_others()
@@ -222,7 +222,7 @@ def _others() -> Iterator[tuple[str, Any, Any]]:
 
 
 def _graph(links: list[list[int]]) -> GraphInstance:
-    """Give a graph with two nodes and one edge."""
+    """Return a graph with two nodes and one edge."""
     nodes, edges = np.zeros((2, 2), "f4"), np.array([0])
     return GraphInstance(nodes, edges, np.array(links, "i4"))
 

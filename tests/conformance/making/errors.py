@@ -37,7 +37,7 @@ def codes() -> list[tuple[int, str]]:
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     for status, code in codes():
         yield _problem(code, status, code, f"what the server says of {code}")
     # In other words of the same meaning.
@@ -101,7 +101,7 @@ def _problem(name: str, status: int, code: str, words: str, **headers: str) -> C
 
 
 def _of_creations() -> Iterator[Case]:
-    """Give what creates are answered with: of these, one status is not enough."""
+    """Yield what creates are answered with: of these, one status is not enough."""
     final = _problem("creation-external-away", 503, "external-away", "none is free")
     yield {**final, "creates": True, "retried": False}
     for status, code in ((429, "too-many-instances"), (503, "supervisor-unavailable")):
@@ -121,7 +121,7 @@ def _by_headers() -> Iterator[Case]:
 
 
 def _no_codes() -> Iterator[Case]:
-    """Give the answers of servers that know only messages."""
+    """Yield the answers of servers that know only messages."""
     body = json.dumps({"message": "Instance_id x unknown"})
     yield _case("no-code", 400, _JSON, body, None, "Instance_id x unknown")
     body = json.dumps({"message": "m", "code": None})
@@ -131,7 +131,7 @@ def _no_codes() -> Iterator[Case]:
 
 
 def _no_problems() -> Iterator[Case]:
-    """Give what no server of ours says: proxies, mostly."""
+    """Yield what no server of ours says: proxies, mostly."""
     page = "<html><body><h1>502 Bad Gateway</h1></body></html>"
     yield _case("page-502", 502, _HTML, page, None, None)
     yield _case("page-503", 503, _HTML, page.replace("502", "503"), None, None)

@@ -10,7 +10,7 @@ DESCRIPTION = (
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     yield from hellos.cases()
     yield from answers.cases()
     yield from conversations.cases()

@@ -34,7 +34,7 @@ _NONE, _PLAIN, _BINARY = 0, 1, 3
 
 
 def plain_of(model: Model) -> Any:
-    """Give the plain JSON that stands for a value."""
+    """Return the plain JSON that stands for a value."""
     ((kind, content),) = model.items()
     match kind:
         case "list" | "tuple":
@@ -47,7 +47,7 @@ def plain_of(model: Model) -> Any:
 
 
 def dict_of(members: Mapping[str, Model]) -> Model:
-    """Give a dict of members by name."""
+    """Return a dict of members by name."""
     return {"dict": [[{"str": name}, item] for name, item in members.items()]}
 
 
@@ -60,7 +60,7 @@ def frame(
     head: bytes = b"",
     body: bytes = b"",
 ) -> bytes:
-    """Give a frame, its head padded."""
+    """Return a frame, its head padded."""
     head += b" " * (-len(head) % 8)
     sizes = struct.pack("<II", len(body), len(head))
     kind = struct.pack("<HBBI", status, operation, form, number)
@@ -132,7 +132,7 @@ class Side:
         return frame(OPERATIONS[kind], number, form=form, head=head, body=body)
 
     def _value(self, model: Model) -> bytes:
-        """Give a value; its signature stands in full the first time, and is named."""
+        """Return a value; its signature stands in full the first time, and is named."""
         signature, leaves = signed(model)
         signature += b" " * (-len(signature) % 8)
         if signature in self._numbers:

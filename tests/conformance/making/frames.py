@@ -16,7 +16,7 @@ _STEP = 2
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     yield from _requests()
     yield from _answers()
     for name, data in _refused().items():
@@ -24,7 +24,7 @@ def cases() -> Iterator[Case]:
 
 
 def header(size: int, head: int, *, status: int = 200, number: int = 1) -> bytes:
-    """Give the header of an answer in plain JSON."""
+    """Return the header of an answer in plain JSON."""
     return struct.pack("<IIHBBI", size, head, status, 0, _PLAIN, number)
 
 

@@ -22,7 +22,7 @@ _WITHOUT = object()
 
 
 def cases() -> Iterator[Case]:
-    """Give all hellos."""
+    """Yield all hellos."""
     for name, changes in _welcome().items():
         yield {**_hello(f"hello-{name}", changes), "welcome": True}
     for name, (code, changes) in _refused().items():

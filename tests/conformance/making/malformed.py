@@ -12,7 +12,7 @@ _DEEP = 1000
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     for name, text in _texts().items():
         yield {"id": f"typed-{name}", "form": "typed", "text": text}
     # Not all of these are texts.

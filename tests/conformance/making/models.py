@@ -92,7 +92,7 @@ def _content(array: Any) -> Model:
 
 
 def raw_of(content: Model) -> bytes:
-    """Give the bytes of an array or a scalar, in C order, as on the wire."""
+    """Return the bytes of an array or a scalar, in C order, as on the wire."""
     if "bytes" in content:
         return bytes.fromhex(content["bytes"])
     dtype, items = content["dtype"], content["items"]

@@ -111,12 +111,12 @@ _REFUSED = {
 
 
 def bits_of(text: str) -> str:
-    """Give the bits of the double that Python reads in a text."""
+    """Return the bits of the double that Python reads in a text."""
     return struct.pack(">d", float(text)).hex()
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     for name, text in _INTEGERS.items():
         yield {"id": f"int-{name}", "text": text, "value": {"int": text}}
     for index, text in enumerate(_FLOATS, 1):

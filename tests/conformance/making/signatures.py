@@ -17,7 +17,7 @@ DESCRIPTION = (
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     for name, messages in _sequences().items():
         yield {"id": name, "messages": messages}
     for name, messages, last in _refused():
@@ -92,7 +92,7 @@ def _sequences() -> dict[str, list[dict[str, Any]]]:
 
 
 def _longest() -> dict[str, int]:
-    """Give a value whose signature has just 16 KiB."""
+    """Return a value whose signature has just 16 KiB."""
     bare = len(b'{"dict":[["","int"]]}')
     return {"k" * (16 * 1024 - bare): 1}
 

@@ -17,7 +17,7 @@ _BOX = spaces.Box(-1, 1, (2,))
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     groups = (_boxes(), _discretes(), _texts(), _made_of_others())
     for name, space in (item for group in groups for item in group.items()):
         # Of all 64-bit integers Gymnasium cannot sample: high + 1 is none of them.

@@ -19,7 +19,7 @@ _SEEDS = 40
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     for name, (env_id, kwargs, seed) in _EPISODES.items():
         best = max(
             (_played(env_id, kwargs, seed, choice) for choice in range(_SEEDS)),

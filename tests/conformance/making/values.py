@@ -22,7 +22,7 @@ DESCRIPTION = (
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     for name, value in {**_simple(), **_nested(), **arrays(), **scalars()}.items():
         yield _case(name, model_of(value))
     for name, space in _spaces().items():
@@ -49,7 +49,7 @@ def _case(name: str, model: Model) -> Case:
 
 
 def _foreign() -> Iterator[Case]:
-    """Give what is said in another way than a client would say it."""
+    """Yield what is said in another way than a client would say it."""
     yield {
         "id": "typed-blanks-and-escapes",
         "value": {"list": [{"int": "1"}, {"str": "a/\u00e9"}, {"float": _bits(100.0)}]},

@@ -19,7 +19,7 @@ _TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
 
 
 def cases() -> Iterator[Case]:
-    """Give all cases."""
+    """Yield all cases."""
     yield from _by_the_book()
     yield from _frames()
     for index, key in enumerate(_KEYS, 1):
@@ -43,7 +43,7 @@ _KEYS = (
 
 
 def frame(opcode: int, payload: bytes, mask: str | None = None, fin: int = 1) -> bytes:
-    """Give the bytes of a frame, by section 5.2."""
+    """Return the bytes of a frame, by section 5.2."""
     size = len(payload)
     masked = 0 if mask is None else 0x80
     if size < 126:
@@ -69,7 +69,7 @@ def _case(name: str, opcode: int, payload: bytes, mask: str | None, fin: int) ->
 
 
 def _by_the_book() -> Iterator[Case]:
-    """Give the examples of the RFC, section 5.7, letter for letter."""
+    """Yield the examples of the RFC, section 5.7, letter for letter."""
     hello = {"opcode": 1, "payload": "48656c6c6f"}
     yield {
         "id": "rfc-hello",

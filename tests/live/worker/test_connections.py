@@ -156,7 +156,7 @@ def test_new_connections_do_not_make_room(start: Callable[..., Gunicorn]) -> Non
         closed = 0
         for _ in range(20):
             with gunicorn.client() as client, gunicorn.client():
-                # The second one comes before the first one's request.
+                # The second one connects before the first one's request.
                 closed += client.readable(0.03)
         assert closed < 10
         assert busy.read_response().status == 200

@@ -117,7 +117,7 @@ def test_an_idle_connection_is_closed_silently(gunicorn: Gunicorn) -> None:
         assert time_to_end(client, KEEPALIVE - 0.1, KEEPALIVE + SLACK) == b""
 
 
-# Answers that nobody takes
+# Answers that clients do not read
 
 
 def test_a_client_that_reads_nothing_is_cut(gunicorn: Gunicorn) -> None:

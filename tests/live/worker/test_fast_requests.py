@@ -21,7 +21,7 @@ from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.live
 
-# Requests that come whole, which the worker reads by itself
+# Requests in one piece, which the worker parses itself
 
 
 WHOLE = [
@@ -46,7 +46,7 @@ def test_whole_requests_are_read_like_gunicorn(
     gunicorn: Gunicorn, request_: bytes
 ) -> None:
     with gunicorn.client() as client:
-        # Twice, for what is known already.
+        # Twice, to test the cached path.
         told = [client.ask(request_).json() for _ in range(2)]
         assert told[0] == told[1]
         # Of a key, trailing blanks are unusual.

@@ -195,7 +195,7 @@ def limits(pid: int) -> list[int]:
 
 
 def slow_down(how: str, pid: int) -> None:
-    """Give a process the lowest priority."""
+    """Return a process the lowest priority."""
     if how == "nice":
         os.setpriority(os.PRIO_PROCESS, pid, 19)
     elif how == "user":

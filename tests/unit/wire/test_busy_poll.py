@@ -31,7 +31,7 @@ def cores() -> Cores:
 
 @pytest.fixture
 def line() -> Iterator[socket.socket]:
-    """Give one end of a connection over which something has come."""
+    """Return one end of a connection over which something has come."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as near,
