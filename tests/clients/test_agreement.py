@@ -83,7 +83,7 @@ def test_another_seed_gives_other_lines() -> None:
 
 @pytest.fixture(scope="module")
 def small_server() -> Iterator[Server]:
-    """A server that takes messages of 64 KiB."""
+    """A server with a limit of 64 KiB for messages."""
     flags = ("--import", "tests.support.envs.toys", "--max-body", str(MAX_BODY))
     with Server(*flags) as server:
         yield server

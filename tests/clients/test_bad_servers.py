@@ -39,9 +39,9 @@ TOKEN = "a-token-that-nobody-may-see"
 WORDS = "what the server says of it"
 BINARY = "application/vnd.gym-http.binary"
 LIMIT_S = 2
-# Where the limit is what ends the driver.
+# For drivers that the time limit ends.
 SHORT_LIMIT_S = 1
-# What a driver takes besides: to start, to make an instance, to end; on a busy machine.
+# A driver's other times on a busy machine: to start, to create, to end.
 PATIENCE_S = 12.0
 
 pytestmark = [
@@ -60,7 +60,7 @@ STEPPED = value(
 
 
 class Told(NamedTuple):
-    """What a driver says of an error."""
+    """A driver's report of an error."""
 
     kind: str
     status: str
@@ -84,7 +84,7 @@ def program(
 
 @pytest.fixture
 def probe(program: Program, plain_server: Server) -> Iterator[Callable[..., str]]:
-    """Return a function that runs a driver, and takes the time."""
+    """Return a function that runs a driver, and measures its time."""
 
     def run(url: str, transport: str, limit_s: int = LIMIT_S) -> str:
         began = time.monotonic()
@@ -226,7 +226,7 @@ def test_an_unreachable_server_is_retried(
     streamed = {"code": "external-away", "message": WORDS, "extras": {}}
     rest = send(http_answer(503, "application/json", body, "Retry-After: 0"))
     stream = answered(503, 1, json.dumps(streamed).encode())
-    # The server has to hear the first one, in which there is the signature.
+    # The server has to receive the first one, which has the signature.
     tricks = {"step": [rest, rest, pass_on], "message": [pass_on, stream, pass_on]}
     with BadServer(plain_server.port, tricks) as impostor:
         assert probe(impostor.url, transport) == "ok"
@@ -263,7 +263,7 @@ BEFORE = {
 def test_the_last_answer_is_raised_when_time_is_up(
     probe: Callable[..., str], plain_server: Server, place: str, case: str
 ) -> None:
-    # Twice, since libcurl itself asks again where a kept connection is closed.
+    # Twice, since libcurl itself retries if a kept connection is closed.
     trick, words = BEFORE[case]
     with BadServer(plain_server.port, {place: [trick, trick, silence]}) as impostor:
         error = told(probe(impostor.url, "rest", SHORT_LIMIT_S))
@@ -284,8 +284,8 @@ def test_a_request_without_an_answer_is_retried(
     assert alike(impostor.at("create"))
     steps = impostor.at(*PLACES[transport])
     assert len(steps) >= 3
-    # Over a new stream, the server has to be told again what a signature's number
-    # means, and what has arrived.
+    # Over a new stream, the client has to send again what a signature's number
+    # means, and which answers have arrived.
     assert len({each.key for each in steps[:3]}) == 1
     assert transport == "stream" or alike(steps[:3])
 
@@ -332,7 +332,7 @@ def test_answers_that_are_cut_off_for_ever(
 HTML = b"<html>This is not the page that you are looking for</html>"
 UNKNOWN = value('{"dict":[["observation","quux"]]}', bytes(8))
 UNNAMED = b"\0\0\0\0\xc8\0\0\0" + bytes(40)
-# Says that its signature has 2^31 bytes.
+# Announces a signature of 2^31 bytes.
 LYING = b"\0\0\0\x80\0\0\0\0" + bytes(40)
 HUGE = 1 << 40
 VAST = value('{"nd":["<f8",[4611686018427387904]]}', bytes(64))
@@ -380,7 +380,7 @@ def test_invalid_answers(
 def test_an_error_without_a_message(
     probe: Callable[..., str], plain_server: Server
 ) -> None:
-    """As of a proxy behind which there is nobody."""
+    """As from a proxy without a server behind it."""
     tricks = {"step": [send(http_answer(502, "text/html", HTML))]}
     with BadServer(plain_server.port, tricks) as impostor:
         error = told(probe(impostor.url, "rest"))
@@ -416,7 +416,7 @@ def test_a_refused_handshake_has_the_words_of_the_server(
         error = told(probe(impostor.url, "stream"))
     assert (error.kind, error.status, error.code) == ("api", "410", "instance-ended")
     assert WORDS in error.message
-    # It was not asked for over REST, too.
+    # It was not requested over REST, too.
     assert impostor.at("step") == []
 
 

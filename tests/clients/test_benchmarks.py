@@ -13,7 +13,7 @@ from tests.support.server import ROOT
 
 
 def bench(output: Path, name: str, **variables: str) -> str:
-    """Answer a question briefly; return what is said on the way."""
+    """Run a benchmark briefly; return its messages."""
     options = ["--rounds", "1", "--seconds", "0.4", "--output", str(output)]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "--only", name, *options],

@@ -32,7 +32,7 @@ def program(
 def test_a_missing_environment_is_final(
     program: Program, server: Server, wait_s: str
 ) -> None:
-    """The drivers have a minute, in which they would ask a dozen times."""
+    """The drivers have a minute, enough for a dozen retries."""
     with BadServer(server.port, {}) as impostor:
         error = told(program.output("create", impostor.url, ENV_ID, wait_s).strip())
     assert (error.kind, error.status, error.code) == ("api", "503", "external-away")

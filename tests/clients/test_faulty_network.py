@@ -16,7 +16,7 @@ ENV_IDS = ("CartPole-v1", "Taxi-v4", "Pendulum-v1")
 NAMES = ("python", "lua5.4", "luajit", "cpp", "js")
 STEPS = 200
 PROBABILITY = 0.07
-# Each kind of fault shall occur; which ones do depends on who asks first.
+# Each kind of fault must occur; the order of requests decides which do.
 MOST_ROUNDS = 5
 FAULTS = {
     "rest": (Fault.DROPPED, Fault.UNANSWERED, Fault.CUT, Fault.DOUBLED),

@@ -56,7 +56,7 @@ def test_python_takes_it_as_it_is(
     env.close()
     with Client(printed) as client:
         assert client.env_list_all() == {}
-    # Nor does gymnasium.make take a path of this kind for a token.
+    # Nor does gymnasium.make read a path of this kind as a token.
     token = printed.partition("://:")[2].partition("@")[0]
     monkeypatch.setenv("GHS_TOKEN", token)
     plain = printed.replace(f":{token}@", "")

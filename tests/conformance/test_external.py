@@ -35,7 +35,7 @@ from tests.support.peers.conversations import messages_in, problems_of
 CONTENT = json.loads((VECTORS / "external.json").read_bytes())
 MAX_OBSERVATION = 64 * 1024 * 1024
 CASES: list[dict[str, Any]] = CONTENT["cases"]
-#: What each SDK can do: dialects, and whether it has attributes.
+#: The features of each SDK: its dialects, and whether it has attributes.
 SDKS = {
     "python": ({"typed", "binary"}, True),
     "js": ({"json", "typed", "binary"}, True),
@@ -48,12 +48,12 @@ SDKS = {
 
 
 def of_kind(kind: str) -> list[Any]:
-    """Return the cases of a kind, for tests of each."""
+    """Return the cases of a kind, as test parameters."""
     return [pytest.param(c, id=c["id"]) for c in CASES if c["kind"] == kind]
 
 
 def dialect_of(name: str) -> Dialect:
-    """Return a dialect as the server has it."""
+    """Return the server's codec of a dialect."""
     if name == "binary":
         return BinaryDialect()
     forms = {
@@ -64,7 +64,7 @@ def dialect_of(name: str) -> Dialect:
 
 
 def expected_of(name: str) -> list[dict[str, Any]]:
-    """Return the conversations that an SDK can have."""
+    """Return the conversations that an SDK supports."""
     dialects, attributes = SDKS[name]
     return [
         case
@@ -89,7 +89,7 @@ def test_sdks_send_the_messages_of_conversations(
 
 
 def spoilt(case: dict[str, Any], way: str) -> dict[str, Any]:
-    """Have a conversation tell something else."""
+    """Change the environment's messages in a conversation."""
     case = copy.deepcopy(case)
     mine = [each for each in case["messages"] if each["from"] == "environment"]
     results = [each for each in mine if "reward" in each.get("result", {})]
@@ -153,7 +153,7 @@ def read(case: dict[str, Any]) -> Answer | dict[str, Any]:
     return dict(zip(names, results.step(answer.result), strict=True))
 
 
-# Gymnasium warns of lists, and takes them for arrays.
+# Gymnasium warns of lists, and reads them as arrays.
 @pytest.mark.filterwarnings("ignore:.*Casting input x")
 @pytest.mark.parametrize("case", of_kind("answer"))
 def test_servers_read_answers_or_name_the_fault(case: dict[str, Any]) -> None:

@@ -25,14 +25,14 @@ PAGE = (ROOT / "docs/external.md").read_text(encoding="utf-8")
 
 
 def faults(name: str, message: Any) -> list[str]:
-    """Tell how a message is none of a name."""
+    """Return the violations of a named definition by a message."""
     of_one = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
     validator = jsonschema.Draft202012Validator(of_one)
     return [error.message[:300] for error in validator.iter_errors(message)]
 
 
 def named(side: str, dialect: str) -> str:
-    """Return the definition of what a side says in a dialect."""
+    """Return the name of the definition of a side's messages in a dialect."""
     return f"typed_{side}" if dialect == "typed" else side
 
 
@@ -64,7 +64,7 @@ def test_it_accepts_messages_of_conversations() -> None:
 
 
 def test_it_accepts_answers_and_refuses_invalid_ones() -> None:
-    # What has to fit a space, or the request, no schema knows.
+    # No schema can check that a value fits a space or the request.
     unseen = ("observation", "info-list", "info-text", "channels", "reward-missing")
     unseen += ("terminated-missing", "truncated-missing", "reward-list", "reward-nan")
     unseen += ("reward-inf", "nan", "render-")
@@ -85,7 +85,7 @@ def test_it_accepts_answers_and_refuses_invalid_ones() -> None:
 
 
 def examples() -> Iterator[tuple[str, Any]]:
-    """Yield the messages that stand in the page, and who says them."""
+    """Yield the messages that the page shows, and their senders."""
     for side, text in re.findall(r"^(environment|server) +(\{.*\})$", PAGE, re.M):
         yield side, json.loads(text)
     for text in re.findall(r"`(\{\"type\"[^`…]*\})`", PAGE):
@@ -126,7 +126,7 @@ def test_the_script_for_godot_uses_existing_messages() -> None:
 
 
 def check(dialect: str, side: str, heard: list[ReceivedMessage]) -> set[str]:
-    """Hold what was said against the schema; return the types of it."""
+    """Check messages against the schema; return their types."""
     types = set()
     for each in heard:
         told = json.loads(each.payload)
@@ -141,7 +141,7 @@ REQUESTS |= {"set_generator", "attribute", "set_attribute", "call_attribute"}
 
 
 def play(url: str) -> None:
-    """Ask everything of a lent taxi."""
+    """Send every kind of request to a provided Taxi."""
     with RemoteEnv(url, "external/taxi", wait_s=20, render_mode="ansi") as env:
         env.reset(seed=42, options={"level": [1, None]})
         env.step(env.action_space.sample())

@@ -26,14 +26,14 @@ pytestmark = [
 
 
 class Change(NamedTuple):
-    """One byte that is changed.
+    """A change of one byte.
 
     Attributes:
         kind: The file, without its ending.
         id: The case.
-        path: Leads to a string in the case, by keys and indices.
-        old: What stands in the string, once at the end of what is before it.
-        new: What is put there, of the same length.
+        path: Keys and indices of a string in the case.
+        old: The replaced part of the string, at its last occurrence.
+        new: Its replacement, of the same length.
     """
 
     kind: str

@@ -38,7 +38,7 @@ def rows() -> list[dict[str, str]]:
 
 
 def words(cell: str) -> list[str]:
-    """Return what stands in code in a cell."""
+    """Return the code spans in a cell."""
     return re.findall(r"`([^`]+)`", cell)
 
 

@@ -57,7 +57,7 @@ class Walk:
 
     Args:
         url: Where the client finds the server.
-number: Determines environment, seed and actions.
+        number: Determines environment, seed and actions.
         streams: Whether it uses a stream.
         ahead: The number of pending requests, if it does not wait for
             each answer.

@@ -120,7 +120,7 @@ def test_names_of_loopback_are_one_origin(
     instance = api.create()
     no_content(instance.close())
     if not origin.endswith(headers["Host"]):
-        # For the browser they are two origins, so the answer names one.
+        # For the browser they are two origins, so answers must permit this one.
         asked = {"Access-Control-Request-Method": "POST"}
         for response in (
             api.get("/v1/envs/"),

@@ -174,7 +174,7 @@ def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> 
             "episodes.jsonl",
         ]
         error(start(other, f"runs/{name}/.owner"), 400, "bad-parameter")
-        # Other files are open to all.
+        # Folders beside it are open to all.
         no_content(start(other, f"runs/{name}"))
         record(other)
         no_content(other.close())

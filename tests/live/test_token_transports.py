@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 
 UNKNOWN = "0badc0de"
 CART = {"env_id": "CartPole-v1"}
-#: The tokens that may connect external/game; all others are "refused".
+#: Whether each token may connect external/game; the others are refused.
 MAY_CONNECT = {"ada": True, "bob": True, "root": True, "arcade": False}
 
 

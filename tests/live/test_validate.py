@@ -214,7 +214,7 @@ def bare(exchange: Exchange) -> None:
 
 
 def forgetful(exchange: Exchange) -> None:
-    """Remove unknown members from requests."""
+    """Rename newer members of requests, and remove the upgrade of streams."""
     body = exchange.body.replace(b'"num_envs"', b'"none"').replace(
         b'"actions"', b'"action"'
     )

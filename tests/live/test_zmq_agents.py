@@ -123,7 +123,7 @@ def test_a_client_that_leaves_during_a_create_leaves_nothing(server: Server) -> 
         peer.send_message(type="agent", protocol=1, create={"env_id": "external/game"})
         far.expect("init")
         peer.drop()
-        # No one calls the environment: its host ended with the create.
+        # No request reaches the environment: its host ended with the create.
         wait_until(lambda: not Api(server).instances())
 
 

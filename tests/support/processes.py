@@ -73,7 +73,7 @@ def _look(pid: int) -> tuple[str, int, int]:
 
 
 def gunicorn(pid: int) -> tuple[psutil.Process, set[psutil.Process]]:
-    """Return gunicorn's arbiter and its living web workers, given a server's process."""
+    """Return gunicorn's arbiter and its living web workers, for a server's PID."""
     below = psutil.Process(pid).children()
     (arbiter,) = (child for child in below if titled(child, "gunicorn"))
     workers = {each for each in arbiter.children() if titled(each, "web worker")}

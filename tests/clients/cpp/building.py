@@ -22,7 +22,7 @@ AGENT = """
 int main() { return gym_http::detail::new_easy() ? 0 : 1; }
 """
 
-# A project in another folder, as somebody would write it who uses the client.
+# A project in another folder, as a user of the client writes it.
 _PROJECT = """
 cmake_minimum_required(VERSION 3.18)
 project(agent CXX)
@@ -69,7 +69,7 @@ def ways() -> dict[str, str]:
 
 
 def pkg_config_flags() -> str:
-    """Return what the README has after ``g++``, with pkg-config in it."""
+    """Return the README's arguments of ``g++`` with pkg-config."""
     (flags,) = _PKG_CONFIG.findall((HERE / "README.md").read_text(encoding="utf-8"))
     return str(flags)
 
@@ -103,7 +103,7 @@ def install(folder: Path) -> Path:
 
 
 def build_first_program(prefix: Path, folder: Path, url: str) -> Path:
-    """Build the README's first program, for a server, where there is no Boost."""
+    """Build the README's first program for a server, without Boost."""
     folder.mkdir()
     (folder / "CMakeLists.txt").write_text(_REST, encoding="utf-8")
     first = programs()[0].replace(URL, url)

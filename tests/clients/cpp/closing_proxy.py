@@ -11,13 +11,13 @@ _KEY = re.compile(rb"(?i)\r\nidempotency-key:[ \t]*([^\r]*)")
 
 
 class Passed(NamedTuple):
-    """A step on its way to the server.
+    """A forwarded step.
 
     Attributes:
         key: Its Idempotency-Key.
-        body: What it asks for.
-        connection: On which connection of the client's, counted from 0.
-        answered: Whether the client was told what came of it.
+        body: Its body.
+        connection: The number of the client's connection, from 0.
+        answered: Whether the client received its answer.
     """
 
     key: bytes
@@ -27,7 +27,7 @@ class Passed(NamedTuple):
 
 
 class ClosingProxy(Relay):
-    """Passes all on; of each new step on a used connection it forgets the answer.
+    """Forwards requests, but drops the answer to each new step on a used connection.
 
     The server has taken that step by then, and the connection ends without a byte of
     the answer. libcurl takes this for a connection that was idle for too long, and
@@ -37,7 +37,7 @@ class ClosingProxy(Relay):
         port: The server's, on this machine.
 
     Attributes:
-        steps: All that were passed on.
+        steps: All forwarded steps.
     """
 
     def __init__(self, port: int) -> None:

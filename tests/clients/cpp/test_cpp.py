@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
-    """A server whose address is built into programs, and whose broker is there."""
+    """A server whose address is built into programs, and whose broker runs."""
     with Server() as server:
         ExternalEnv.to(Api(server)).drop()
         yield server
@@ -57,7 +57,7 @@ def test_the_first_program_needs_ten_lines_and_no_boost(
 def test_a_project_includes_it_in_each_way_of_the_readme(
     prefix: Path, tmp_path: Path
 ) -> None:
-    """By CMake out of a Git repository, out of a folder of its own, and installed."""
+    """By CMake from a Git repository, from a folder, and installed."""
     needs("git", "pkg-config")
     repository = tmp_path / "repository"
     building.copied(repository / "clients" / "cpp")
@@ -179,7 +179,7 @@ def test_steps_that_libcurl_sends_again_are_taken_once(
 
 
 def _expected(actions: list[int]) -> Iterator[str]:
-    """Yield the lines of a driver by Gymnasium itself."""
+    """Yield the expected lines of a driver, computed with Gymnasium."""
     env = gymnasium.make("CartPole-v1")
     observation, _ = env.reset(seed=42)
     yield f"reset {observation.tobytes().hex()}"

@@ -29,7 +29,7 @@ MakeServer = Callable[..., Server]
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build what lends; it needs no Boost."""
+    """Build the provider; it needs no Boost."""
     needs("g++")
     program = tmp_path_factory.mktemp("lending") / "lending"
     source = CLIENTS / "cpp/tests/providing.cpp"
@@ -41,14 +41,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose broker is there from the beginning."""
+    """A server whose broker runs from the beginning."""
     with Server() as server:
         ExternalEnv.to(Api(server)).drop()
         yield server
 
 
 class Lending(ReportingProcess):
-    """A program in C++ that lends, and tells what its handlers do."""
+    """A C++ program that provides an environment and reports its handlers' calls."""
 
     def __init__(self, program: Path, *words: str, token: str | None = None) -> None:
         super().__init__((program, *words), token=token)
@@ -276,7 +276,7 @@ def test_plain_tcp(
         with RemoteEnv(url, "external/twin", wait_s=20) as env:
             env.action_space.seed(1)
             assert_same(env.reset(seed=3)[0], twin.reset(seed=3)[0])
-            # Meanwhile it is asked for longer than it may be silent.
+            # This call takes longer than the connection may be silent.
             nobody = {"env_id": "external/nobody", "wait_s": 2.5}
             error(Api(server).post("/v1/envs/", nobody), 503, "external-away")
             for _ in range(STEPS):

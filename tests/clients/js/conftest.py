@@ -13,7 +13,7 @@ from tests.support.server import ROOT
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
-    """Install what only development needs, and return where it is."""
+    """Install the development dependencies, and return their folder."""
     needs("node", "npm")
     with run_locks.exclusive("npm"):
         done = subprocess.run(

@@ -11,7 +11,7 @@ from tests.support.drivers import CLIENTS, needs
 from tests.support.server import Server
 
 JS = CLIENTS / "js"
-# What a line prints, if it is nothing that changes.
+# The output of a line, if it is always the same.
 PRINTS = re.compile(r"console\.log\(.*// (?!the |a )(\w[\w ]*)$", re.MULTILINE)
 BLOCK = re.compile(r"^```js\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DEFAULT = "http://127.0.0.1:5000"

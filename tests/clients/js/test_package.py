@@ -65,7 +65,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PACKED:
         copy = shutil.copytree if (CLIENTS / "js" / name).is_dir() else shutil.copy
         copy(CLIENTS / "js" / name, source / name)
-    # Nothing of what development needs is there to be found by accident.
+    # No development dependency can be found by accident.
     (packed,) = json.loads(run("npm", "pack", "--json", cwd=source))
     names = {each["path"] for each in packed["files"]}
     assert names >= {"LICENSE", "README.md", "package.json", "src/index.js"}
@@ -104,7 +104,7 @@ def origin(pages: Path) -> Iterator[str]:
 
 
 def expected() -> str:
-    """Play the episode that the program plays, and say what it says."""
+    """Play the program's episode, and return its expected output."""
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=42)
     steps, done = 0, False
@@ -132,7 +132,7 @@ def test_pages_play_with_bundles(
             scripts = list((pages / bundler).rglob("*.js"))
             assert scripts
             for script in scripts:
-                # Nothing that only Node has is asked for.
+                # The bundle imports no modules that only Node has.
                 assert "node:" not in script.read_text(encoding="utf-8"), script
 
 

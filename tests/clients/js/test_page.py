@@ -26,7 +26,7 @@ MakeServer = Callable[..., Server]
 
 @pytest.fixture(scope="module")
 def origin() -> Iterator[str]:
-    """Serve the example page, and the client beside it, from a port of its own."""
+    """Serve the example page and the client from a separate port."""
     with served_page(CLIENTS / "js/examples/page/serve.mjs") as origin:
         yield origin
 
@@ -39,7 +39,7 @@ def chromium(origin: str) -> Iterator[Chromium]:
 
 
 def played(chromium: Chromium, origin: str, server: Server, token: str = "") -> str:
-    """Press the button of the page, and return what it says in the end."""
+    """Press the button of the page, and return its final text."""
     chromium.open(f"{origin}{PAGE}?url={server.url}")
     chromium.run(f"document.getElementById('token').value = {json.dumps(token)}")
     chromium.run("document.getElementById('play').click()")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(60)]
 
 
 def told(program: Path, *words: str) -> str:
-    """Run a program that fails, and return what it says."""
+    """Run a program that fails, and return its error message."""
     needs("node")
     done = subprocess.run(
         ["node", str(program), *words], capture_output=True, text=True, timeout=30

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def origin(packages: Path) -> Iterator[str]:
-    """Serve the page on a port of its own."""
+    """Serve the page on a separate port."""
     assert (packages / "phaser").exists()
     with served_page(FOLDER / "serve.mjs") as origin:
         yield origin
@@ -63,7 +63,7 @@ def made(server: Server, **kwargs: Any) -> RemoteEnv:
 
 
 def towards_fruit(observation: Any) -> int:
-    """Return the action that takes the basket to the fruit."""
+    """Return the action that moves the basket towards the fruit."""
     basket, fruit = observation[:2]
     if abs(basket - fruit) * WIDTH < 6:
         return STAY
@@ -71,7 +71,7 @@ def towards_fruit(observation: Any) -> int:
 
 
 def seen(page: Chromium) -> Any:
-    """Return where the fruit is, and what time the game has made."""
+    """Return the position of the fruit, and the game's time."""
     return page.run("[game.scene.getScene('catch').fruit.y, game.loop.running]")
 
 
@@ -134,7 +134,7 @@ def test_the_length_of_a_step_does_not_depend_on_the_clock(
 
 
 def played(env: RemoteEnv) -> list[Any]:
-    """Play with a seed and the same actions; return what was seen."""
+    """Play with a seed and the same actions; return the observations."""
     steps = [env.reset(seed=11)[0].tolist()]
     for number in range(40):
         observation, reward, *flags, info = env.step(number // 7 % 3)

@@ -25,7 +25,7 @@ MakeServer = Callable[..., Server]
 
 
 def played(url: str, folder: Path, *flags: str, token: str | None = None) -> str:
-    """Play over a stream, check the right lines, and return what else is said."""
+    """Play over a stream, check the output, and return the rest of it."""
     needs("node")
     walk = ReferenceRun("CartPole-v1", 3, 60)
     program = Program(("node", *flags, DRIVER), {})

@@ -26,14 +26,14 @@ MakeServer = Callable[..., Server]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose broker is there from the beginning."""
+    """A server whose broker runs from the beginning."""
     with Server() as server:
         ExternalEnv.to(Api(server)).drop()
         yield server
 
 
 def assert_same(observation: Any, given: Any) -> None:
-    """Compare an observation with what the handler said that it gave."""
+    """Compare an observation with the handler's report of it."""
     if isinstance(observation, dict):
         assert isinstance(observation["place"], np.int64)
         assert observation["place"] == given["place"]

@@ -127,7 +127,7 @@ def test_people_play_until_an_agent_comes(page: Chromium, server: Server) -> Non
     press(page, "r")
     assert f"level {level[1]}, 0 steps" in said(page, "state")
 
-    # What an agent is shown of the level, a person can solve.
+    # A person can solve the level that an agent observes.
     with made(server, fast=True) as env:
         assert said(page, "who") == "An agent plays."
         observation, _ = env.reset(options={"level": int(level[1])})

@@ -89,7 +89,7 @@ def test_programs_of_the_readme(
     assert blocks[0].count("\n") <= 10
     program = tmp_path / "program.lua"
     for block in blocks:
-        # Where no address is given, the client has one of its own.
+        # Without an address, the client uses its default.
         text = f'require("gym_http_client").DEFAULT_URL = "{server.url}"\n{block}'
         program.write_text(text.replace("http://127.0.0.1:5000", server.url))
         run(interpreter, str(program))

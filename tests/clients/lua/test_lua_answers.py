@@ -140,7 +140,7 @@ def test_silence_ends_with_the_time_limit() -> None:
     with ScriptedServer.of(silence) as server:
         told = ask(server.url, "1", "1.2")
     assert told.startswith("error\ttransport\tnil\t"), told
-    # Asked again within the limit of the call.
+    # Retried within the time limit of the call.
     assert len(server.seen) >= 2
 
 
@@ -200,7 +200,7 @@ def test_tls(certificate: Path, interpreter: str) -> None:
         told = ask(url, "2", "5", str(certificate), interpreter=interpreter)
         assert told == 2 * ANSWER
         assert len(seen) == 2
-        # Nobody vouches for it; and it is not for this name.
+        # No authority signed it, and it is for another name.
         other = f"https://127.0.0.1:{port}"
         for args, why in (
             ((url, "1"), "certificate verify failed: self-signed certificate"),

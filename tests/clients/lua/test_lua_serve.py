@@ -35,22 +35,22 @@ MakeServer = Callable[..., Server]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose broker is there from the beginning."""
+    """A server whose broker runs from the beginning."""
     with Server() as server:
         ExternalEnv.to(Api(server)).drop()
         yield server
 
 
 class Lending(ReportingProcess):
-    """A game in Lua that lends, and tells what its handlers do.
+    """A Lua game that provides an environment and reports its handlers' calls.
 
     Args:
         url: The server's address.
-        folder: Where a file asks it to stop: a game does not wait for input.
-        kind: Of observations.
-        dialect: What is spoken.
-        interpreter: Which Lua.
-        token: What it finds in ``GHS_TOKEN``.
+        folder: Where a file requests its stop: a game does not wait for input.
+        kind: The kind of observations.
+        dialect: The dialect of its connections.
+        interpreter: The Lua interpreter.
+        token: The value of ``GHS_TOKEN``.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Lending(ReportingProcess):
         super().__init__([*words, str(self._stop)], cwd=HERE, token=token)
 
     def ask_to_stop(self) -> None:
-        """Have it end by itself."""
+        """Request it to stop."""
         self._stop.touch()
 
     def __exit__(
@@ -94,7 +94,7 @@ class Lending(ReportingProcess):
 
 
 class Twin(gymnasium.Env[Any, Any]):
-    """What tests/providing.lua does, in Python."""
+    """The environment of tests/providing.lua, in Python."""
 
     SPACES: ClassVar[dict[str, spaces.Space[Any]]] = {
         "discrete": spaces.Discrete(1000),
@@ -270,7 +270,7 @@ def test_frames_go_on_while_an_agent_thinks(server: Server, tmp_path: Path) -> N
         for _ in range(2):
             time.sleep(0.5)
             env.step(1)
-        # From here on it says nothing any more.
+        # From here on it sends nothing.
         time.sleep(1)
         assert len(lending.done("step")) == 2
 
@@ -348,7 +348,7 @@ def test_a_silent_server_is_given_up(make_server: MakeServer, tmp_path: Path) ->
 def test_frames_go_on_while_no_server_accepts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         port = listener.getsockname()[1]
-        # Whoever comes after these waits for them, for ever.
+        # A later connection would wait for these forever.
         with contextlib.ExitStack() as stack:
             for _ in range(3):
                 each = stack.enter_context(socket.socket())

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose broker is there from the beginning."""
+    """A server whose broker runs from the beginning."""
     with Server() as server:
         ExternalEnv.to(Api(server)).drop()
         yield server
@@ -32,7 +32,7 @@ def server() -> Iterator[Server]:
 
 @contextlib.contextmanager
 def secured(port: int, certificate: Path) -> Iterator[int]:
-    """Speak TLS before a server, a few bytes at a time; gives the port."""
+    """Run a TLS proxy that forwards a few bytes at a time; yield its port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     ports: list[int] = []

@@ -54,7 +54,7 @@ def started(interpreter: str, *arguments: str) -> str:
 
 
 def listings(server: Server) -> list[dict[str, Any]]:
-    """Return what the server lists of it."""
+    """Return the server's entries of the device."""
     path = "/v1/registry/?search=external/thermostat"
     return list(ok(Api(server).get(path))["envs"])
 

@@ -31,9 +31,9 @@ def checks_of(name: str, case: Case, url: str | None) -> Iterator[Problem]:
     """Check a case; yield a problem, or ``None``, for each thing that was checked.
 
     Args:
-        name: Of the file.
+        name: The name of the file.
         case: One of its cases.
-        url: Of a live server, if there is one.
+        url: The URL of a live server, or nothing.
     """
     if name == "transcripts.json":
         if url is not None:
@@ -113,7 +113,7 @@ def _elements(case: Case) -> Iterator[Callable[[], Problem]]:
         return differing(loosened(value), loosened(model_of(read(json.loads(plain)))))
 
     def written() -> Problem:
-        # Numbers are compared as what they become in the space.
+        # Numbers are compared after conversion to the space's dtype.
         sent = json.loads(plain_json(build(value)))
         return differing(model_of(read(json.loads(plain))), model_of(read(sent)))
 

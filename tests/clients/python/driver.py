@@ -64,7 +64,7 @@ def conformance(folder: str, *args: str) -> int:
 
 
 def show(folder: str) -> int:
-    """Print what each value becomes here."""
+    """Print the Python value of each value of the vectors."""
     cases = json.loads(Path(folder, "values.json").read_text(encoding="utf-8"))
     for case in cases["cases"]:
         if case["binary"] is None:
@@ -79,7 +79,7 @@ def show(folder: str) -> int:
 
 
 def agree(url: str, env_id: str, seed: str, transport: str, path: str) -> int:
-    """Play the actions of a file, and print the bits of all that comes."""
+    """Play the actions of a file, and print the bits of all results."""
     with_streams = Server(url, streams=transport == "stream")
     env = RemoteEnv(with_streams, env_id)
     read = reader(env.action_space)
@@ -92,7 +92,7 @@ def agree(url: str, env_id: str, seed: str, transport: str, path: str) -> int:
             print(in_hex(observation), struct.pack("<d", reward).hex(), flags)
             if terminated or truncated:
                 print("reset", in_hex(env.reset()[0]))
-    # Only now is it known what steps went over.
+    # The transport of the steps is known only now.
     used = env.transport
     env.close()
     if used != transport:
@@ -122,7 +122,7 @@ def _bits(value: Any) -> Iterator[str]:
 
 
 def probe(url: str, transport: str, limit: str = "60") -> int:
-    """Take two steps, and tell what went wrong."""
+    """Take two steps, and print the error, if any."""
     seconds = float(limit)
     try:
         server = Server(
@@ -146,7 +146,7 @@ def probe(url: str, transport: str, limit: str = "60") -> int:
 
 
 def create(url: str, env_id: str, wait_s: str, limit: str = "60") -> int:
-    """Make an environment that lives elsewhere, and tell what went wrong."""
+    """Create an instance of an external environment, and print the error, if any."""
     seconds = float(limit)
     retries = Retries(total=seconds)
     try:
@@ -160,7 +160,7 @@ def create(url: str, env_id: str, wait_s: str, limit: str = "60") -> int:
 
 
 def told_of(error: BaseException) -> str:
-    """Tell an error in the words that all drivers have."""
+    """Return the line that all drivers print for an error."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, ServerError):
         found = found.__cause__
@@ -203,7 +203,7 @@ def bench(url: str, transport: str, seconds: str) -> int:
 
 
 def converse(folder: str) -> int:
-    """Print what an environment that is lent says in each conversation."""
+    """Print the messages of a provided environment in each conversation."""
     content = json.loads(Path(folder, "external.json").read_text(encoding="utf-8"))
     for case in content["cases"]:
         if can_talk(case):

@@ -9,14 +9,14 @@ from tests.conformance.making.models import Model
 
 
 def differing(expected: object, actual: object) -> str | None:
-    """Tell both if they differ, in type or in value; members may be in any order."""
+    """Return both values if they differ in type or value; members have no order."""
     if _exact(expected) == _exact(actual):
         return None
     return f"expected {expected!r:.300}, actual {actual!r:.300}"
 
 
 def _exact(value: Any) -> object:
-    """Return what is equal only to what is the same: 1 is neither 1.0 nor True."""
+    """Return a value that compares exactly: 1 equals neither 1.0 nor True."""
     if isinstance(value, dict):
         return {key: _exact(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -27,7 +27,7 @@ def _exact(value: Any) -> object:
 
 
 def tree(text: str | bytes) -> Any:
-    """Read JSON into what shows the order of members too."""
+    """Parse JSON into a tree that keeps the order of members."""
     return json.loads(text, object_pairs_hook=lambda pairs: {"members": pairs})
 
 
@@ -46,7 +46,7 @@ def loosened(model: Model) -> Model:
 def refused(
     decode: Callable[[], object], errors: type[Exception] | tuple[type[Exception], ...]
 ) -> str | None:
-    """Tell what was made of something that was to be refused."""
+    """Return the problem of a value that was accepted and should be refused."""
     try:
         value = decode()
     except errors:

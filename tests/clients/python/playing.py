@@ -9,7 +9,7 @@ from tests.conformance.making.models import model_of
 
 
 def check_transcript(case: dict[str, Any], url: str, transport: str) -> str | None:
-    """Play an episode, and return the first thing that is not as it was."""
+    """Play an episode, and return the first difference from its record."""
     create = dict(case["create"])
     server = Server(url, streams=transport == "stream")
     env = RemoteEnv(server, create.pop("env_id"), **create.pop("kwargs", {}), **create)

@@ -19,16 +19,16 @@ _DIALECTS = {"typed", "binary"}
 
 
 def can_talk(case: Case) -> bool:
-    """Return whether the client can have this conversation."""
+    """Return whether the client supports this conversation."""
     return case["kind"] == "conversation" and case["dialect"] in _DIALECTS
 
 
 def talk(case: Case, say: Callable[[str], object]) -> None:
-    """Have a conversation.
+    """Play a conversation.
 
     Args:
         case: The case.
-        say: Is given all that the environment says.
+        say: Called with each message of the environment.
     """
     stopped = threading.Event()
     messages = list(case["messages"])
@@ -77,7 +77,7 @@ class _Line(SocketConnection):
 
 
 class _Scripted(gymnasium.Env[Any, Any]):
-    """An environment that does what a script says."""
+    """An environment that follows a script."""
 
     def __init__(self, case: Case) -> None:
         self.observation_space = parse_space(case["observation_space"])

@@ -40,7 +40,7 @@ def keen_server() -> Iterator[Server]:
 
 @pytest.fixture
 def closing() -> Iterator[Make]:
-    """Return what closes environments after the test."""
+    """Return a function that registers an environment to close after the test."""
     made: list[Any] = []
 
     def add(env: Any) -> Any:

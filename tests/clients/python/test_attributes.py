@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
 
 @pytest.fixture
 def closing() -> Iterator[Callable[[Any], Any]]:
-    """Return what closes environments after the test."""
+    """Return a function that registers an environment to close after the test."""
     made: list[Any] = []
 
     def add(env: Any) -> Any:
@@ -57,7 +57,7 @@ def test_a_missing_attribute_leaves_no_line_in_the_servers_log(
         ):
             with pytest.raises(AttributeError, match="nonsense"):
                 call()
-    # Behind them in the log there is an error of an environment.
+    # An error of an environment follows them in the log.
     env.reset()
     with pytest.raises(AssertionError):
         env.step(7)

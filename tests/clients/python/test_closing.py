@@ -25,7 +25,7 @@ from tests.support.peers.zmq_peers import zmq_url
 from tests.support.server import Server as RunningServer
 from tests.support.wait import wait_until
 
-#: What a busy machine may add to a time that is promised.
+#: The seconds that a busy machine may add to a documented time.
 SLACK = 2.0
 CLIENT = Path(__file__).resolve().parents[3] / "clients" / "python"
 ZMQ = ("--zmq", "tcp://127.0.0.1:0")
@@ -33,7 +33,7 @@ ZMQ = ("--zmq", "tcp://127.0.0.1:0")
 
 @pytest.fixture
 def frozen() -> Iterator[Callable[[RunningServer], None]]:
-    """Give a function that stops a server with all of its processes, until the end."""
+    """Return a function that stops all processes of a server until the end."""
     stopped: list[psutil.Process] = []
 
     def freeze(server: RunningServer) -> None:
@@ -141,7 +141,7 @@ def test_closing_renews_its_patience_with_answers_and_with_time() -> None:
 
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a program that uses the client, and wait until it says that it is ready."""
+    """Start a program that uses the client, and wait until it is ready."""
     program = subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdin=subprocess.PIPE,
@@ -156,7 +156,7 @@ def python(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def finish(program: subprocess.Popen[str], expected: int = 0) -> tuple[float, str]:
-    """Let a program go on to its end; return the seconds it took, and what it said."""
+    """Let a program run to its end; return the seconds, and its output."""
     began = time.monotonic()
     said, wrong = program.communicate("\n", timeout=60.0)
     seconds = time.monotonic() - began

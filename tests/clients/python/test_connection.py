@@ -158,7 +158,7 @@ def test_an_answer_that_stops_times_out(time: FakeClock) -> None:
 def test_a_request_is_sent_again_as_it_was(
     trouble: bytes | Act, time: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # What urllib3 logs of a head that was cut off holds its socket.
+    # urllib3's log record of a truncated head holds its socket.
     caplog.set_level(logging.ERROR, "urllib3.connection")
     with (
         ScriptedServer.of(trouble, trouble, OK) as scripted,

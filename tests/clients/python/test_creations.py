@@ -15,7 +15,7 @@ from tests.support.server import Server
 
 ENV_ID = "external/nobody"
 
-# Whoever asked again would do so for two minutes.
+# A client that retried would do so for two minutes.
 pytestmark = pytest.mark.timeout(40)
 
 

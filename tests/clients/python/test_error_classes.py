@@ -23,7 +23,7 @@ def remote(request: pytest.FixtureRequest, toy_server: Server) -> Iterator[Remot
 
 
 def told(error: BaseException) -> Any:
-    """Return what can be seen of an exception."""
+    """Return the visible content of an exception."""
     seen: list[Any] = [type(error), str(error)]
     seen += [
         getattr(error, name, None)
@@ -42,7 +42,7 @@ def test_an_exception_is_the_local_one(remote: RemoteEnv, name: str) -> None:
         with pytest.raises(Exception) as caught:  # noqa: PT011
             env.step(name)
         seen.append(told(caught.value))
-    # A path is told as its name, as the message has it.
+    # A path is returned as its name, as in the message.
     seen[1][3] = str(seen[1][3]) if name == "missing path" else seen[1][3]
     assert seen[0] == seen[1]
 

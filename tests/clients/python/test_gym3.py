@@ -65,7 +65,7 @@ class Counter(gymnasium.Env[Any, Any]):
 
 def counters(mode: AutoresetMode, *lengths: int, kind: Any = SyncVectorEnv) -> Any:
     makers = [partial(Counter, length) for length in lengths]
-    # Python never lets go of memory that processes share.
+    # Python never frees memory that processes share.
     options = {"shared_memory": False} if kind is AsyncVectorEnv else {}
     return kind(makers, autoreset_mode=mode, **options)
 
@@ -81,7 +81,7 @@ def adapted() -> Iterator[Callable[..., Gym3Env]]:
     yield adapt
     while made:
         made.pop().close()
-    # Gymnasium's processes and their memory are let go of by the collector.
+    # The garbage collector frees Gymnasium's processes and their memory.
     gc.collect()
 
 

@@ -49,7 +49,7 @@ def test_a_name_is_no_environment(use: Any) -> None:
 
 
 class Careless(gymnasium.Env[Any, Any]):
-    """Gives what cannot travel."""
+    """An environment with values that cannot be sent."""
 
     action_space = gymnasium.spaces.Discrete(2)
     observation_space = gymnasium.spaces.Box(-1, 1, (2,))

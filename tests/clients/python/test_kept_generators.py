@@ -118,7 +118,7 @@ def test_values_that_are_no_generators_are_refused(pair: Make, value: Any) -> No
 
 
 class Drawing(gymnasium.Env[Any, Any]):
-    """Draws in whatever it does, and seeds in its own way."""
+    """Draws in every call, and seeds differently from Gymnasium."""
 
     action_space = gymnasium.spaces.Discrete(2)
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (), np.float64)

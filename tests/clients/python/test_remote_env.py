@@ -66,7 +66,7 @@ def pair(server: Server) -> Iterator[Callable[..., tuple[Any, Any]]]:
 
 
 def actions(space: gymnasium.Space[Any], count: int) -> Iterator[Any]:
-    """Yield samples, and what is no sample but works locally."""
+    """Yield samples, and other actions that work locally."""
     for number in range(count):
         action = space.sample()
         if isinstance(space, gymnasium.spaces.Box):
@@ -157,7 +157,7 @@ def test_gymnasiums_checker_is_content(pair: Callable[..., tuple[Any, Any]]) -> 
 
 
 def same_error(call: Callable[[Any], Any], remote: Any, local: Any) -> None:
-    """Check that both raise the same class with the same words."""
+    """Check that both raise the same class with the same message."""
     raised = []
     for env in (local, remote):
         with pytest.raises(Exception) as caught:  # noqa: PT011

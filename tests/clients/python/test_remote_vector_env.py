@@ -54,13 +54,13 @@ def shared_memory() -> None:
 
 @pytest.fixture(scope="module")
 def crowd_server() -> Iterator[Server]:
-    """A server whose environments tell this and that in infos."""
+    """A server whose environments have varying infos."""
     with Server("--import", "tests.support.envs.varying_infos") as started:
         yield started
 
 
 def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
-    """Do the same with all vectors, check the same, and count ends of episodes."""
+    """Play all vectors, check that they are equal, and count ends of episodes."""
     mode = local.metadata["autoreset_mode"]
     count = local.num_envs
     ends = 0
@@ -265,7 +265,7 @@ def test_generators_count_in_both_directions(
     lent = [vector.np_random[0], twin.np_random[0]]
     for each, generator in zip((vector, twin), lent, strict=True):
         each.reset(seed=[5, None, None])
-        generator.random()  # Now it is nobody's any more.
+        generator.random()  # Now no environment uses it.
     for _ in range(20):
         assert_identical(vector.step(actions), twin.step(actions))
 
@@ -289,7 +289,7 @@ def test_steps_on_their_way(remote_vector: Make, local_vector: Make) -> None:
         vector.step_async(1 - actions)
         vector.step_async(actions)
         expected = [twin.step(each) for each in (actions, 1 - actions, actions)]
-        # What is asked meanwhile comes after all that was sent.
+        # A call in between comes after all earlier requests.
         assert_identical(vector.get_attr("state"), twin.get_attr("state"))
         for each in expected:
             assert_identical(vector.step_wait(), each)

@@ -25,7 +25,7 @@ def odd_server() -> Iterator[Server]:
 
 
 def same_error(call: Callable[[Any], Any], vector: Any, twin: Any) -> None:
-    """Check that both raise the same class with the same words."""
+    """Check that both raise the same class with the same message."""
     raised = []
     for each in (twin, vector):
         with pytest.raises(Exception) as caught:  # noqa: PT011
@@ -75,7 +75,7 @@ def test_errors_are_those_of_the_local_one(
     for each in (vector, twin):
         each.reset(seed=0)
         each.step(actions)
-    if hosts == 1:  # Each part tells of its own environments only.
+    if hosts == 1:  # Each shard names its own environments only.
         same_error(lambda env: env.step(actions), vector, twin)
     with pytest.raises(AssertionError, match="_autoreset_envs"):
         vector.step(actions)
@@ -126,7 +126,7 @@ def test_odd_environments(
         assert_identical(vector.reset(), twin.reset())
         vector.close()
     for has in ("own space", "no space", "no action"):
-        # What was made must not stay: nobody would know its ID.
+        # The instance must not remain: no client would know its ID.
         with pytest.raises((ServerError, TypeError, AttributeError)):
             remote_vector(
                 "invalid/Results-v0", odd_server.url, has=has, hosts=hosts, **options

@@ -55,7 +55,7 @@ def errors_are_collected(nothing_left_behind: None) -> Iterator[None]:
 
 @pytest.fixture(params=[None, over_requests], ids=["socket", "requests"])
 def connect(time: FakeClock, request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Give a factory of requesters whose pauses take no time, closed after the test."""
+    """Return a factory of requesters without pauses, closed after the test."""
     made: list[Requester] = []
 
     def make(url: str, **options: Any) -> Requester:
@@ -172,7 +172,7 @@ def test_no_server_is_unreachable_in_the_end(
         assert words in str(error)
     assert str(error).endswith(": is a gym_http_server running there?")
     assert 110.0 < time.now < 120.0
-    # Whoever waits for minutes is told why, once.
+    # A client that waits for minutes warns of the reason, once.
     assert len(caplog.records) == 1
     assert "refused; trying again for 120 s" in caplog.text
 
@@ -339,7 +339,7 @@ def test_errors_hold_no_cycle(connect: Connect, time: FakeClock) -> None:
 def proxied(
     monkeypatch: pytest.MonkeyPatch, nothing_left_behind: None
 ) -> Iterator[Callable[[str], None]]:
-    """Return a function that names a proxy in the environment."""
+    """Return a function that sets a proxy in the environment variables."""
 
     def name(url: str) -> None:
         for variable in ("http_proxy", "no_proxy", "all_proxy"):

@@ -35,7 +35,7 @@ CARTPOLE = functools.partial(gymnasium.make, "CartPole-v1")
 def lending(
     factory: Callable[..., Any], url: str, **options: Any
 ) -> Iterator[threading.Thread]:
-    """Lend an environment from a thread."""
+    """Provide an environment from a thread."""
     stop = threading.Event()
     thread = threading.Thread(
         target=serve_env, args=(factory, url), kwargs={"stop": stop, **options}
@@ -69,7 +69,7 @@ class Line:
         self._end.sendall(struct.pack("<I", len(data)) + data)
 
     def receive(self) -> Any:
-        """Hear a message; None at the end."""
+        """Receive a message, or None at the end."""
         count = self._file.read(4)
         if not count:
             return None
@@ -208,7 +208,7 @@ def test_a_refused_resume_ends_the_agent(
 
 
 class Pauses(threading.Event):
-    """Notes waits, which take no time, and is set with the last of so many."""
+    """Records waits, which take no time; becomes set at the last of a number."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -261,7 +261,7 @@ def test_authors_are_notified_of_agents(
                 assert events[-1] == "taken"
             wait_until(lambda: events[-1] == "free")
         env = RemoteEnv(server.url, "external/told", wait_s=20)
-    # It was lent no more while an agent had it.
+    # The provider ended while an agent used the environment.
     assert events == ["taken", "free"] * 3
     said = [record.getMessage() for record in caplog.records]
     assert said[0].startswith("external/told connected, connection ")

@@ -39,7 +39,7 @@ def teller() -> ScriptedStreams:
 
 @pytest.fixture
 def connect(teller: ScriptedStreams) -> Iterator[Open]:
-    """Return a factory of sessions whose pauses take no time, closed after the test."""
+    """Return a factory of sessions without pauses, closed after the test."""
     made: list[tuple[Session, Requester]] = []
 
     def make(total: float = 120.0, **options: Any) -> Session:
@@ -236,7 +236,7 @@ def test_a_server_without_streams_gets_all_requests_by_rest(
 
 
 def test_a_refused_upgrade_is_a_warning(teller: ScriptedStreams, connect: Open) -> None:
-    """Else nobody learns that a proxy in between makes steps slow."""
+    """Otherwise users do not notice that a proxy makes steps slow."""
     why = b'{"code":"upgrade-required","message":"a proxy may have removed it"}'
     with teller.script(http_answer(why, status=426), rest_answer("a")):
         session = connect()

@@ -242,7 +242,7 @@ def test_silence_times_out_and_is_not_waited_for_again(connect: Connect) -> None
 def test_a_trickle_does_not_prolong_an_exchange(
     beginning: bytes, connect: Connect
 ) -> None:
-    # Whoever looks at the clock sees it a second later, and gets another byte.
+    # Each look at the clock is a second later, and brings another byte.
     looks = itertools.count()
     bytes_due = threading.Semaphore(0)
     over = threading.Event()
@@ -274,7 +274,7 @@ def test_a_server_that_does_not_take_a_request_times_out(connect: Connect) -> No
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let SIGINT interrupt, which shells turn off for what runs in the background."""
+    """Let SIGINT interrupt; shells disable it for background processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -309,7 +309,7 @@ def test_threads_take_turns(connect: Connect) -> None:
 
     listener = socket.create_server(("127.0.0.1", 0))
     connection = connect(f"http://127.0.0.1:{listener.getsockname()[1]}")
-    # There is one connection only, so each has to wait for the others.
+    # There is only one connection, so each call waits for the others.
     with serving(listener, show_request):
         threads = [threading.Thread(target=ask, args=(name,)) for name in "abcdef"]
         for thread in threads:

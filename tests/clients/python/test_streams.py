@@ -50,7 +50,7 @@ def remote() -> Iterator[Callable[..., Any]]:
 
 
 def transport(env: RemoteEnv) -> str:
-    """Ask what an environment's steps go over."""
+    """Return the transport of an environment's steps."""
     return env._handle.transport
 
 
@@ -80,7 +80,7 @@ def test_behind_a_proxy_without_upgrades_steps_go_by_rest(
         gymnasium.make("CartPole-v1") as local,
     ):
         env = remote(Client(proxy.url, time_limit=2.0), "CartPole-v1")
-        # The server sees that the headers are missing, and says so.
+        # The server reports that the headers are missing.
         seen = pytest.warns(UserWarning, match="a proxy between client and server")
         with seen if how is strip_upgrade else contextlib.nullcontext():
             walk(env, local)
@@ -133,14 +133,14 @@ def test_an_interrupt_shifts_no_answers(
 
 
 def failure(env: Any, action: int) -> Exception:
-    """Step, and return what that raises."""
+    """Step, and return the exception that this raises."""
     with pytest.raises(Exception) as raised:  # noqa: PT011
         env.step(action)
     return raised.value
 
 
 def told(error: BaseException | None) -> dict[str, Any]:
-    """Return what an error says, but for what differs from one time to the next."""
+    """Return an error's message, without the parts that vary."""
     if not isinstance(error, ServerError):
         return {"class": type(error), "words": str(error)}
     body = dict(error.body)

@@ -58,7 +58,7 @@ DRESSES: dict[str, tuple[str, Dress]] = {
 
 @pytest.fixture
 def pair(server: Server) -> Iterator[Callable[..., tuple[Env, Env]]]:
-    """Return a factory of dressed remote environments with their local references."""
+    """Return a factory of wrapped remote environments with their references."""
     made: list[Env] = []
 
     def make(env_id: str, dress: Dress, **options: Any) -> tuple[Env, Env]:
@@ -149,7 +149,7 @@ class Clip:
 
 
 def film(path: Path) -> dict[str, Any]:
-    """Read what `Clip` wrote."""
+    """Read the file that `Clip` wrote."""
     with np.load(path) as written:
         return dict(written)
 

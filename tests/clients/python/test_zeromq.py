@@ -36,14 +36,14 @@ def busy(number: int) -> bytes:
 
 
 class Router:
-    """A socket whose peers are answered by a script; from then on it is silent.
+    """A socket that answers its peers by a script, and is silent afterwards.
 
     Args:
         scripts: What is said to each who connects, a message for a message; to all
             after them as to the last.
 
     Attributes:
-        greetings: What each said first.
+        greetings: The first message of each peer.
     """
 
     def __init__(self, *scripts: list[bytes]) -> None:
@@ -85,7 +85,7 @@ class Router:
 
 
 def session_with(router: Router, total: float = 120.0) -> ZeroMQSession:
-    """Return a session whose pauses take no time."""
+    """Return a session without pauses."""
     retries, url = FakeClock().retries(total), router.url
     openings = ZeroMQOpener(
         address_of(url, ""), "3c657dbc", time_limit=0.3, retries=retries

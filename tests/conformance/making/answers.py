@@ -19,7 +19,7 @@ _THREE = spaces.Discrete(3)
 
 
 def cases() -> Iterator[Case]:
-    """Yield all answers, each in the dialects that can say it."""
+    """Yield all answers, each in the dialects that can express it."""
     for dialect in DIALECTS:
         yield from _read(dialect)
         yield from _rendered(dialect)

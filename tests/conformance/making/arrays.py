@@ -66,7 +66,7 @@ def scalars() -> dict[str, Any]:
 
 
 def bits_of_arrays() -> Iterator[tuple[str, str, list[str]]]:
-    """Yield names, dtypes and the bits of elements that no literal stands for."""
+    """Yield names, dtypes and bits of elements that have no literal."""
     yield "f2-special", "<f2", ["7e00", "7c00", "fc00", "8000", "0001", "7e01"]
     bits = "7fc00000 7f800000 ff800000 80000000 00000001 7fc12345 ffc00000 7fa00000"
     yield "f4-special", "<f4", bits.split()

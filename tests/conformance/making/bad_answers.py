@@ -18,7 +18,7 @@ _NONE, _TYPED, _BINARY = 0, 2, 3
 
 
 def bad_members() -> dict[str, dict[str, Model | None]]:
-    """Return results that are none, by what is wrong; `None` is left out."""
+    """Return invalid results by their fault; `None` omits a member."""
 
     def step(**changes: Any) -> dict[str, Model | None]:
         models = {k: None if v is None else model_of(v) for k, v in changes.items()}
@@ -55,7 +55,7 @@ def bad_members() -> dict[str, dict[str, Model | None]]:
 
 
 def rendered(picture: Any) -> dict[str, tuple[str, Any, str]]:
-    """Return frames that are none: of which render mode, and the field."""
+    """Return invalid rendered frames: render mode, value and field."""
     one, many = "rgb_array", "rgb_array_list"
     return {
         "missing": (one, None, "rendered"),
@@ -70,7 +70,7 @@ def rendered(picture: Any) -> dict[str, tuple[str, Any, str]]:
 
 
 def bad_texts(dialect: str) -> dict[str, tuple[str, str]]:
-    """Return texts that are no answers, and the field."""
+    """Return texts that are no valid answers, and the field at fault."""
     tree = plain_of if dialect == "json" else tree_of
     step, no = tree(dict_of(STEP)), {"message": "no"}
 
@@ -113,7 +113,7 @@ def no_texts() -> dict[str, str]:
 
 
 def bad_frames() -> dict[str, tuple[bytes, str]]:
-    """Return frames that are no answers, and the field."""
+    """Return frames that are no valid answers, and the field at fault."""
     body = _body(STEP)
     error = compact({"message": "no"}).encode()
 
@@ -144,7 +144,7 @@ def bad_frames() -> dict[str, tuple[bytes, str]]:
 
 
 def no_frames() -> dict[str, bytes]:
-    """Return bytes that are no frames."""
+    """Return bytes that are no valid frames."""
     whole = frame(0, NUMBER, status=200, form=_BINARY, body=_body(STEP))
     return {
         "no-bytes": b"",

@@ -17,7 +17,7 @@ _CAPABILITIES = ["options", "reset", "seed"]
 
 
 class Talk:
-    """One conversation, as it goes on."""
+    """A conversation under construction."""
 
     def __init__(
         self, dialect: str, name: str, observed: Space[Any], acted: Space[Any]
@@ -42,7 +42,7 @@ class Talk:
         return messages
 
     def connect(self, resume: str = "", *, resumed: bool = False, **more: Any) -> None:
-        """Say hello, and be welcome."""
+        """Add a connection: a hello and its welcome."""
         self._server = Side(self._dialect)
         self._number = self._number if resumed else 0
         self._messages.append({"from": "environment", "hello": {"resume": resume}})
@@ -60,7 +60,7 @@ class Talk:
         self.says({"text": compact(told)})
 
     def says(self, message: Case, **more: Any) -> None:
-        """Have the server say something."""
+        """Add a message of the server."""
         self._messages.append({"from": "server", **message, **more})
 
     def lose(self) -> None:
@@ -68,23 +68,23 @@ class Talk:
         self._messages.append({"from": "nobody", "lost": True})
 
     def ask(self, kind: str, **given: Model) -> None:
-        """Have the server ask something."""
+        """Add a request of the server."""
         self._number += 1
         asks = {"type": kind, "id": self._number, "given": given}
         self.says(self._server.request(kind, self._number, given), asks=asks)
 
     def ask_again(self) -> None:
-        """Have the server ask the same again, over this connection."""
+        """Add the same request again, over this connection."""
         asks = next(m["asks"] for m in reversed(self._messages) if "asks" in m)
         number, kind, given = asks["id"], asks["type"], asks["given"]
         self.says(self._server.request(kind, number, given), asks=asks)
 
     def control(self, kind: str) -> None:
-        """Have the server say ping or pong."""
+        """Add a ping or pong of the server."""
         self.says(self._server.control(kind))
 
     def fault(self, message: str, field: str) -> None:
-        """Have the server say what was wrong."""
+        """Add a fault of the server."""
         self.says(self._server.fault(message, self._number, field))
 
     def answers(self, **result: Model) -> None:
@@ -98,7 +98,7 @@ class Talk:
         self._messages.append({"from": "environment", **told})
 
     def replies(self, kind: str) -> None:
-        """Have the environment say ping or pong."""
+        """Add a ping or pong of the environment."""
         self._messages.append({"from": "environment", "control": kind})
 
     def does(self, handler: str, **entry: Any) -> None:
@@ -111,7 +111,7 @@ class Talk:
         self.answers()
 
     def end(self) -> None:
-        """Return it back."""
+        """Add the end of the instance."""
         self.ask("close")
         self.answers()
 
@@ -141,7 +141,7 @@ class Talk:
 def outcome(
     observation: Any, reward: Any, terminated: bool = False, truncated: bool = False
 ) -> dict[str, Model]:
-    """Return what comes of a step."""
+    """Return the outcome of a step."""
     return {
         "observation": model_of(observation),
         "reward": model_of(reward),

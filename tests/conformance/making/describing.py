@@ -74,7 +74,7 @@ def _array(array: Any) -> Any:
 
 
 def _shortest(number: Any) -> Any:
-    """Return the number whose decimal is the shortest that stands for this one."""
+    """Return the number with the shortest decimal that reads as this one."""
     return float(str(number)) if number.dtype.kind == "f" else number.item()
 
 

@@ -51,7 +51,7 @@ def _f4(*numbers: float) -> Any:
 
 
 def _members() -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield elements and their plain JSON; none where plain JSON has no word for it."""
+    """Yield elements and their plain JSON, or None if plain JSON has no form."""
     yield from _of_boxes()
     yield from _of_discretes()
     yield from _of_others()

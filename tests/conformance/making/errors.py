@@ -101,7 +101,7 @@ def _problem(name: str, status: int, code: str, words: str, **headers: str) -> C
 
 
 def _of_creations() -> Iterator[Case]:
-    """Yield what creates are answered with: of these, one status is not enough."""
+    """Yield the errors of creates, which share statuses."""
     final = _problem("creation-external-away", 503, "external-away", "none is free")
     yield {**final, "creates": True, "retried": False}
     for status, code in ((429, "too-many-instances"), (503, "supervisor-unavailable")):
@@ -121,7 +121,7 @@ def _by_headers() -> Iterator[Case]:
 
 
 def _no_codes() -> Iterator[Case]:
-    """Yield the answers of servers that know only messages."""
+    """Yield the errors of servers without error codes."""
     body = json.dumps({"message": "Instance_id x unknown"})
     yield _case("no-code", 400, _JSON, body, None, "Instance_id x unknown")
     body = json.dumps({"message": "m", "code": None})
@@ -131,7 +131,7 @@ def _no_codes() -> Iterator[Case]:
 
 
 def _no_problems() -> Iterator[Case]:
-    """Yield what no server of ours says: proxies, mostly."""
+    """Yield errors of other programs, mostly proxies."""
     page = "<html><body><h1>502 Bad Gateway</h1></body></html>"
     yield _case("page-502", 502, _HTML, page, None, None)
     yield _case("page-503", 503, _HTML, page.replace("502", "503"), None, None)

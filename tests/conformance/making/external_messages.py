@@ -34,7 +34,7 @@ _NONE, _PLAIN, _BINARY = 0, 1, 3
 
 
 def plain_of(model: Model) -> Any:
-    """Return the plain JSON that stands for a value."""
+    """Return a value in plain JSON."""
     ((kind, content),) = model.items()
     match kind:
         case "list" | "tuple":
@@ -68,7 +68,7 @@ def frame(
 
 
 class Side:
-    """What one side says over one connection.
+    """Writes the messages of one side of a connection.
 
     Args:
         dialect: One of `DIALECTS`.
@@ -79,7 +79,7 @@ class Side:
         self._numbers: dict[bytes, int] = {}
 
     def request(self, kind: str, number: int, given: Mapping[str, Model]) -> Case:
-        """Ask something."""
+        """Return a request."""
         if self._dialect == "binary":
             return {"hex": self._asked(kind, number, dict(given)).hex()}
         head = {"type": kind, "id": number, "deadline_s": DEADLINE_S}
@@ -87,7 +87,7 @@ class Side:
         return {"text": compact({**head, **members})}
 
     def answer(self, number: int, result: Mapping[str, Model]) -> Case:
-        """Answer, with what came of it."""
+        """Return an answer."""
         if self._dialect == "binary":
             body = self._value(dict_of(result))
             data = frame(0, number, status=200, form=_BINARY, body=body)
@@ -104,13 +104,13 @@ class Side:
         return {"text": compact({"id": number, "error": error})}
 
     def control(self, kind: str) -> Case:
-        """Say ping or pong."""
+        """Return a ping or pong."""
         if self._dialect == "binary":
             return {"hex": frame(OPERATIONS[kind]).hex()}
         return {"text": compact({"type": kind})}
 
     def fault(self, message: str, number: int, field: str) -> Case:
-        """Say what was wrong."""
+        """Return a fault."""
         if self._dialect == "binary":
             body = compact({"message": message, "field": field}).encode()
             data = frame(OPERATIONS["fault"], number, form=_PLAIN, body=body)
@@ -132,7 +132,7 @@ class Side:
         return frame(OPERATIONS[kind], number, form=form, head=head, body=body)
 
     def _value(self, model: Model) -> bytes:
-        """Return a value; its signature stands in full the first time, and is named."""
+        """Return a value; its signature is written out once and then numbered."""
         signature, leaves = signed(model)
         signature += b" " * (-len(signature) % 8)
         if signature in self._numbers:

@@ -24,7 +24,7 @@ def typed(model: Model) -> str:
 
 
 def tree_of(model: Model) -> Any:
-    """Return the tree of JSON that stands for a model."""
+    """Return the typed JSON of a model, as a tree."""
     ((kind, content),) = model.items()
     if kind in _PLAIN:
         return content
@@ -93,7 +93,7 @@ def whole(signature: bytes, leaves: bytes = b"", number: int = 0) -> bytes:
 
 
 def signed(model: Model) -> tuple[bytes, bytes]:
-    """Return the signature of a model, without blanks at its end, and its leaves."""
+    """Return a model's signature, without trailing blanks, and its leaves."""
     leaves: list[bytes] = []
     signature = compact(_sign(model, leaves))
     return signature.encode(), b"".join(leaves)

@@ -107,11 +107,11 @@ def raw_of(content: Model) -> bytes:
 
 
 def native_of(model: Model, space_of: Callable[[Any], Any] = lambda data: data) -> Any:
-    """Make the Python object that a model tells of.
+    """Make the Python object that a model describes.
 
     Args:
         model: The model.
-        space_of: Makes a space of its data; without it, spaces stay data.
+        space_of: Makes a space from its data; without it, spaces stay data.
     """
 
     def made(part: Model) -> Any:

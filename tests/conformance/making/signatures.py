@@ -26,13 +26,13 @@ def cases() -> Iterator[Case]:
 
 
 def _new(value: Any, number: int) -> dict[str, Any]:
-    """Say a value with its signature, and what that is called; 0 for nothing."""
+    """Write a value with its signature and the signature's number, or 0."""
     model = model_of(value)
     return {"body": whole(*signed(model), number).hex(), "value": model}
 
 
 def _known(value: Any, number: int) -> dict[str, Any]:
-    """Say a value whose signature was called so."""
+    """Write a value with the number of its signature."""
     model = model_of(value)
     leaves = signed(model)[1]
     return {"body": (struct.pack("<II", 0, number) + leaves).hex(), "value": model}
@@ -92,7 +92,7 @@ def _sequences() -> dict[str, list[dict[str, Any]]]:
 
 
 def _longest() -> dict[str, int]:
-    """Return a value whose signature has just 16 KiB."""
+    """Return a value whose signature has exactly 16 KiB."""
     bare = len(b'{"dict":[["","int"]]}')
     return {"k" * (16 * 1024 - bare): 1}
 

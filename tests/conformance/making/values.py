@@ -49,7 +49,7 @@ def _case(name: str, model: Model) -> Case:
 
 
 def _foreign() -> Iterator[Case]:
-    """Yield what is said in another way than a client would say it."""
+    """Yield values that are written differently than by our clients."""
     yield {
         "id": "typed-blanks-and-escapes",
         "value": {"list": [{"int": "1"}, {"str": "a/\u00e9"}, {"float": _bits(100.0)}]},

@@ -69,7 +69,7 @@ def _case(name: str, opcode: int, payload: bytes, mask: str | None, fin: int) ->
 
 
 def _by_the_book() -> Iterator[Case]:
-    """Yield the examples of the RFC, section 5.7, letter for letter."""
+    """Yield the examples of section 5.7 of the RFC, unchanged."""
     hello = {"opcode": 1, "payload": "48656c6c6f"}
     yield {
         "id": "rfc-hello",

@@ -46,7 +46,7 @@ def test_whole_requests_are_read_like_gunicorn(
     gunicorn: Gunicorn, request_: bytes
 ) -> None:
     with gunicorn.client() as client:
-        # Twice, to test the cached path.
+        # Twice, since the worker caches what it knows.
         told = [client.ask(request_).json() for _ in range(2)]
         assert told[0] == told[1]
         # Of a key, trailing blanks are unusual.
