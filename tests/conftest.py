@@ -23,7 +23,7 @@ from tests.support.wait import wait_until
 def server() -> Iterator[Server]:
     """A server with default settings, shared by all tests that do not change it."""
     with Server() as shared:
-        # The broker is there once somebody asked for it, and stays.
+        # The broker starts when it is first needed, and stays.
         Api(shared).post("/v1/external/")
         yield shared
 
@@ -164,7 +164,7 @@ def nothing_left_behind() -> Iterator[None]:
 def pytest_configure(config: pytest.Config) -> None:
     """Create the folder that the processes of this run share."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As a shell has it for what runs in the background; tests interrupt.
+        # As a shell sets it for background processes; tests interrupt.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Hundreds of servers and clients are started, which need not compile it anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -200,7 +200,7 @@ def pytest_collection_modifyitems(
             item.add_marker("live")
     if _is_worker(config):
         marked = {name: _files_with(name, items) for name in ("alone", "slow")}
-        # Long ones first, so that workers end together; in the end, who runs alone.
+        # Long ones first, so that workers end together; last, those that run alone.
         items.sort(
             key=lambda i: (i.path in marked["alone"], i.path not in marked["slow"])
         )

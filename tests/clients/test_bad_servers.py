@@ -97,8 +97,8 @@ def probe(program: Program, plain_server: Server) -> Iterator[Callable[..., str]
         return done.stdout.strip()
 
     yield run
-    # A client that was told lies cannot be blamed for what it leaves, nor for what is
-    # still being made or ended.
+    # A client that got wrong answers may leave instances, and instances may
+    # still be created or ended.
     api = Api(plain_server)
     wait_until(lambda: closed(api), 15.0, "all instances to be closed")
 

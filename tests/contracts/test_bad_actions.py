@@ -86,7 +86,7 @@ def local_action(space: str, action: Any) -> Any:
 
 
 def refused(response: Any) -> None:
-    """Check that an action was refused and the message says what was expected."""
+    """Check that an action was refused and the message names the expected value."""
     answer = error(response, 400, "invalid-action")
     assert re.search("must |expected|not in", answer["message"]), answer["message"]
     assert len(answer["message"]) < 4000
@@ -128,7 +128,7 @@ def test_wrong_actions_of_every_space(space: str, create_toy: Create) -> None:
 
 @pytest.mark.parametrize("space", VALID)
 def test_actions_reach_the_env_as_locally(space: str, create_toy: Create) -> None:
-    """Floats beyond the bounds included: what they do is the env's affair."""
+    """Including floats beyond the bounds, which the environment handles."""
     instance = create_toy("toys/Echo-v0", kwargs={"space": space})
     instance.reset()
     name = "toys/Echo-v0"
@@ -158,7 +158,7 @@ def test_discrete_actions_are_coerced(action: Any, create: Create) -> None:
 
 
 def test_floats_beyond_the_bounds_reach_the_env(create: Create) -> None:
-    """MountainCarContinuous makes the reward of what it was given, uncut."""
+    """MountainCarContinuous computes the reward from the unclipped action."""
     instance = create("MountainCarContinuous-v0")
     instance.reset(seed=1)
     with gymnasium.make("MountainCarContinuous-v0") as local:

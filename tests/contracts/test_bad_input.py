@@ -71,7 +71,7 @@ def test_bodies_that_are_not_json(kind: str, instance: Instance) -> None:
 def test_samples_are_not_taken_with_half_read_options(
     rest: str, instance: Instance
 ) -> None:
-    """Who asks for a seed must not get a sample without one."""
+    """A request for a seed must not get a sample without one."""
     for body in filter(bytes.strip, NOT_JSON.values()):
         error(instance.post(rest, data=body), 400, "bad-json")
 
@@ -197,7 +197,7 @@ def test_directories_do_not_follow_links(instance: Instance, tmp_path: Path) -> 
 
 
 def outside(server: Server) -> set[str]:
-    """List what stands beside the data directory."""
+    """List the entries beside the data directory."""
     return {path.name for path in server.base.iterdir()} - {"stdout", "stderr"}
 
 

@@ -49,14 +49,14 @@ MakeServer = Callable[..., Server]
 
 @dataclass
 class Reader:
-    """Does what a document says, as a person would who reads it."""
+    """Executes a document as a reader would."""
 
     folder: Path
     ids: dict[str, str] = field(default_factory=dict)
     variables: list[str] = field(default_factory=list)
 
     def session(self, text: str, server: Server) -> None:
-        """Run a session and compare what its commands print."""
+        """Run a session and compare the output of its commands."""
         for command, expected in steps(text):
             command = self._here(command, server)
             assigned = ASSIGNMENT.fullmatch(command)
@@ -84,7 +84,7 @@ class Reader:
         self._run(["node", "program.mjs"])
 
     def cpp(self, text: str, server: Server) -> None:
-        """Compile and run a C++ program, which takes long."""
+        """Compile and run a C++ program, which is slow."""
         (self.folder / "program.cpp").write_text(self._here(text, server))
         include = str(CLIENTS / "cpp" / "include")
         command = ["g++", "-std=c++17", "-I", include, "program.cpp", "-o", "program"]

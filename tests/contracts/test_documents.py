@@ -41,7 +41,7 @@ from tests.support.server import ROOT
 
 
 def server_commands() -> list[str]:
-    """Return what stands behind ``gym-http-server serve`` in documents."""
+    """Return the arguments of ``gym-http-server serve`` in documents."""
     found = []
     for name in NAMES:
         for block in blocks(name):
@@ -168,7 +168,7 @@ def routes(text: str) -> set[tuple[str, str]]:
 
 
 def without_names(path: str) -> str:
-    """Take the names of the arguments out of a path, and the slash at its end."""
+    """Remove argument names and a trailing slash from a path."""
     return re.sub(r"<[^>]*>", "<>", path).rstrip("/")
 
 
@@ -193,7 +193,7 @@ def test_routes_exist(name: str, rules: set[tuple[str, str]]) -> None:
 
 
 def problems(kind: type[Problem] = Problem) -> Iterator[tuple[int, str]]:
-    """Yield status and code of a class of problems, and of all below it on HTTP."""
+    """Yield status and code of a class of problems and its subclasses on HTTP."""
     yield kind.default_status, kind.default_code
     for below in kind.__subclasses__():
         if below is not GatewayProblem:
@@ -227,7 +227,7 @@ def test_every_kind_of_space_is_described() -> None:
 
 
 def dependencies(path: str) -> set[str]:
-    """Return the names of what a package depends on, extras included."""
+    """Return the names of a package's dependencies, extras included."""
     project: dict[str, Any] = tomllib.loads((ROOT / path).read_text())["project"]
     extras = project.get("optional-dependencies", {})
     asked = sum(extras.values(), project["dependencies"])

@@ -110,7 +110,7 @@ def test_not_json(path: str, body: bytes, instance: Instance) -> None:
     ["Nonsense", "Nonsense-v0", "CartPole-v99", "a b-v0", "-v0", "../x-v1", "x/y/z-v1"],
 )
 def test_unknown_env_ids(env_id: str, api: Api) -> None:
-    """These words come first, whatever hint follows them."""
+    """The message begins with these words; a hint may follow."""
     answer = error(api.post("/v1/envs/", {"env_id": env_id}), 400, "unknown-env")
     assert answer["message"].startswith(MALFORMED.format(env_id))
     assert api.instances() == {}

@@ -64,7 +64,7 @@ def run(*words: str | Path, cwd: Path) -> str:
         text=True,
         timeout=100,
         check=False,
-        # It looks for ruff there, to format what it generated.
+        # It looks for ruff there, to format the generated code.
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
     )
     assert done.returncode == 0, done.stdout[-8000:]
@@ -76,7 +76,7 @@ def test_openapi_python_client(document: Path, server: Server, tmp_path: Path) -
     command = (sys.executable, "-m", "openapi_python_client", "generate")
     flags = ("--path", document, "--meta", "none", "--output-path", "generated")
     said = run(*command, *flags, cwd=tmp_path)
-    # What it cannot do is known, and in the documents.
+    # Its limits are known and documented.
     warned = re.findall(r"^(?:WARNING|Unable|ERROR).*\n+(.*)$", said, re.MULTILINE)
     binary = "Unsupported content type application/vnd.gym-http.binary"
     assert set(warned) == {binary}

@@ -71,13 +71,13 @@ def listed(response: Response, instance_id: str, env_id: str) -> None:
 
 
 def discrete(response: Response, n: int) -> None:
-    # Retrofit's client takes every value for a primitive.
+    # Retrofit's client reads every value as a primitive.
     assert ok(response)["info"] == {"n": n, "name": "Discrete"}
 
 
 def box(response: Response, size: int) -> None:
     info = ok(response)["info"]
-    # Retrofit's client takes every key but the name for an array.
+    # Retrofit's client reads every key but the name as an array.
     assert set(info) == {"high", "low", "name", "shape"}
     assert info["name"] == "Box"
     assert info["shape"] == [size]
@@ -164,7 +164,7 @@ def test_libcurl_goes_on_in_http_1_0(name: str, instance: Instance) -> None:
 
 
 def test_lua_ignores_a_missing_member_route(instance: Instance) -> None:
-    """Lua asks for contains without a value; it reads nil fields then."""
+    """Lua requests contains without a value, and then reads nil fields."""
     client, port = BY_NAME["Lua"], instance.api.server.port
     request = client.get(instance.path("action_space/contains"), port=port)
     response = exchange(port, request)
@@ -177,7 +177,7 @@ def test_lua_ignores_a_missing_member_route(instance: Instance) -> None:
 def test_lua_sends_booleans_as_strings(
     force: Any, resume: Any, instance: Instance
 ) -> None:
-    """The string "false" is false: data that is there is not to be lost."""
+    """The string "false" is false: existing data must not be lost."""
     directory = f"lua-{force!r}-{resume!r}".replace("'", "s")
     body = {"directory": directory, "force": force, "resume": resume}
     no_content(instance.post("monitor/start/", body))

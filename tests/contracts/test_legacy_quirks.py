@@ -97,7 +97,7 @@ def test_3_no_redirects(method: str, rest: str, body: Any, create: Create) -> No
 
 
 def test_4_bodies_of_get_are_drained(instance: Instance) -> None:
-    """What is not read of one request would be taken for the next one."""
+    """Unread bytes of one request would be read as the next one."""
     body = b'{"padding": "' + b"GET /v1/nowhere HTTP/1.1\\r\\n" * 3000 + b'"}'
     framings = [
         (b"Content-Length: %d" % len(body), body),
@@ -289,7 +289,7 @@ def test_optional_parameters_that_count_as_not_given(
     seeded = create(seed=5)
     with gymnasium.make("CartPole-v1") as local:
         expected = plain(local.reset(seed=5)[0])
-    # Had the seed counted as given, the seed of the creation would not count.
+    # Had this reset set a seed, the seed of the creation would not count.
     reset = seeded.reset(seed=nothing)
     assert reset["observation"] == expected
     ok(instance.post("action_space/sample", {"seed": nothing}))
@@ -299,7 +299,7 @@ def test_optional_parameters_that_count_as_not_given(
     options = {"force": nothing, "resume": nothing, "video_callable": nothing}
     no_content(instance.post("monitor/start/", monitor | options))
     no_content(instance.post("monitor/close/"))
-    # Neither forced nor resumed, the data that is there is kept.
+    # Neither forced nor resumed, existing data is kept.
     error(instance.post("monitor/start/", monitor | options), 400)
     vector = create(num_envs=2)
     vector.reset(seed=nothing)

@@ -18,7 +18,7 @@ from tests.support.websocket import TEXT, WebSocket
 
 Create = Callable[..., Instance]
 
-#: Space of a toy, action as an old client sends it, and what NumPy makes of it.
+#: Space of a toy, action as an old client sends it, and NumPy's array of it.
 ACTIONS: dict[str, tuple[str, Any, Any]] = {
     "true": ("discrete", True, 1),
     "false": ("discrete", False, 0),

@@ -149,7 +149,7 @@ def test_two_idempotency_keys_are_refused(instance: Instance) -> None:
 
 
 def expecting(api: Api, start: str, size: int, more: str = "") -> Response:
-    """Send a head that expects 100 Continue, and return the first answer to it."""
+    """Send a head that expects 100 Continue, and return its first answer."""
     head = f"{start} HTTP/1.1\r\n{more or 'Host: localhost'}\r\n"
     head += f"Content-Length: {size}\r\nExpect: 100-continue\r\n\r\n"
     with RawConnection(api.server.port) as connection:

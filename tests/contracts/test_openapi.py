@@ -37,14 +37,14 @@ from tests.support.server import Server
 NEVER_DONE = {"upload", "env_stream", "external_connect", "tango_connect"}
 # These leave a connection, or need one.
 NEVER_DONE |= {"external_hello", "external_request", "external_answer"}
-# Done last, and to a server of its own.
+# Called last, and on a separate server.
 SHUTDOWN = "shutdown_server"
-# All that may fail here is the environment, with options that it does not take.
+# Only the environment may fail here, with options that it does not accept.
 FAILURES = {"env-error"}
-# What is not refused would take its time.
+# Accepted requests would take long.
 WAIT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 # Old clients send these anything, so what is wrong there is ignored and not refused;
-# and streams are refused to whoever sends a request, whatever is in it.
+# and streams are refused to every plain request, whatever its content.
 LENIENT = {"env_stream", "external_connect", "tango_connect", "env_reset"}
 LENIENT |= {"external_hello", "external_request", "external_answer"}
 # Here the body may be the value itself, which types of generated clients leave out.
@@ -131,14 +131,14 @@ def live(api: Api) -> Iterator[Live]:
     max_examples=20,
     derandomize=True,
     deadline=None,
-    # One fixture for all cases of an operation is what is wanted.
+    # One fixture for all cases of an operation is intended.
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
 def test_promises_hold_for_generated_requests(
     case: schemathesis.Case[Any], live: Live, session: requests.Session
 ) -> None:
     operation = name_of(case)
-    # What was generated to be wrong stays wrong.
+    # Cases that were generated as invalid stay invalid.
     if INSTANCE_ID.fullmatch(str((case.path_parameters or {}).get("instance_id"))):
         case.path_parameters["instance_id"] = live.instance_id(operation)
     if operation == "env_log" and WAIT.fullmatch(str(case.query.get("wait_s"))):
@@ -219,7 +219,7 @@ def test_promises_hold_in_ruins(
     create: Callable[..., Instance],
     session: requests.Session,
 ) -> None:
-    """Whoever may set attributes breaks what they want, but not the server."""
+    """A client that may set attributes can break its instance, but not the server."""
     instance = create("CartPole-v1", render_mode="rgb_array")
     instance.reset()
     ok(instance.post(f"attributes/{name}/", {"value": value}))

@@ -52,7 +52,7 @@ def test_lists_in_and_lists_out(create: Callable[..., Instance]) -> None:
 
 
 def test_an_end_counts_once(create: Callable[..., Instance]) -> None:
-    # An asynchronous vector steps on what has ended.
+    # An asynchronous vector steps environments that have ended.
     instance = create(
         num_envs=2,
         vectorization_mode="async",

@@ -33,7 +33,7 @@ WORK: dict[str, Callable[[Server], None]] = LOADS | FAULTS
 
 @dataclass
 class Soak:
-    """Repeats each kind of work in a thread of its own until the time is over.
+    """Repeats each kind of work in a separate thread until the time is over.
 
     Attributes:
         counts: How often each kind of work was done.
@@ -76,7 +76,7 @@ class Soak:
 
 
 def print_latencies() -> None:
-    """Print what steps took; the clients share one interpreter, so judge nothing."""
+    """Print the latencies of steps, which are rough: clients share an interpreter."""
     for way, took in latencies.items():
         if len(took) < 2:
             continue
@@ -120,7 +120,7 @@ def main() -> int:
         *("--max-instances", "512"),
     )
     with server:
-        # The broker is there once somebody asked for it, and stays.
+        # The broker starts when it is first needed, and stays.
         Api(server).post("/v1/external/")
         soak = Soak(server)
         many_instances(server)

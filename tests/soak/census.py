@@ -16,11 +16,11 @@ SETTLE_SECONDS = 150.0
 
 @dataclass(frozen=True)
 class Census:
-    """What a server holds; web workers, which the soak kills, count as processes only.
+    """A server's resources; web workers, which the soak kills, count as processes only.
 
     Attributes:
-        descriptors: How many the launcher, supervisor and gunicorn have open.
-        processes: How many processes there are below the launcher.
+        descriptors: The number that launcher, supervisor and gunicorn have open.
+        processes: The number of processes below the launcher.
         folders: Names in the run directory.
         shared_memory: Names in ``/dev/shm``.
         supervisor_bytes: The supervisor's private memory, in bytes.

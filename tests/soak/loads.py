@@ -28,7 +28,7 @@ ENV_IDS = ("CartPole-v1", "Taxi-v4", "Pendulum-v1")
 STEPS = 200
 NUM_ENVS = 8
 RECOVERY_SECONDS = 60.0
-#: Bytes that one of many instances may take, proportional memory of all processes.
+#: Bytes that one of many instances may use, proportional memory of all processes.
 MAX_SHARE = 30 << 20
 
 
@@ -143,7 +143,7 @@ def _compare(remote: Any, local: Any, took: list[float] | None = None) -> None:
         if took is not None:
             took.append(time.perf_counter() - began)
         expected = local.step(action)
-        # An info may carry what only one of them notes; the rest is equal.
+        # Infos may have members that only one of them sets; the rest is equal.
         assert_identical(gotten[:4], expected[:4])
         if np.ndim(expected[2]) == 0 and (expected[2] or expected[3]):
             assert_identical(remote.reset(), local.reset())

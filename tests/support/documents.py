@@ -37,7 +37,7 @@ API = TEXTS["docs/api.md"]
 ADDRESS = "127.0.0.1:5000"
 ZMQ_ADDRESS = "127.0.0.1:5556"
 ANYTHING = "…"
-# What it takes to run a program, besides Python.
+# The tools that programs need, besides Python.
 TOOLS = {"cpp": ("g++",), "js": ("node",), "lua": ("lua5.4",)}
 # Flags in documents that are not the server's but Docker's and curl's.
 FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--stop-timeout"}

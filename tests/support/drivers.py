@@ -64,7 +64,7 @@ class Program:
         Args:
             args: Words of its command line.
             timeout: Seconds after which it is killed, and the test fails.
-            token: What it finds in ``GHS_TOKEN``.
+            token: The value of ``GHS_TOKEN``.
         """
         with self.start(*args, token=token) as process:
             try:

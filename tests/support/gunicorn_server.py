@@ -20,12 +20,12 @@ from tests.support.raw import RawConnection, Response
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "Host: t\r\n"
 CHUNKED = b"POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
-# What the worker does not read by itself, and makes no difference otherwise.
+# A header that the worker does not parse itself, without other effects.
 ODD = "X-Odd: 1\r\n"
 DEADLINE = 1.0
 KEEPALIVE = 2
 SEND_TIMEOUT = 1.0
-# For a machine with other work; what does not happen by then does not happen at all.
+# Long enough for a busy machine: later events would not happen at all.
 SLACK = 4.0
 
 APPLICATION = """

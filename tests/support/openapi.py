@@ -34,7 +34,7 @@ ROUTES = [
 OPERATIONS = {operation for _, _, operation in ROUTES}
 ON_INSTANCES = {operation for path, _, operation in ROUTES if "{instance_id}" in path}
 INSTANCE_ID = re.compile("[0-9a-f]{8}")
-# What ends its instance, or may leave it in ruins, needs one of its own each time.
+# Operations that end or may break their instance need a new one each time.
 DESTRUCTIVE = {"env_close", "env_delete", "env_set_attribute", "env_call_attribute"}
 PROMISES: list[Any] = [
     checks.status_code_conformance,

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-#: Of nobody else's, so that no other process counts.
+#: A user without other processes, so that none of them counts.
 USER = 50_000 + os.getpid() % 10_000
 
 

@@ -45,7 +45,7 @@ def turn(*, alone: bool) -> Iterator[None]:
         alone: Whether no other test may run until the end of the block.
     """
     with contextlib.ExitStack() as stack:
-        # Whoever waits to be alone keeps others from beginning.
+        # A test that waits to run alone keeps others from starting.
         with _locked("next", fcntl.LOCK_EX):
             kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
             stack.enter_context(_locked("running", kind))
@@ -59,5 +59,5 @@ def _locked(what: str, kind: int) -> Iterator[None]:
         try:
             yield
         finally:
-            # Closing is not enough: who was forked meanwhile has the file, too.
+            # Closing is not enough: processes forked meanwhile have the file, too.
             fcntl.flock(file, fcntl.LOCK_UN)

@@ -62,7 +62,7 @@ class Server:
                 repository's by default.
             stderr: Descriptor for the log; by default a file in its folder.
         """
-        # Not "ghs-": a server sweeps what it takes for a stale run directory.
+        # Not "ghs-": a server removes folders that look like stale run directories.
         self.base = Path(tempfile.mkdtemp(prefix="ghst-", dir=parent))
         self.run_dir = self.base / "r"
         self.data_dir = self.base / "d"

@@ -43,7 +43,7 @@ def hostile_boxes(draw: st.DrawFn) -> gs.Box:
     elements = arrays.from_dtype(dtype, **options)
     one = draw(arrays.arrays(dtype, shape, elements=elements))
     two = draw(arrays.arrays(dtype, shape, elements=elements))
-    # Gymnasium takes NumPy's booleans for no numbers when they are no arrays.
+    # Gymnasium does not accept NumPy's booleans as numbers outside of arrays.
     low, high = np.asarray(np.minimum(one, two)), np.asarray(np.maximum(one, two))
     return gs.Box(low, high, shape, dtype)
 
@@ -148,7 +148,7 @@ TAME = nested(
         st.builds(gs.Discrete, st.integers(1, 9), start=st.integers(-9, 9)),
         st.just(gs.Discrete(5, dtype="int16")),
         MULTI_BINARIES,
-        # What Gymnasium samples of a space without axes is not in that space.
+        # Gymnasium's samples of a space without axes are not in that space.
         multi_discretes(least_axes=1),
         texts(),
     )

@@ -36,7 +36,7 @@ def _float(bits: int) -> float:
 FLOATS = st.one_of(
     st.floats(),
     st.integers(0, 2**64 - 1).map(_float),
-    # What NaN there is beside the ordinary one, the signalling ones included.
+    # NaNs other than the ordinary one, the signalling ones included.
     st.integers(1, 2**52 - 1).map(lambda payload: _float(0x7FF << 52 | payload)),
     st.sampled_from([-0.0, math.inf, -math.inf, 5e-324, 1e16, 1e22, -1e308]),
 )
@@ -187,5 +187,5 @@ def _bits(scalar: np.generic) -> object:
         return [ord(character) for character in scalar]
     if isinstance(scalar, np.bytes_):
         return bytes(scalar)
-    # The last 6 of the 16 bytes of an extended float say nothing.
+    # The last 6 of the 16 bytes of an extended float have no meaning.
     return scalar.tobytes()[: 10 if isinstance(scalar, np.longdouble) else None]

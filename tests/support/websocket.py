@@ -12,7 +12,7 @@ from tests.support.strict_json import parse_strictly
 BINARY = "gym-http.v1"
 TEXT = "gym-http.v1.json"
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
-#: What RFC 6455, 1.3, gives for this key.
+#: The value of RFC 6455, 1.3, for this key.
 ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 CLOSE, PING, PONG = 8, 9, 10
 

@@ -122,7 +122,7 @@ def test_several_tokens_are_enough_beyond_loopback(tmp_path: Path) -> None:
         )
     )
     assert settings.guarded
-    # What processes get that run others' code has no hash in it.
+    # The settings of processes that run users' code contain no hash.
     assert HASH not in settings.without_token().to_json().decode()
 
 

@@ -21,7 +21,7 @@ KEYS = Keys([(hashlib.sha256(b"right").digest(), ADA)])
 
 
 class Clock:
-    """A clock that stands until it is told to go on."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now_ns = 5 * SECOND

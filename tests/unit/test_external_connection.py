@@ -68,7 +68,7 @@ def sent(connection: ExternalConnection) -> list[dict[str, Any]]:
 
 
 def started(connection: ExternalConnection, op: Op = Op.STEP) -> Call:
-    """Start a call, whose request is taken from the connection."""
+    """Start a call, and remove its request from the connection."""
     number = connection.new_number(NOW)
     call = Call(op, {"action": 1}, number, DEADLINE)
     connection.start(call, NOW)
@@ -312,7 +312,7 @@ def test_an_action_that_cannot_be_written_changes_nothing() -> None:
 def test_any_bytes_in_any_pieces_leave_a_valid_state(
     framing: str, data: st.DataObject
 ) -> None:
-    """No input raises, and the pieces in which it comes make no difference."""
+    """No input raises, and its division into pieces makes no difference."""
     messages = st.sampled_from(
         [
             framed({"id": 1, "result": {"observation": 1}}),
@@ -339,6 +339,6 @@ def test_any_bytes_in_any_pieces_leave_a_valid_state(
         outgoing = connection.take_outgoing()
         outcomes.append((connection.state, call.answer, outgoing))
     assert outcomes[0][0] == outcomes[1][0]
-    # What is in one piece with bytes that are no frame is dropped with them.
+    # Messages in one piece with invalid bytes are dropped with them.
     if connection.state is not ConnectionState.LOST:
         assert outcomes[0] == outcomes[1]

@@ -33,7 +33,7 @@ STEP: dict[str, Any] = {
 
 
 class Toy:
-    """An external environment that sends its answers before it is asked."""
+    """An external environment that sends its answers before the requests."""
 
     def __init__(self) -> None:
         ours, self.line = socket.socketpair()
@@ -72,7 +72,7 @@ class Toy:
             return self.env.step(action)
 
     def wait(self, call: Awaited) -> None:
-        """Send what is to be sent later; take what has come."""
+        """Send the delayed answers; receive pending requests."""
         self.deadlines.append(call.deadline)
         if self.later:
             self.line.sendall(self.later.pop(0))
@@ -179,7 +179,7 @@ def test_late_and_fragmented_answers_take_the_general_path(toy: Toy) -> None:
     assert toy.fast_step(1) is None
     toy.later = [message[9:20], message[20:]]
     assert toy.step(1)[1] == 0.5
-    # It was slow, no more: the next one may take the fast way.
+    # It was only slow: the next one may take the fast path.
     toy.say(step(4))
     assert toy.fast_step(1)
     assert [each["id"] for each in toy.heard()] == [3, 4]

@@ -116,7 +116,7 @@ def answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
 
 @st.composite
 def sound_answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
-    """Dispatch to a step with ID 7 as environments give them."""
+    """Return answers to a step with ID 7 as environments send them."""
     space.seed(draw(st.integers(0, 1000)))
     result = {
         "observation": json.loads(plain_json.dumps(element_of(space))),
@@ -160,7 +160,7 @@ def test_both_paths_read_the_same(data: st.DataObject) -> None:
         return
     recorded = records.reader.answer(payload)
     event("without an info" if recorded else "with an info")
-    # What is said twice may be left to the long way without need.
+    # Repeated members may take the general path without need.
     assert recorded is not None or step.info or payload.count(b'"info"') > 1
     if recorded is not None:
         number, record = recorded
@@ -171,7 +171,7 @@ def test_both_paths_read_the_same(data: st.DataObject) -> None:
 
 
 def written(step: Step) -> tuple[bytes, bytes]:
-    """Return signature and leaves of what a stream's answer to a step says."""
+    """Return signature and leaves of a stream's answer to a step."""
     observation, reward, terminated, truncated, info = step
     value = {
         "info": info,

@@ -15,7 +15,7 @@ SHOW = "import sys, importlib; module = importlib.import_module(sys.argv[1]); "
 
 
 def switched_off(name: str, code: str) -> str:
-    """Return what code prints about a fast path's module, with the path off."""
+    """Return the output of code about a fast path's module, with the path off."""
     settings = {
         "BENCHMARK_WITHOUT": name,
         "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks' / 'hooks'}",

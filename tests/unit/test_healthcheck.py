@@ -73,7 +73,7 @@ def test_an_unhealthy_server_fails(serve: Serve) -> None:
 
 def test_an_absent_server_fails() -> None:
     with socket.socket() as held:
-        # Bound but not listening: nobody else can take this port meanwhile.
+        # Bound but not listening: no other process can use this port meanwhile.
         held.bind(("127.0.0.1", 0))
         done = run(held.getsockname()[1])
     assert (done.returncode, done.stderr) == (1, "")

@@ -36,7 +36,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that goes on only when it is told to."""
+    """A clock that only the test advances."""
     clock = Clock()
     monkeypatch.setattr(time, "monotonic", clock)
     return clock
@@ -80,7 +80,7 @@ class Visit:
 
 @pytest.fixture
 def visit(clock: Clock) -> Iterator[Visit]:
-    """A connection that has said nothing yet."""
+    """A connection that has sent nothing yet."""
     near, far = socket.socketpair()
     with near, far:
         yield Visit(clock, near, far)
@@ -110,7 +110,7 @@ def test_connections_without_a_ping_are_kept(visit: Visit) -> None:
 
 
 def metadata_of_levels(levels: int) -> bytes:
-    """Return a hello whose metadata has so many levels."""
+    """Return a hello whose metadata has this many levels."""
     hello = msgspec.json.encode(HELLO | {"metadata": "@"})
     return hello.replace(b'"@"', b'{"a":' * levels + b"1" + b"}" * levels)
 

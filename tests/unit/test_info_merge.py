@@ -50,7 +50,7 @@ _crowds = st.one_of(
 
 
 def of_one_vector(infos: list[Any]) -> dict[str, Any] | Exception:
-    """Return what Gymnasium makes of them, or what it raises."""
+    """Return Gymnasium's merged infos, or its error."""
     vector: VectorEnv[Any, Any, Any] = VectorEnv()
     vector.num_envs = COUNT
     told: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from gym_http_server.envhost.isolation import reseed
 
 @pytest.fixture
 def same_start() -> Iterator[None]:
-    """Return back the global generators as they were."""
+    """Restore the global generators after the test."""
     states = random.getstate(), np.random.get_state()
     yield
     random.setstate(states[0])

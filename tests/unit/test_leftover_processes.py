@@ -120,7 +120,7 @@ def test_a_process_without_a_mark_may_be_of_any_host_that_ran(
     known = {first, second, third, *_others({unmarked})}
     assert not strays.kill({OURS: first, THEIRS: second}, known)
     assert not strays.kill({OURS: first, "00000003": third}, known)
-    # What runs now was not there when it was first seen.
+    # No host that runs now ran when the process was first seen.
     assert strays.kill({"00000003": third}, known)
     wait_until(lambda: killed(unmarked))
 

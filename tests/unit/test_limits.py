@@ -11,7 +11,7 @@ LIMITS = Settings(step_deadline=10.0, idle_timeout=20.0, create_deadline=5.0)
 
 
 def reason(busy_since: float, used: float, age: float, streams: int = 0) -> str | None:
-    """Ask of a host that wrote these seconds."""
+    """Return the exceeded limit of a host that wrote these seconds."""
     numbers = (int(seconds * 1e9) for seconds in (busy_since, used))
     status = Status(*numbers, 0, 0, streams)
     now_ns = int(NOW_S * 1e9)

@@ -33,7 +33,7 @@ def terminal() -> Ends:
 
 
 def unix_socket() -> Ends:
-    """Open a pair of sockets, as the journal of systemd gives one."""
+    """Open a pair of sockets, as the journal of systemd provides."""
     ours, theirs = socket.socketpair()
     return ours.detach(), theirs.detach()
 
@@ -62,7 +62,7 @@ def ends(
 
 
 def read_all(reader: int) -> str:
-    """Read what is there."""
+    """Read all available bytes."""
     data = b""
     while select.select([reader], [], [], 0.2)[0]:
         data += os.read(reader, 1 << 16)

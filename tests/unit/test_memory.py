@@ -46,7 +46,7 @@ def fork() -> Iterator[Callable[[Callable[[], object]], int]]:
 
 
 def filled(size: int, flags: int = mmap.MAP_PRIVATE) -> mmap.mmap:
-    """Take memory and write to all of it."""
+    """Allocate memory and write to all of it."""
     taken = mmap.mmap(-1, size, flags | mmap.MAP_ANONYMOUS)
     for start in range(0, size, mmap.PAGESIZE):
         taken[start] = 1
@@ -54,7 +54,7 @@ def filled(size: int, flags: int = mmap.MAP_PRIVATE) -> mmap.mmap:
 
 
 def with_children(taken: object, each: Callable[[], object]) -> object:
-    """Fork four times; the children share what was taken and add what they take."""
+    """Fork four times; children share this memory and allocate more."""
     reader, writer = os.pipe()
     for _ in range(4):
         if os.fork() == 0:
@@ -84,7 +84,7 @@ def test_pages_that_processes_share_count_once(
     fork: Callable[[Callable[[], object]], int],
 ) -> None:
     pid = fork(lambda: with_children(filled(80 * MIB), lambda: None))
-    # A part of what this process itself has counts as theirs.
+    # A part of this process's own memory counts as theirs.
     most = LIMIT + memory._statm(os.getpid())[0]
     assert memory._usage([pid, *memory.descendants(pid)]).resident > most + 200 * MIB
     assert not is_over(pid, most)

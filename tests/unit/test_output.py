@@ -29,7 +29,7 @@ def output(log: Path) -> Iterator[Output]:
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything go to the log, however fast it comes."""
+    """Disable the limit of the log's rate."""
     monkeypatch.setattr(module, "RATE", 1 << 40)
     monkeypatch.setattr(module, "BURST", 1 << 40)
 
@@ -87,7 +87,7 @@ def test_a_cut_log_notes_the_offset_at_which_it_continues(
         assert log.stat().st_size <= MAX_LOG_BYTES
         notice, _, rest = log.read_bytes().partition(b"\n")
         if cut := re.fullmatch(rb"\[(\d+) bytes of this log were cut here\]", notice):
-            # Each line says its offset: the first whole one is found by it.
+            # Each line contains its offset, which finds the first whole one.
             offset = int(cut[1])
             line = rest[-offset % 10 :][:10]
             assert int(line) == offset + -offset % 10

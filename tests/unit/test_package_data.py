@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "conformance" / "vectors"
 PACKAGE = Path(gym_http_server.__file__).parent
 CLIENT = ROOT / "clients" / "python"
-#: Made where the package lies, or read by nobody but editors.
+#: Generated in the package's folder, or read by editors only.
 LEFT_OUT = (".py", ".pyc", ".d.ts")
 
 

@@ -204,7 +204,7 @@ def test_an_integer_that_python_does_not_write_counts_as_infinite() -> None:
 
 
 def shown(value: Any) -> Any:
-    """Say by hand what an array's elements look like in plain JSON."""
+    """Write an array's elements in plain JSON by hand."""
     if isinstance(value, list):
         return [shown(inner) for inner in value]
     if isinstance(value, float) and math.isnan(value):

@@ -53,7 +53,7 @@ def test_an_end_is_something_to_read() -> None:
 
 
 def test_removed_descriptors_return_no_events() -> None:
-    """Nor does a newcomer take what came for who had the descriptor before."""
+    """Nor does a new object get the events of the descriptor's former owner."""
     pairs = [socket.socketpair() for _ in range(2)]
     taken: list[str] = []
     poller = Poller()

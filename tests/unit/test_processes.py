@@ -20,7 +20,7 @@ child.wait()
 
 
 def pids_below() -> set[int]:
-    """Return what runs below this process."""
+    """Return the PIDs of the processes below this one."""
     return {each.pid for each in processes.running_below(os.getpid())}
 
 

@@ -11,18 +11,18 @@ ROUNDS = 200
 
 
 class Idle(Relay):
-    """Lets its clients wait."""
+    """A relay that sends nothing."""
 
     async def attend(
         self, client: HttpConnection, server: HttpConnection, number: int
     ) -> None:
-        """Wait with them."""
+        """Wait until the client closes the connection."""
         await client.until_closed()
 
 
 def test_a_client_that_connects_while_a_relay_ends_is_closed() -> None:
     before = open_descriptors()
-    # What the garbage collector closes was forgotten.
+    # A connection that the garbage collector closes was forgotten.
     gc.disable()
     try:
         with socket.create_server(("127.0.0.1", 0), backlog=2 * ROUNDS) as server:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.server import ROOT
 from tests.support.wait import wait_until
 
-# Says what it has got, and gives it back when it is told to.
+# Prints a line before its turn and one in it, and ends it on request.
 PROGRAM = """
 import sys
 from tests.support import run_locks
@@ -24,12 +24,12 @@ with run_locks.turn(alone=sys.argv[1] == "alone"):
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a run of our own: this test has its turn in another one."""
+    """Make a separate run: this test itself holds a lock of another one."""
     monkeypatch.setenv("TEST_RUN_FOLDER", str(tmp_path))
 
 
 class Asking:
-    """A process that asks for a turn."""
+    """A process that waits for a turn."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -50,7 +50,7 @@ class Asking:
         wait_until(blocked, 20.0, "it to wait")
 
     def ends(self) -> None:
-        """Let it end its turn."""
+        """Make it end its turn."""
         self._process.communicate("\n", timeout=30)
 
     def _said(self) -> str:
@@ -60,7 +60,7 @@ class Asking:
 
 @contextmanager
 def asking(kind: str) -> Iterator[Asking]:
-    """Ask for a turn in a process."""
+    """Wait for a turn in a process."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, kind],
         stdin=subprocess.PIPE,

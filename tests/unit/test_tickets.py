@@ -14,7 +14,7 @@ SECOND = 10**9
 
 
 class Clock:
-    """A clock that stands until it is told to go on."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now_ns = 5 * SECOND
@@ -30,13 +30,13 @@ def clock() -> Clock:
 
 @pytest.fixture
 def one(tmp_path: Path, clock: Clock) -> Tickets:
-    """What one web worker has."""
+    """The tickets of one web worker."""
     return Tickets(str(tmp_path / "tickets"), clock)
 
 
 @pytest.fixture
 def other(tmp_path: Path, clock: Clock) -> Tickets:
-    """What another web worker has."""
+    """The tickets of another web worker."""
     return Tickets(str(tmp_path / "tickets"), clock)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "toolchain"
-# All that the script itself needs; no apt-get, and none of what it looks for.
+# The programs that the script itself needs; no apt-get, and no tools.
 BASICS = ("bash", "cat", "env", "grep", "id", "mktemp", "rm")
 TOOLS = {
     *("curl", "jq", "openssl", "libegl1", "libopengl0", "libgl1-mesa-dri"),
@@ -23,7 +23,7 @@ TOOLS = {
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """Return the variables of a machine that has next to nothing."""
+    """Return the environment variables of a machine with few programs."""
     for name in BASICS:
         found = shutil.which(name)
         assert found, name

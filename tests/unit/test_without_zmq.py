@@ -34,7 +34,7 @@ def no_zmq(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def broken_zmq(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Have a pyzmq whose library is gone."""
+    """Install a pyzmq whose library is missing."""
     package = tmp_path / "zmq"
     package.mkdir()
     (package / "__init__.py").write_text(f"raise ImportError({LIBRARY!r})\n")
@@ -70,7 +70,7 @@ def test_the_server_reports_a_broken_install(tmp_path: Path) -> None:
 
 
 def _serve(before: str) -> str:
-    """Start the server after a line of Python; return what it says as it fails."""
+    """Start the server after a line of Python; return its error."""
     program = f"{before}\nfrom gym_http_server.cli import main\nmain()"
     ended = subprocess.run(
         [sys.executable, "-c", program, "serve", "--zmq", URL],

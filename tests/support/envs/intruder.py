@@ -210,7 +210,7 @@ def slow_down(how: str, pid: int) -> None:
 
 
 def limit_own() -> list[int]:
-    """Do to this process, its children and its threads what is allowed."""
+    """Set the permitted limits on this process, its children and its threads."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(1)
     cores = os.sched_getaffinity(0)

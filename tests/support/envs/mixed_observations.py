@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 _FULL = np.iinfo(np.int64)
-#: What text, or a language with one kind of number, would change.
+#: Values that text, or a language with one kind of number, would change.
 AWKWARD = (-0.0, 5e-324, np.inf, -np.inf, np.nan, 0.1, 1 / 3, 2.0**53 + 2, 1e308)
 
 

@@ -20,7 +20,7 @@ class DisconnectingProxy(Listener):
     def __init__(self, port: int) -> None:
         self._target = port
         self.cuts = 0
-        # The sender whose next piece is not forwarded.
+        # The sender of the next piece that is not forwarded.
         self._due: str | None = None
         self._cutting = threading.Lock()
 

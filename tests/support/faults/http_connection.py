@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Self
 
-#: What reading and writing raise when the peer has gone.
+#: The exceptions of reads and writes when the peer has closed.
 BROKEN = (OSError, asyncio.IncompleteReadError)
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d+)")
 _CHUNKED = re.compile(rb"(?i)\r\ntransfer-encoding:[ \t]*chunked")

@@ -51,7 +51,7 @@ class Fault(enum.StrEnum):
     CUT = enum.auto()
     #: The answer does not come, and the connection stays.
     HELD = enum.auto()
-    #: All goes well, and the request comes once more: at once, or a while later.
+    #: The exchange succeeds, and the request is repeated: at once, or after a while.
     DOUBLED = enum.auto()
 
 

@@ -81,7 +81,7 @@ NO_OBJECTS: dict[str, bytes] = {
     "list of pairs": b'[["action", 1]]',
 }
 
-#: Directories that lead out of the data directory, or that no file system takes.
+#: Directories outside the data directory, or that no file system accepts.
 CLIMBING: list[str] = [
     "..",
     "../",

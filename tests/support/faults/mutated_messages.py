@@ -45,7 +45,7 @@ def answered(decode: Callable[[bytes], Any], data: bytes) -> tuple[bool, Any]:
     except BadValue as error:
         message = str(error)
         assert message.startswith("value")
-        # It goes into logs and answers.
+        # Logs and answers contain it.
         assert len(message.encode()) < 20_000
         return False, None
 

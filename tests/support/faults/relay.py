@@ -70,7 +70,7 @@ class Relay:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for line in self._lines:
-            # Closing it would wait until its peer has read what was sent.
+            # Closing it would wait until its peer has read all sent bytes.
             line.abort()
         await asyncio.sleep(0)
         for connection in self._accepted:

@@ -69,6 +69,6 @@ def small_disk(size: str = "1m", inodes: int = 200) -> Iterator[Disk]:
 
 
 def _unmounted(path: str) -> bool:
-    # Lazily: a server in a sandbox holds what lies beside its run directory.
+    # Lazily: a sandboxed server holds the entries beside its run directory.
     done = subprocess.run(["umount", "--lazy", path], capture_output=True)
     return done.returncode == 0

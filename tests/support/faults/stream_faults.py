@@ -41,11 +41,11 @@ class StreamFault(enum.StrEnum):
     UNANSWERED = "message unanswered"
     #: The connection closes within the answer.
     CUT = "answer cut"
-    #: The answer does not come, and the connection stays.
+    #: The answer is not sent, and the connection stays open.
     HELD = "answer held"
-    #: Request and answer come later, and everything behind them.
+    #: Request and answer are delayed, with everything behind them.
     DELAYED = "message delayed"
-    #: All goes well, and the request comes once more with the ones before it: at once
+    #: The exchange succeeds, and the request and earlier ones are repeated: at once
     #: or a while later, over another stream of the session or by REST.
     DOUBLED = "message doubled"
 

@@ -19,7 +19,7 @@ from tests.support.wait import wait_until
 
 _FLAGS = (
     "--headless=new",
-    # Debian's sandbox does not work for root, as whom containers run.
+    # Debian's sandbox does not work for root, the user of containers.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",

@@ -11,7 +11,7 @@ from typing import Self
 
 from tests.support.listener import Listener
 
-#: Does with a connection what a test wants; when it returns, the connection is closed.
+#: A test's handler of a connection, which is closed when it returns.
 Act = Callable[[socket.socket], None]
 
 

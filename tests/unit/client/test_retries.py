@@ -172,7 +172,7 @@ def test_a_create_without_an_external_environment_is_not_retried() -> None:
     for outcome in (told("draining"), told("too-many-instances", 429), busy(), LOST):
         assert Tries(creation, time.now).again(outcome)
     assert time.tries().again(told("external-away"))
-    # What is no problem of ours has no code.
+    # Errors of other programs have no code.
     for body in (b"<html>", b"[]", b'{"code": []}', b'{"code": {}}'):
         assert Tries(creation, time.now).again(Reply(503, {}, body))
 

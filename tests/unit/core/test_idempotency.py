@@ -14,7 +14,7 @@ LIMITS = {"MAX_KEYS": 8, "MAX_ANSWER_BYTES": 100}
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], IdempotencyStore]:
-    """Return a way to keep an answer, with room for few."""
+    """Return a function that stores an answer in a small store."""
     for name, value in LIMITS.items():
         monkeypatch.setattr(idempotency, name, value)
     ours = IdempotencyStore(max_answers=2)

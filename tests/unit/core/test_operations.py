@@ -34,7 +34,7 @@ class Room(gymnasium.Env[Any, Any]):
 @pytest.mark.parametrize(
     ("error", "text", "arguments"),
     [
-        # Its text would be told once more.
+        # Its text would be repeated.
         (ValueError("x"), "x", None),
         (ValueError(""), "", None),
         (ValueError("x", 1, None, 1.5), "('x', 1, None, 1.5)", ["x", 1, None, 1.5]),

@@ -13,7 +13,7 @@ SECOND = 1_000_000_000
 
 
 class Cores:
-    """Cores that are idle or not, and how often that was asked."""
+    """Cores that are idle or not, with the number of checks."""
 
     def __init__(self) -> None:
         self.idle = True
@@ -31,7 +31,7 @@ def cores() -> Cores:
 
 @pytest.fixture
 def line() -> Iterator[socket.socket]:
-    """Return one end of a connection over which something has come."""
+    """Return one end of a connection with unread bytes."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as near,

@@ -331,7 +331,7 @@ def test_elements_in_plain_json_are_read_like_samples(
 ) -> None:
     read = reader(space)(value)
     assert_same_element(read, element)
-    # Boxes take numbers out of bounds, and Gymnasium cannot unstack empty elements.
+    # Boxes accept numbers out of bounds, and Gymnasium cannot unstack empty elements.
     if not isinstance(space, gs.Box | gs.Sequence):
         assert read in space
 

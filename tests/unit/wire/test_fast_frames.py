@@ -36,7 +36,7 @@ class Client:
         self._writing, self._masks = Writing(), Masks()
 
     def general(self, number: int, given: Any, op: int = Op.STEP) -> bytes:
-        """Return a request's message as it goes in general."""
+        """Return a request's message on the general path."""
         signature, parts = self._writing.split(given)
         value = self.announcing.header(signature) + b"".join(parts)
         header = HEADER.pack(len(value), 0, 1, op, BOTH, number)
@@ -47,7 +47,7 @@ class Client:
 def taught(
     step: Any = STEP, answer: Any = ANSWER
 ) -> tuple[Client, BinaryStreamDialect, FastHostFrames]:
-    """Return both sides of a stream on which steps have been taken already."""
+    """Return both sides of a stream with earlier steps."""
     client, dialect = Client(), BinaryStreamDialect()
     lane = dialect.fast_frames
     assert lane is not None
@@ -161,7 +161,7 @@ def test_signatures_that_come_once_get_no_writer() -> None:
 
 
 def vector(count: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the request and the answer of a step of so many environments."""
+    """Return request and answer of a step of this many environments."""
     answer = {
         "info": {},
         "observation": np.arange(4 * count, dtype=np.float32).reshape(count, 4),

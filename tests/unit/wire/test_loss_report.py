@@ -62,7 +62,7 @@ class Picture(np.ndarray):
 
 
 class Foreign:
-    """What an array of another library looks like."""
+    """An object like an array of another library."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -74,7 +74,7 @@ class Foreign:
 
 
 class Lookalike(str):
-    """A string that says that it is another one than it is."""
+    """A string that is equal only to itself."""
 
     __slots__ = ()
 

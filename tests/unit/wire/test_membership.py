@@ -47,7 +47,7 @@ for _dtype in (np.int8, np.uint8, np.int64, np.float32, np.float64, np.bool_):
 
 
 def says(contains: Any, value: Any) -> Any:
-    """Return the answer, or the class of what is raised instead."""
+    """Return the answer, or the class of the raised exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -107,7 +107,7 @@ def test_messages_that_break_the_rules_are_refused(message: bytes, words: str) -
         read.read(message, 0)
     with pytest.raises(BadValue, match=words):
         apart.pieces(message, 0)
-    # What was said before still stands.
+    # Earlier signatures stay valid.
     assert read.read(struct.pack("<II", 0, 1) + bytes(8), 0) == [0]
 
 

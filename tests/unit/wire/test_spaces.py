@@ -148,7 +148,7 @@ class Custom(gymnasium.Space[Any]):
 
 
 def sampled(space: gymnasium.Space[Any]) -> object:
-    """Sample a space, or tell what Gymnasium says of bounds it cannot sample."""
+    """Sample a space, or return Gymnasium's error for bounds it cannot sample."""
     space.seed(7)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -20,7 +20,7 @@ from tests.support.values import VALUES_AND_SPACES, assert_same
 GRAPH = GraphInstance(np.zeros((1, 1), np.int8), None, None)
 OBJECTS = np.array([None, True], object)
 
-# Written by hand after the format, not taken from what the encoder gave.
+# Written by hand from the format, not copied from the encoder's output.
 VECTORS: list[tuple[object, bytes]] = [
     (None, b'\x08\0\0\0\0\0\0\0"none"  '),
     (True, b'\x08\0\0\0\0\0\0\0"bool"  \x01\0\0\0\0\0\0\0'),
@@ -112,7 +112,7 @@ def test_every_message_ends_where_an_aligned_one_may_begin(value: Any) -> None:
 
 
 def test_steps_of_dates_that_are_equal_keep_their_names() -> None:
-    # Only in this order does NumPy take them for equal.
+    # Only in this order does NumPy treat them as equal.
     for name in ("m8[1000ms]", "m8[s]", "M8[1000ms]", "M8[s]"):
         array = np.zeros((1, 2, 1, 2, 1), name)
         assert_same(binary.decode(binary.encode(array)), array)
@@ -362,7 +362,7 @@ def test_hostile_values_are_refused(case: str) -> None:
         assert expected in str(caught.value)
         assert len(str(caught.value)) < 500
 
-    # Parsers take some memory for what is there, but none for what is announced.
+    # Parsers allocate memory for present bytes, but none for announced ones.
     assert peak(refuse) < 40 * len(data) + 2**18
 
 

@@ -22,7 +22,7 @@ from tests.support.values import VALUES, assert_same
 OBJECTS = np.empty((1, 2), object)
 OBJECTS[:] = [[None, "x"]]
 
-# Written by hand after the format, not taken from what the encoder gave.
+# Written by hand from the format, not copied from the encoder's output.
 VECTORS: list[tuple[object, str]] = [
     (None, "null"),
     (True, "true"),
@@ -89,7 +89,7 @@ def test_text(value: object, text: str) -> None:
 def test_any_parser_reads_it(value: Any) -> None:
     text = typed.encode(value)
     tree = parse_strictly(text.decode())
-    # What another writer makes of it, spaces and escapes included, is the same value.
+    # The output of another writer, with spaces and escapes, is the same value.
     again = json.dumps(tree, indent=1)
     assert_same(typed.decode(again.encode()), value)
 

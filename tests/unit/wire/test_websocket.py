@@ -76,7 +76,7 @@ def pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 
 
 def read(reader: MessageReader, data: bytes, cuts: Sequence[int]) -> list[Message]:
-    """Return bytes to a reader as a socket would, in pieces."""
+    """Feed bytes to a reader in pieces, as a socket would."""
     got = []
     for piece in pieces(data, cuts):
         while piece and (space := reader.space()) is not None:
