@@ -27,7 +27,7 @@ _POOL = ThreadPoolExecutor(2)
 def server() -> Iterator[Server]:
     """A server with every way in."""
     flags = ["--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0"]
-    # Who calls by HTTP and is killed is gone once it has been silent for too long.
+    # A killed environment on HTTP is removed once it was silent for too long.
     flags += ["--external-grace", "1", "--external-heartbeat", "0.5"]
     with Server(*flags) as server:
         yield server
@@ -68,7 +68,7 @@ def test_each_cell(server: Server, agent_side: str, env_side: str) -> None:
             assert env.observation_space == local.observation_space
             assert env.action_space == local.action_space
             assert_identical(env.reset(seed=5), local.reset(seed=5))
-            # Steps alone open streams; so it is asked now.
+            # Only steps open streams, so the check comes now.
             assert env.transport == agent_side
             local.action_space.seed(3)
             for _ in range(STEPS):

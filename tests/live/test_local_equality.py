@@ -56,7 +56,7 @@ def plain(action: Any) -> Any:
 
 def same_frame(instance: Instance, local: gymnasium.Env[Any, Any]) -> None:
     """Compare a frame, as picture and as raw array, with the local one."""
-    # Rendering moves some environments on, so each frame has its twin.
+    # Rendering changes some environments, so both sides render each frame.
     expected = np.asarray(local.render())
     picture = instance.get("render/", headers={"Accept": "image/png"})
     assert picture.content_type == "image/png"

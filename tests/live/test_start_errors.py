@@ -171,7 +171,7 @@ def test_neither_a_temporary_directory_nor_shared_memory_is_needed(
 @pytest.mark.parametrize("path", ["/proc", "/proc/below", "/sys/below"])
 @pytest.mark.parametrize("setting", ["--data-dir", "--run-dir"])
 def test_a_directory_of_the_kernel(setting: str, path: str) -> None:
-    """Permissions say that root can write there, and the file system refuses."""
+    """Permissions let root write there, but the file system refuses."""
     line = refusal(setting, path)
     assert path in line
     assert f"another one with {setting}" in line or f"place with {setting}" in line

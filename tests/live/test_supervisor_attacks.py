@@ -35,7 +35,7 @@ def neighbour(saboteur_server: Server) -> Iterator[Instance]:
 
 
 def sabotage(server: Server, vice: str) -> Response:
-    """Let an instance do its worst and give the answer."""
+    """Make an instance misbehave and return the answer."""
     instance = Api(server).create(f"attack/{vice}-v0")
     instance.reset()
     return instance.post("step/", {"action": 1})

@@ -333,7 +333,7 @@ def test_a_quota_names_its_token(shared: Server, ada: Instance) -> None:
 
 
 SCOPES = [
-    # method, path, names for whom it is not refused for want of a scope
+    # method, path, names whose scopes permit it
     ("GET", "/v1/envs/", {"reader", "ada"}),
     ("POST", "/v1/envs/", {"maker", "ada"}),
     ("GET", f"/v1/envs/{UNKNOWN}/", {"reader", "stepper", "ada"}),

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
 
 
 def run(*command: str, env: Mapping[str, str] | None = None) -> str:
-    """Run a command in the client's folder, and demand that it succeeds."""
+    """Run a command in the client's folder, and check that it succeeds."""
     done = subprocess.run(
         command,
         cwd=JS,
@@ -48,7 +48,7 @@ def test_a_strict_compiler_refuses_wrong_types(packages: Path, tmp_path: Path) -
     lines = (JS / "tests/types.ts").read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
         if "@ts-expect-error" in line:
-            # Said of a line without an error, this is an error.
+            # On a line without an error, this comment is an error.
             lines[number] = ""
             break
     (JS / "node_modules/.cache").mkdir(exist_ok=True)

@@ -156,7 +156,7 @@ def test_package(tmp_path: Path, server: Server) -> None:
 
 
 def luarocks(folder: Path, *words: str | Path) -> None:
-    """Run LuaRocks in a folder, and demand that it succeeds."""
+    """Run LuaRocks in a folder, and check that it succeeds."""
     done = subprocess.run(
         ["luarocks", *words], cwd=folder, capture_output=True, text=True, timeout=100
     )

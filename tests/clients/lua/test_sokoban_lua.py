@@ -30,7 +30,7 @@ def test_a_known_solution_gets_its_return(interpreter: str, game: Game) -> None:
     steps = len(actions)
     expected = 11 - 0.1 * steps
     assert printed == f"level 7: return {expected:.1f} in {steps} steps, solved\n"
-    # As its README says.
+    # As in its README.
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert f"lua examples/sokoban.lua http://127.0.0.1:5000 {LEVEL} {moves}\n" in readme
     assert printed in readme

@@ -39,8 +39,8 @@ class Router:
     """A socket that answers its peers by a script, and is silent afterwards.
 
     Args:
-        scripts: What is said to each who connects, a message for a message; to all
-            after them as to the last.
+        scripts: The answers to each peer in order, one per message; further peers
+            get the last script.
 
     Attributes:
         greetings: The first message of each peer.

@@ -20,7 +20,7 @@ def cases() -> Iterator[Case]:
     """Yield all cases."""
     groups = (_boxes(), _discretes(), _texts(), _made_of_others())
     for name, space in (item for group in groups for item in group.items()):
-        # Of all 64-bit integers Gymnasium cannot sample: high + 1 is none of them.
+        # Gymnasium cannot sample all 64-bit integers: high + 1 is no such integer.
         samples = {"samples": 0} if name.endswith("-full") else {}
         yield {"id": name, "space": described(space), **samples}
     for name, data in _refused().items():

@@ -24,7 +24,7 @@ class Prints(Hostile):
 
 
 class Writes(Hostile):
-    """Writes a file of 2 MiB, and makes a child process do the same."""
+    """Writes a file of 2 MiB, and runs a child process that does the same."""
 
     def misbehave(self) -> dict[str, Any]:
         child = subprocess.run(
