@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NoReturn
 
 import msgspec
@@ -57,6 +57,23 @@ class ForkServer(ServiceProcess):
         self.wanted = True
         self._descriptors = descriptors
         self._control: socket.socket | None = None
+        self._ready: dict[int, socket.socket] = {}
+
+    @property
+    def spare_pids(self) -> Collection[int]:
+        """Process IDs of the spare hosts that wait."""
+        while self._receive_spare():
+            pass
+        return self._ready.keys()
+
+    def forget(self, pid: int) -> None:
+        """Forget a spare host that has ended.
+
+        Args:
+            pid: ID of a process that has ended.
+        """
+        if (channel := self._ready.pop(pid, None)) is not None:
+            channel.close()
 
     def start(self) -> None:
         """Start the process, which makes a spare host at once.
@@ -66,8 +83,10 @@ class ForkServer(ServiceProcess):
             OSError: No socket can be opened.
         """
         if self._control is not None:
-            # Spare hosts of an earlier process end with it.
+            # The spare hosts of an earlier process share memory with no later host.
             self._control.close()
+            while self._ready:
+                self._ready.popitem()[1].close()
         self._control, theirs = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
         )
@@ -103,16 +122,21 @@ class ForkServer(ServiceProcess):
         return None
 
     def _next_spare(self) -> tuple[int, socket.socket] | None:
+        return self._ready.popitem() if self.spare_pids else None
+
+    def _receive_spare(self) -> bool:
+        """Receive a spare host; return whether there was one."""
         if self._control is None:
-            return None
+            return False
         try:
             data, descriptors = receive_with_descriptors(self._control, _PID.size)
         except OSError:
-            return None
+            return False
         if not descriptors:
             # The fork server has ended, or this process may open no file.
-            return None
-        return _PID.unpack(data)[0], socket.socket(fileno=descriptors[0])
+            return False
+        self._ready[_PID.unpack(data)[0]] = socket.socket(fileno=descriptors[0])
+        return True
 
 
 def fork_host(

@@ -400,6 +400,7 @@ class Hosts:
             if pid == 0:
                 break
             self._strays.forget(pid)
+            self._fork_server.forget(pid)
             if pid in self.spared:
                 self.spared.discard(pid)
                 self._on_spared_end(pid)
@@ -420,7 +421,8 @@ class Hosts:
     def _kill_strays(self) -> None:
         # A process that forks without end can escape one pass: repeat until all end.
         hosts = {each.instance_id: each.pid for each in self}
-        self._stray = self._strays.kill(hosts, self.spared)
+        spared = {*self.spared, *self._fork_server.spare_pids}
+        self._stray = self._strays.kill(hosts, spared)
 
     def _record_end(self, instance: Instance, wait_status: int) -> None:
         # Its last messages may not have been read yet.

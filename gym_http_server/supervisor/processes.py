@@ -11,11 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Collection, Mapping
 
 from gym_http_server.envhost.mark import read_mark
 
 __all__ = ["Strays", "children", "descendants", "kill_children", "kill_tree"]
+
+#: Seconds that an unknown process may stay in the supervisor's session.
+SESSION_SECONDS = 2.0
 
 
 def children(pid: int) -> list[int]:
@@ -62,31 +66,50 @@ class Strays:
     A process belongs to the instance that it is marked with. A process without a mark
     belongs to the host whose session it is in. A process without both could belong to
     any host that ran when it was first seen, so it is kept until those have ended.
+
+    A process in this process's own session may be about to become a spare host, or to
+    leave the session. It has some time to do so.
     """
 
     def __init__(self) -> None:
         self._owners: dict[int, frozenset[str]] = {}
+        self._first_seen: dict[int, float] = {}
 
     def forget(self, pid: int) -> None:
         """Forget a process that has ended: a new process may get its process ID."""
         self._owners.pop(pid, None)
+        self._first_seen.pop(pid, None)
 
-    def kill(self, hosts: Mapping[str, int], spared: Collection[int] = ()) -> bool:
+    def kill(
+        self,
+        hosts: Mapping[str, int],
+        spared: Collection[int] = (),
+        *,
+        now: float | None = None,
+    ) -> bool:
         """Kill the processes that belong to no running host.
 
         Args:
             hosts: Instance IDs with the process IDs of the hosts that run.
             spared: Further children of this process, which no host started.
+            now: Seconds on the monotonic clock; ``None`` reads the clock.
 
         Returns:
             Whether there was something: while it is being killed it may start more.
         """
         found = False
+        now = time.monotonic() if now is None else now
         known = {*hosts.values(), *spared}
-        owners = self._owners
-        self._owners = {}
+        owners, self._owners = self._owners, {}
+        first_seen, self._first_seen = self._first_seen, {}
         for child in children(os.getpid()):
-            if child in known or _is_of_server(child):
+            if child in known:
+                continue
+            if _is_in_own_session(child):
+                since = self._first_seen[child] = first_seen.get(child, now)
+                found = True
+                if now - since >= SESSION_SECONDS:
+                    kill_tree(child)
                 continue
             possible = owners.get(child)
             if possible is None:
@@ -99,7 +122,7 @@ class Strays:
         return found
 
 
-def _is_of_server(pid: int) -> bool:
+def _is_in_own_session(pid: int) -> bool:
     """Return whether a process is in this session, to which none can return."""
     with contextlib.suppress(OSError):
         return os.getsid(pid) == os.getsid(0)

@@ -141,14 +141,22 @@ def test_an_unmarked_process_belongs_to_the_host_of_its_session(
     wait_until(lambda: killed(pid))
 
 
-def test_a_process_of_the_supervisors_session_belongs_to_no_environment(
+def test_a_process_of_the_supervisors_session_has_some_time(
     start: Callable[..., int],
 ) -> None:
     host = start("")
     spare = start("", lambda: os.setpgid(0, 0))
     strays = processes.Strays()
-    assert not strays.kill({}, {host, *_others({host, spare})})
+    known = {host, *_others({host, spare})}
+    # It may become a spare host soon, and is looked at again.
+    assert strays.kill({}, known, now=100.0)
+    assert strays.kill({}, known, now=101.9)
     assert not killed(spare)
+    assert not strays.kill({}, {*known, spare}, now=103.0)
+    assert strays.kill({}, known, now=104.0)
+    assert not killed(spare)
+    assert strays.kill({}, known, now=106.1)
+    wait_until(lambda: killed(spare))
 
 
 def test_a_former_limit_is_no_mark() -> None:

@@ -1,5 +1,6 @@
 """Closing environments whose server has ended, is frozen or is busy."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -38,12 +39,15 @@ def frozen() -> Iterator[Callable[[RunningServer], None]]:
 
     def freeze(server: RunningServer) -> None:
         for each in (psutil.Process(server.pid), *server.members()):
-            each.suspend()
-            stopped.append(each)
+            # The fork server goes on, whose children end at once.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.suspend()
+                stopped.append(each)
 
     yield freeze
     for each in stopped:
-        each.resume()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.resume()
 
 
 def several(server: RunningServer) -> list[Any]:
