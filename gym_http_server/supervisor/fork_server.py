@@ -24,6 +24,7 @@ from gym_http_server import boot, prctl
 from gym_http_server.envhost import process
 from gym_http_server.envhost.isolation import print_to
 from gym_http_server.frame_socket import receive_with_descriptors
+from gym_http_server.poller import Poller
 from gym_http_server.service_process import isolate
 from gym_http_server.supervisor.forks import fork
 from gym_http_server.supervisor.services import ServiceProcess
@@ -48,22 +49,22 @@ class ForkServer(ServiceProcess):
 
     Args:
         descriptors: Descriptors that hosts need.
+        poller: Polls for new spare hosts.
     """
 
     name = "fork server"
 
-    def __init__(self, descriptors: list[int]) -> None:
+    def __init__(self, descriptors: list[int], poller: Poller) -> None:
         super().__init__()
         self.wanted = True
         self._descriptors = descriptors
+        self._poller = poller
         self._control: socket.socket | None = None
         self._ready: dict[int, socket.socket] = {}
 
     @property
     def spare_pids(self) -> Collection[int]:
         """Process IDs of the spare hosts that wait."""
-        while self._receive_spare():
-            pass
         return self._ready.keys()
 
     def forget(self, pid: int) -> None:
@@ -82,17 +83,28 @@ class ForkServer(ServiceProcess):
             ForkFailed: No process can be started.
             OSError: No socket can be opened.
         """
-        if self._control is not None:
-            # The spare hosts of an earlier process share memory with no later host.
-            self._control.close()
-            while self._ready:
-                self._ready.popitem()[1].close()
-        self._control, theirs = socket.socketpair(
+        # The spare hosts of an earlier process end with their channels.
+        self._close()
+        while self._ready:
+            self._ready.popitem()[1].close()
+        control, theirs = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
         )
         with theirs:
             keep = [theirs.fileno(), *self._descriptors]
-            self._fork(keep, lambda parent: _serve(theirs, parent))
+            try:
+                self._fork(keep, lambda parent: _serve(theirs, parent))
+            except BaseException:
+                control.close()
+                raise
+        self._control = control
+        self._poller.add(control, lambda events: self._receive_spare())
+
+    def _close(self) -> None:
+        if self._control is not None:
+            self._poller.remove(self._control)
+            self._control.close()
+            self._control = None
 
     def start_host(
         self, start: process.HostStart, listener: socket.socket, output: int
@@ -122,21 +134,24 @@ class ForkServer(ServiceProcess):
         return None
 
     def _next_spare(self) -> tuple[int, socket.socket] | None:
-        return self._ready.popitem() if self.spare_pids else None
+        self._receive_spare()
+        return self._ready.popitem() if self._ready else None
 
-    def _receive_spare(self) -> bool:
-        """Receive a spare host; return whether there was one."""
+    def _receive_spare(self) -> None:
         if self._control is None:
-            return False
+            return
         try:
             data, descriptors = receive_with_descriptors(self._control, _PID.size)
+        except BlockingIOError:
+            return
         except OSError:
-            return False
-        if not descriptors:
-            # The fork server has ended, or this process may open no file.
-            return False
-        self._ready[_PID.unpack(data)[0]] = socket.socket(fileno=descriptors[0])
-        return True
+            data, descriptors = b"", []
+        if not data:
+            # The fork server has ended.
+            self._close()
+        elif descriptors:
+            # Otherwise this process may open no file, and the spare host ends.
+            self._ready[_PID.unpack(data)[0]] = socket.socket(fileno=descriptors[0])
 
 
 def fork_host(

@@ -93,7 +93,8 @@ class Supervisor:
         self._heartbeat = heartbeat
         remover = RemoverProcess(run)
         self._issued_ids = IssuedIDs(settings.data_dir, addresses)
-        fork_server = ForkServer(sandbox.descriptors)
+        self._poller = Poller()
+        fork_server = ForkServer(sandbox.descriptors, self._poller)
         self._broker = BrokerProcess(run, settings, external_sockets)
         self._hosts = Hosts(
             run,
@@ -115,7 +116,6 @@ class Supervisor:
         self._stopping = False
         # Whether permissions were restored before.
         self._restored = False
-        self._poller = Poller()
         self._outputs = Outputs(self._poller)
         self._requests = Requests(
             run,
