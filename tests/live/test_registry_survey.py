@@ -41,12 +41,12 @@ def test_a_survey_that_hangs_or_dies_is_reported_and_restarted(
     (tmp_path / "odd_registering.py").write_text(REGISTERS)
     (tmp_path / "odd_entry.py").write_text(ODD)
     deed = tmp_path / "deed"
-    options = ("--import", "odd_registering", "--create-deadline", "2")
+    options = ("--import", "odd_registering", "--create-deadline", "5")
     server = make_server(*options, python_path=(tmp_path,))
     api = Api(server)
     server.wait_settled()
     before = server.members()
-    for source, how in ((SLEEPS, "took longer than 2 s"), (EXITS, "ended early")):
+    for source, how in ((SLEEPS, "took longer than 5 s"), (EXITS, "ended early")):
         deed.write_text(source)
         with ThreadPoolExecutor(3) as pool:
             asking = [pool.submit(api.get, "/v1/registry/") for _ in range(3)]
