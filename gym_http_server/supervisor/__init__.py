@@ -1,1 +1,1 @@
-"""The fork parent: starts, watches, limits and ends hosts."""
+"""The supervisor: starts, watches, limits and ends hosts."""
