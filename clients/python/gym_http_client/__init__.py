@@ -3,10 +3,13 @@
 from gym_http_client.client import Client
 from gym_http_client.errors import (
     AttributeNotSent,
+    NotRealTime,
+    Paused,
     ServerError,
     ServerTimeout,
     ServerUnreachable,
     UnexpectedAnswer,
+    WorldEnded,
 )
 from gym_http_client.in_process import check_wire, through_wire
 from gym_http_client.registration import register
@@ -19,6 +22,8 @@ from gym_http_client.serving import serve_env
 __all__ = [
     "AttributeNotSent",
     "Client",
+    "NotRealTime",
+    "Paused",
     "RemoteEnv",
     "RemoteVectorEnv",
     "Retries",
@@ -27,6 +32,7 @@ __all__ = [
     "ServerTimeout",
     "ServerUnreachable",
     "UnexpectedAnswer",
+    "WorldEnded",
     "check_wire",
     "serve_env",
     "through_wire",

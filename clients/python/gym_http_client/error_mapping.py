@@ -18,6 +18,7 @@ from gym_http_client.errors import (
     ServerUnreachable,
     UnexpectedAnswer,
     add_notes,
+    refusal,
 )
 from gym_http_client.http1 import Reply
 
@@ -150,7 +151,7 @@ def _mapped_error(problem: dict[str, Any], status: int, url: str) -> Exception:
         message = f"the server answered {status}"
     if not isinstance(code, str):
         code = None
-    error = ServerError(message, status, code=code, url=url, body=problem)
+    error = refusal(message, status, code=code, url=url, body=problem)
     if code == "reset-needed":
         return _with_cause(gymnasium.error.ResetNeeded(message), error)
     if code == "invalid-action":

@@ -6,6 +6,9 @@
      ├─ ServerUnreachable        no answer: refused, cut off    (ConnectionError)
      │   └─ ServerTimeout        no answer within the time limit        (Timeout)
      ├─ AttributeNotSent         a value that cannot be sent     (AttributeError)
+     ├─ NotRealTime              the instance has no clock
+     ├─ Paused                   its clock is paused
+     ├─ WorldEnded               all its episodes have ended
      └─ UnexpectedAnswer         an answer of another program     (HTTPError)
 
 The name in brackets is a further base class, from ``requests`` or Python. An agent that
@@ -25,11 +28,15 @@ __all__ = [
     "AttributeNotSent",
     "Failure",
     "FailureKind",
+    "NotRealTime",
+    "Paused",
     "ServerError",
     "ServerTimeout",
     "ServerUnreachable",
     "UnexpectedAnswer",
+    "WorldEnded",
     "add_notes",
+    "refusal",
 ]
 
 _NOTES = {
@@ -118,6 +125,33 @@ class AttributeNotSent(ServerError, AttributeError):
             url=error.url,
             body=error.body,
         )
+
+
+class NotRealTime(ServerError):
+    """The call needs a clock, and the instance was created without ``realtime``."""
+
+
+class Paused(ServerError):
+    """The clock of the instance is paused; ``resume`` or ``reset`` continues it."""
+
+
+class WorldEnded(ServerError):
+    """All episodes of the instance have ended, as its ``realtime`` has requested."""
+
+
+_KINDS: dict[str | None, type[ServerError]] = {
+    "not-real-time": NotRealTime,
+    "paused": Paused,
+    "world-ended": WorldEnded,
+}
+
+
+def refusal(
+    message: str, status: int, *, code: str | None, url: str, body: Any
+) -> ServerError:
+    """Return the error of a problem: a `ServerError`, or the subclass of its code."""
+    kind = _KINDS.get(code, ServerError)
+    return kind(message, status, code=code, url=url, body=body)
 
 
 def add_notes(error: Exception, problem: dict[str, Any]) -> None:

@@ -19,7 +19,12 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_encoding_from_headers
 
 from gym_http_client.addresses import Address
 from gym_http_client.error_mapping import json_object
-from gym_http_client.errors import ServerError, UnexpectedAnswer, add_notes
+from gym_http_client.errors import (
+    ServerError,
+    UnexpectedAnswer,
+    add_notes,
+    refusal,
+)
 from gym_http_client.http1 import MAX_BODY, Reply
 from gym_http_client.requester import Requester, Transport
 from gym_http_client.requests_transport import (
@@ -216,7 +221,7 @@ def _error_in(reply: Reply, url: str) -> ServerError:
         why = f"leads to {where}" if where else "has no message"
         return _unexpected(reply, url, why)
     code = code if isinstance(code, str) else None
-    error = ServerError(message, reply.status, code=code, url=url, body=body)
+    error = refusal(message, reply.status, code=code, url=url, body=body)
     add_notes(error, body)
     return error
 

@@ -6,7 +6,8 @@
      ├─ BadJSON, MissingParameter, BadParameter, InvalidAction      400
      ├─ NoAttribute                                                 404
      ├─ NotAcceptable                                               406
-     ├─ ResetNeeded, NoRenderMode, MonitorActive, AnswerGone        409
+     ├─ ResetNeeded, NoRenderMode, MonitorActive, AnswerGone,
+ │  NotRealTime, Paused, WorldEnded                             409
      ├─ KeyReused                                                   422
      ├─ UpgradeRequired                                             426
      ├─ DependencyMissing, UnsupportedSpace, Unsupported,
@@ -42,7 +43,9 @@ __all__ = [
     "NoAttribute",
     "NoRenderMode",
     "NotAcceptable",
+    "NotRealTime",
     "OutcomeUnknown",
+    "Paused",
     "Problem",
     "ResetNeeded",
     "TooManyStreams",
@@ -50,6 +53,7 @@ __all__ = [
     "Unsupported",
     "UnsupportedSpace",
     "UpgradeRequired",
+    "WorldEnded",
 ]
 
 
@@ -151,6 +155,24 @@ class AnswerGone(Problem):
     """The request, or a later one, was executed, and its answer is no longer kept."""
 
     default_status, default_code = 409, "answer-gone"
+
+
+class NotRealTime(Problem):
+    """The instance was created without real time, and has no clock."""
+
+    default_status, default_code = 409, "not-real-time"
+
+
+class Paused(Problem):
+    """The clock of the instance is paused."""
+
+    default_status, default_code = 409, "paused"
+
+
+class WorldEnded(Problem):
+    """All episodes of the instance have ended."""
+
+    default_status, default_code = 409, "world-ended"
 
 
 class KeyReused(Problem):

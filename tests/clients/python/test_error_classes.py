@@ -7,7 +7,14 @@ from typing import Any
 import gymnasium
 import pytest
 
-from gym_http_client import RemoteEnv, ServerError, UnexpectedAnswer
+from gym_http_client import (
+    NotRealTime,
+    Paused,
+    RemoteEnv,
+    ServerError,
+    UnexpectedAnswer,
+    WorldEnded,
+)
 from gym_http_client import Server as Place
 from gym_http_client.error_mapping import error_from_problem, error_from_reply
 from gym_http_client.http1 import Reply
@@ -104,3 +111,15 @@ def test_an_answer_that_is_nested_deep_is_an_error_of_the_client(depth: int) -> 
     for body in (nested, b'{"message": %b}' % nested, b'{"code": %b}' % nested):
         error = error_from_reply(Reply(502, {}, body), "http://here")
         assert type(error) is UnexpectedAnswer
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("not-real-time", NotRealTime), ("paused", Paused), ("world-ended", WorldEnded)],
+)
+def test_problems_of_real_time_have_classes(code: str, kind: type[Exception]) -> None:
+    problem = {"code": code, "message": "a reason"}
+    error = error_from_problem(problem, 409, "http://127.0.0.1")
+    assert type(error) is kind
+    assert isinstance(error, ServerError)
+    assert (error.code, error.status_code, error.message) == (code, 409, "a reason")
