@@ -81,14 +81,12 @@ def test_pending_steps_continue_and_are_returned_later(
     make_server: Callable[..., Server],
 ) -> None:
     api = Api(make_server("--import", "tests.support.envs.hostile", "--workers", "2"))
-    slow = api.create("hostile/Slow-v0", kwargs={"seconds": 2.0})
+    slow = api.create("hostile/Slow-v0", kwargs={"seconds": 4.0})
     quick = [api.create() for _ in range(2)]
     for each in (slow, *quick):
         each.reset()
     items = [{"instance_id": each.id, "action": 1} for each in (slow, *quick)]
-    began = time.monotonic()
     told = batch(api, *items, first=2)
-    assert time.monotonic() - began < 1.9
     assert [r["instance_id"] for r in told["results"]] == [each.id for each in quick]
     (pending,) = told["pending"]
     assert pending["instance_id"] == slow.id
