@@ -289,10 +289,8 @@ def test_garbage_ends_the_connection(
         if taken:
             far.expect("step")
         far.line.send_frame(opcode, payload)
-        said, frame = far.line.read_frame()
-        if said == 1:
-            said, frame = far.line.read_frame()
-        assert (said, int.from_bytes(frame[:2], "big")) == (8, code)
+        assert far.expect_fault()["field"] == "message"
+        assert far.line.read_close()[0] == code
         if future and instance:
             error(answer_of(future), 502, "bad-answer")
             error(answer_of(step(instance)), (503, 409))
@@ -309,16 +307,20 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
         number = far.expect("step")["id"]
         far.send_message(id=number, result={**RESULT, "info": {"much": "x" * 3000}})
         error(answer_of(future), 502, "bad-answer")
+        assert far.expect_fault()["field"] == "message"
+        assert far.line.read_close()[0] == 1009
         assert instance.close().status == 204
 
 
 def test_an_environment_that_ignores_pings_is_removed(hasty: Api) -> None:
     with ExternalEnv.to(hasty) as free:
         assert free.line.read_frame()[0] == 9
+        assert free.line.read_close() == (1001, "no answer to a ping")
         wait_until_unlisted(hasty)
     with ExternalEnv.to(hasty) as far:
         instance = create_and_reset(hasty, far)
         assert far.line.read_frame()[0] == 9
+        assert far.line.read_close() == (1001, "no answer to a ping")
         wait_until(lambda: instance.id not in hasty.instances())
     wait_until_unlisted(hasty)
 
