@@ -11,7 +11,7 @@ import select
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["READ", "WRITE", "Handler", "Poller", "Source"]
+__all__ = ["READ", "WRITE", "Handler", "Poller", "Source", "wait_writable"]
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 # All other events end a connection; reading shows how.
@@ -90,6 +90,17 @@ class Poller:
     def _want(self, descriptor: int, events: int) -> None:
         self._wanted[descriptor] = events
         self._poll.register(descriptor, events)
+
+
+def wait_writable(source: Source, seconds: float) -> bool:
+    """Wait until a descriptor can be written; return False if the time is over.
+
+    Raises:
+        ValueError: The source is closed.
+    """
+    poll = select.poll()
+    poll.register(source, WRITE)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _descriptor(source: Source) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import select
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from gym_http_server.broker.idle_connection import IdleConnection
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.poller import wait_writable
 from gym_http_wire.external.handshake import Hello
 
 __all__ = ["Lease", "Registry", "Waiter"]
@@ -33,9 +33,7 @@ class Lease:
     @property
     def responsive(self) -> bool:
         """Whether the host reads its messages at once."""
-        poll = select.poll()
-        poll.register(self.host, select.POLLOUT)
-        return bool(poll.poll(0))
+        return wait_writable(self.host, 0.0)
 
 
 @dataclass(eq=False)

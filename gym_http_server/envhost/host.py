@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import select
 import socket
 import time
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from gym_http_server.envhost.fast_step import FastStepper
 from gym_http_server.envhost.stream_set import StreamSet
 from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
 from gym_http_server.peers import Peers
-from gym_http_server.poller import Poller
+from gym_http_server.poller import Poller, wait_writable
 from gym_http_wire.frames import Frame, FrameError, encode
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
@@ -41,7 +40,7 @@ CLOSE, PING = b"close", b"?"
 
 #: Seconds after which a web worker that reads nothing loses its connection.
 SEND_SECONDS = 30
-_MARK_MS = 500
+_MARK_SECONDS = 0.5
 _MAX_DESCRIPTORS = 4
 _UNUSED = {Op.DESCRIBE}  # a description does not count as use
 
@@ -239,15 +238,13 @@ class WorkerConnection(FrameSocket):
             return 0
 
     def _send_rest(self, data: memoryview, mark_alive: Callable[[], None]) -> None:
-        poll = select.poll()
-        poll.register(self.socket, select.POLLOUT)
-        silent_ms = 0
+        silent_s = 0.0
         while data:
             mark_alive()
-            if poll.poll(_MARK_MS):
-                silent_ms = 0
+            if wait_writable(self.socket, _MARK_SECONDS):
+                silent_s = 0.0
                 data = data[self._send_now(data) :]
             else:
-                silent_ms += _MARK_MS
-            if silent_ms >= SEND_SECONDS * 1000:
+                silent_s += _MARK_SECONDS
+            if silent_s >= SEND_SECONDS:
                 raise TimeoutError("the web worker does not read")

@@ -1,4 +1,9 @@
-"""Sockets that never wait: the gateway's ends of connections inside the server."""
+"""Sockets that never wait: the gateway's ends of connections inside the server.
+
+They carry bytes, not frames: the streams of hosts and external environments carry
+messages of other framings. The few frames are parsed with `FrameReader`, since a
+`FrameSocket` would need a second handler of events and buffer here.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import select
 import socket
 import struct
 import time
@@ -18,6 +16,7 @@ from gym_http_server.external_connection import (
     ConnectionState,
     ExternalConnection,
 )
+from gym_http_server.poller import wait_writable
 from gym_http_server.tango_dialect import TangoDialect
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import TANGO, Hello
@@ -262,16 +261,10 @@ class LeasedConnection:
                 rest = memoryview(rest)[sent:] if sent < len(rest) else b""
             except BlockingIOError:
                 left = 0.0 if until is None else until - time.monotonic()
-                if left <= 0 or not self._writable(left):
+                if left <= 0 or not wait_writable(self._socket, left):
                     raise Lost("it does not read what is sent to it") from None
             except OSError as error:
                 raise Lost(error) from None
-
-    def _writable(self, seconds: float) -> bool:
-        poll = select.poll()
-        with contextlib.suppress(ValueError):
-            poll.register(self._socket, select.POLLOUT)
-        return bool(poll.poll(seconds * 1000))
 
 
 def _dialect_of(hello: Hello) -> Dialect:
