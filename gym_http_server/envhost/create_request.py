@@ -29,6 +29,8 @@ MAX_WRAPPERS = 16
 MAX_LABEL_CHARS = 64
 MAX_UNKNOWN = 5
 EXTERNAL = "external/"
+# Before MODULE:CLASS.
+_WORLDS = ("interface/", "world/")
 _MEMBERS = (
     "env_id",
     "kwargs",
@@ -175,6 +177,10 @@ def read_seed(given: dict[str, Any]) -> int | None:
 
 def _check_allowed(env_id: str, settings: Settings) -> None:
     module, colon, _ = env_id.rpartition(":")
+    for prefix in _WORLDS:
+        if module.startswith(prefix):
+            module = module.removeprefix(prefix)
+            break
     if colon and module not in settings.allow_module:
         raise EnvRefused(
             f"the env ID {env_id!r} names a module to import, and {module!r} is not "

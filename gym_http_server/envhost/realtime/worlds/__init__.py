@@ -1,0 +1,18 @@
+"""Worlds: what env IDs as ``world/pendulum`` and ``interface/MODULE:CLASS`` name.
+
+::
+
+    making                                 an env ID becomes a world
+     ├─ interfaces                         rtgym's interfaces
+     ├─ stepped                            classes with reset and step
+     ├─ running                            classes with run() and queues
+     ├─ shape                              numbers of sensors, actions and rewards
+     └─ bandits  empty  pendulum           the worlds that the server has
+
+Modules are imported by the host only. The supervisor has checked before that they are
+allowed.
+"""
+
+from gym_http_server.envhost.realtime.worlds.making import NewWorld, make
+
+__all__ = ["NewWorld", "make"]
