@@ -1,0 +1,224 @@
+"""The elastic mode: time steps that wait for the agent a little, as rtgym's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gym_http_server.envhost.realtime.actions import Action
+from gym_http_server.envhost.realtime.history import with_history
+from gym_http_server.envhost.realtime.mode import (
+    MISSED,
+    TIME_OUT,
+    Caller,
+    Event,
+    Mode,
+    Result,
+)
+from gym_http_server.envhost.realtime.pacers import ElasticPacer
+from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.updates import Merged
+from gym_http_server.envhost.realtime.world import World
+from gym_http_wire.problems import Problem
+
+__all__ = ["Elastic"]
+
+
+class Elastic(Mode):
+    """A step waits for the time step's end, returns its capture, and begins the next.
+
+    So an observation and its reward belong to the action before the one that was given
+    with the step. The capture happens in its time, whether or not anybody asks.
+    """
+
+    def __init__(
+        self, settings: Settings, world: World, clock: Callable[[], int]
+    ) -> None:
+        super().__init__(settings, world, clock)
+        self._pacer = ElasticPacer(
+            settings.period, settings.capture_ns, settings.elastic_ns
+        )
+        # Whether a time step runs whose capture is to come.
+        self._in_flight = False
+        # Captured, and not yet returned by a step.
+        self._pending: Merged | None = None
+        self._missed: Problem | None = None
+        # Whether the time step began a new grid because it was late.
+        self._timed_out = False
+
+    def advance(self) -> list[Event]:
+        """Capture if it is time, and notice an agent that has fallen silent."""
+        if self.due_ns is not None:
+            now = self._clock()
+            if self._in_flight:
+                if now >= self._pacer.capture:
+                    self._capture_now(now)
+            elif self._is_silent(now):
+                self._lose_agent(now)
+                if self.settings.on_agent_lost == "default":
+                    self._send_default()
+            self._set_due()
+        return self.take_events()
+
+    def may_reset(self, caller: str) -> bool:
+        """Whether no time step runs."""
+        if self.busy or self._in_flight:
+            return False
+        return self._phase == "failed" or self._clock() >= self._pacer.end
+
+    def may_step(self, caller: str) -> bool:
+        """Whether the time step has ended, or a step is refused."""
+        if self.busy:
+            return False
+        if self._paused or self._missed is not None:
+            return True
+        if self._in_flight:
+            return False
+        return self._pending is None or self._clock() >= self._pacer.end
+
+    def reset(
+        self, seed: int | None, options: dict[str, Any] | None, caller: str
+    ) -> Result:
+        """Begin an episode, and its first time step with the action of a reset."""
+        start = self._begin_reset()
+        asking = self._caller(caller)
+        asking.arrived = None
+        self._actions.clear()
+        fresh = self._phase in ("ready", "failed") or self._paused
+        update = self._reset_world(seed, options, start)
+        if fresh:
+            self._pacer.anchor(update.capture_ns)
+        self._phase, self._paused = "running", False
+        self._in_flight, self._pending, self._missed = False, None, None
+        default = self._actions.default.value
+        first = default
+        if self.settings.reset_action == "last":
+            first = self._history.newest(default)
+        self._history.reset(default, first)
+        merged = self._publish(update)
+        action = Action(first, 0, 0, None)
+        self._actions.force(action)
+        merged.timed_out = self._begin(action)
+        self._set_due()
+        return self._answer(asking, merged, merged.observation(), None)
+
+    def step(self, action: Any, caller: str) -> Result:
+        """Return what was captured, and begin a time step with the action."""
+        asking = self._caller(caller)
+        merged = self._pending
+        if merged is None or self._paused or not merged.update.over:
+            self._check()
+        now = self._clock()
+        if self._missed is not None or merged is None:
+            self._raise_missed(asking)
+            raise RuntimeError("a step was executed before the end of its time step")
+        self._pending = None
+        arrived = self._note_arrival(asking, now)
+        self._hear(now)
+        if merged.update.over:
+            self._actions.expire()
+            self._history.add(action)
+        else:
+            self._actions.offer(action)
+            chosen = self._actions.choose(self._tick_number + 1, now)
+            self._history.add(chosen.value)
+            merged.timed_out = self._begin(chosen)
+        self._set_due()
+        observation = merged.update.observation
+        if self.settings.history.in_observation:
+            observation = with_history(observation, self._history.actions())
+        return self._answer(asking, merged, observation, arrived)
+
+    def change(self, settings: Settings) -> None:
+        """Use other settings from the next time step on."""
+        self._pacer.change(settings.period, settings.capture_ns, settings.elastic_ns)
+        super().change(settings)
+
+    def _raise_missed(self, asking: Caller) -> None:
+        """Refuse a step whose capture failed, since the world did not answer."""
+        missed, self._missed = self._missed, None
+        if missed is not None:
+            asking.arrived = None
+            self._actions.expire()
+            raise missed
+
+    def _begin(self, action: Action) -> bool:
+        """Begin a time step; return whether it timed out."""
+        self._tick_number += 1
+        start = self._clock()
+        try:
+            now = self._send(action, start)
+        except BaseException:
+            self._note_failure()
+            raise
+        late = self._pacer.begin(now)
+        if late:
+            self._timeouts += 1
+            self._reanchored += 1
+            self._trace.add(TIME_OUT, self._tick_number, now)
+        self._in_flight, self._timed_out = True, late
+        return late
+
+    def _send_default(self) -> None:
+        """Let a silent agent's world run for one more time step, in a safe state."""
+        if self._pending is not None and self._pending.update.over:
+            return
+        default = self._actions.default
+        self._actions.force(default)
+        self._history.add(default.value)
+        try:
+            self._begin(default)
+        except (Exception, SystemExit) as error:
+            self._fail(error, "step")
+
+    def _capture_now(self, now: int) -> None:
+        try:
+            update = self._capture(now, self._pacer.capture)
+        except MISSED as problem:
+            # The world did not answer: the time step takes a period more.
+            self._missed = problem
+            self._count_missed(1)
+            self._pacer.extend()
+            return
+        except (Exception, SystemExit) as error:
+            self._in_flight, self._pending = False, None
+            self._fail(error, "step")
+            return
+        self._in_flight, self._missed = False, None
+        update.timed_out = self._timed_out
+        merged = self._publish(update)
+        if self._pending is None:
+            self._pending = merged
+        else:
+            self._pending.add(update, self._rules)
+        if self._paused:
+            self._tell_world_to_wait()
+
+    def _is_silent(self, now: int) -> bool:
+        deadline = self._deadline()
+        return deadline is not None and now >= deadline
+
+    def _deadline(self) -> int | None:
+        """Return when a silent agent is lost; ``None`` if never."""
+        timeout = self.settings.agent_timeout_ns
+        if timeout is None or self._phase != "running" or self._actions.lost:
+            return None
+        if self._paused or self._in_flight:
+            return None
+        return max(self._heard, self._pacer.end) + timeout
+
+    def _next_due(self) -> int | None:
+        if self._in_flight:
+            return self._pacer.capture
+        if self._phase != "ready" and self._clock() < self._pacer.end:
+            return self._pacer.end
+        return self._deadline()
+
+    def _paused_now(self) -> None:
+        if not self._in_flight:
+            self._tell_world_to_wait()
+
+    def _resumed(self, now: int) -> None:
+        if not self._in_flight and self._pacer.end < now:
+            self._pacer.anchor(now)
+            self._reanchored += 1

@@ -1,0 +1,243 @@
+"""The free-running mode: ticks on a grid, with or without an agent, as Myrtle's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gym_http_server.envhost.realtime.actions import Action
+from gym_http_server.envhost.realtime.mode import (
+    MISSED,
+    TICK,
+    Caller,
+    Event,
+    Mode,
+    Result,
+)
+from gym_http_server.envhost.realtime.pacers import GridPacer
+from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.updates import Merged, Update
+from gym_http_server.envhost.realtime.world import World
+from gym_http_wire.problems import ResetNeeded
+
+__all__ = ["FreeRunning"]
+
+
+class FreeRunning(Mode):
+    """At each tick: choose an action of those that arrived, advance, capture."""
+
+    def __init__(
+        self, settings: Settings, world: World, clock: Callable[[], int]
+    ) -> None:
+        super().__init__(settings, world, clock)
+        self._pacer = GridPacer(settings.period, settings.on_overrun, settings.most)
+        # The ticks since the last update, as one.
+        self._gathered: Merged | None = None
+        self._gathered_ticks = 0
+        self._newest = Update(None, {})
+
+    def advance(self) -> list[Event]:
+        """Execute the tick that is due, if one is."""
+        if self._is_due():
+            now = self._clock()
+            if self._is_silent(now):
+                self._lose_agent(now)
+            if not self._paused:
+                try:
+                    self._tick(now)
+                except MISSED:
+                    pass
+                except (Exception, SystemExit) as error:
+                    self._fail(error, "step")
+            self._set_due()
+        return self.take_events()
+
+    def may_reset(self, caller: str) -> bool:
+        """Whether no call of the world runs."""
+        return not self.busy
+
+    def may_step(self, caller: str) -> bool:
+        """Whether a tick is due that makes an update, or a step is answered without."""
+        if self.busy:
+            return False
+        if self._phase != "running" or self._paused or self._caller(caller).ends:
+            return True
+        whole = self._gathered_ticks + 1 >= self.settings.ticks_per_update
+        return whole and self._is_due()
+
+    def reset(
+        self, seed: int | None, options: dict[str, Any] | None, caller: str
+    ) -> Result:
+        """Begin an episode.
+
+        A world that resets itself may be in its next episode already: then a reset
+        without seed and options returns its newest update.
+        """
+        asking = self._caller(caller)
+        asking.arrived = None
+        if seed is None and not options and self._may_join(asking):
+            self._check()
+            now = self._clock()
+            self._hear(now)
+            merged = Merged(self._newest)
+            return self._answer(asking, merged, merged.observation(), None)
+        start = self._begin_reset()
+        self._actions.clear()
+        stopped = self._phase != "running" or self._paused
+        self._begin_episode(seed, options, start)
+        if stopped:
+            self._pacer.anchor(self._newest.capture_ns)
+        self._phase, self._paused = "running", False
+        self._set_due()
+        asking.ends.clear()
+        asking.pending = None
+        merged = Merged(self._newest)
+        return self._answer(asking, merged, merged.observation(), None)
+
+    def step(self, action: Any, caller: str) -> Result:
+        """Act in the tick that is due, and return its update.
+
+        Its rewards are those of all ticks since the caller's last answer. If an episode
+        ended since then, return that end, and let the action expire.
+        """
+        asking = self._caller(caller)
+        if asking.ends:
+            self._check_failure()
+            self._actions.expire()
+            arrived = self._note_arrival(asking, self._clock())
+            end = asking.ends.popleft()
+            return self._answer(asking, end, end.observation(), arrived)
+        self._check()
+        if not self._is_due():
+            raise RuntimeError("a step was executed before its tick was due")
+        now = self._clock()
+        self._hear(now)
+        arrived = self._note_arrival(asking, now)
+        self._actions.offer(action)
+        try:
+            self._tick(now)
+        except MISSED:
+            raise
+        except BaseException:
+            self._note_failure()
+            raise
+        finally:
+            self._set_due()
+        merged = self._take_pending(asking)
+        return self._answer(asking, merged, merged.observation(), arrived)
+
+    def change(self, settings: Settings) -> None:
+        """Use other settings from the next tick on."""
+        self._pacer.change(settings.period)
+        super().change(settings)
+
+    def _tick(self, now: int) -> None:
+        """Execute a tick."""
+        pacer = self._pacer
+        skipped, shifted = pacer.take(now)
+        if skipped:
+            self._count_missed(skipped)
+        if shifted:
+            self._reanchored += 1
+        self._tick_number = tick = pacer.index
+        action = self._actions.choose(tick, now)
+        self._history.add(action.value)
+        try:
+            start = self._send(action, now)
+            update = self._capture(start, pacer.time)
+        except MISSED:
+            self._count_missed(1)
+            raise
+        update.late_ns = now - pacer.time
+        update.timed_out = shifted
+        self._trace.add(TICK, tick, now, self._clock() - now, update.late_ns)
+        self._gather(update)
+        if update.over and self._phase == "done" and self.settings.on_done == "reset":
+            try:
+                self._begin_episode(None, None, self._clock())
+            except (Exception, SystemExit) as error:
+                # The caller of this tick gets the end; the next call raises this.
+                self._fail(error, "reset")
+            else:
+                self._phase = "running"
+
+    def _gather(self, update: Update) -> None:
+        """Publish an update once it has enough ticks, or ends an episode."""
+        self._gathered_ticks += 1
+        if self.settings.ticks_per_update > 1:
+            if self._gathered is not None:
+                self._gathered.add(update, self._rules)
+                update.rewards = self._gathered.rewards
+                update.timed_out = self._gathered.timed_out
+            self._gathered = Merged(update)
+            enough = self._gathered_ticks >= self.settings.ticks_per_update
+            if not enough and not update.over:
+                return
+        self._gathered, self._gathered_ticks = None, 0
+        self._newest = update
+        self._publish(update)
+        self._tell_callers(update)
+
+    def _tell_callers(self, update: Update) -> None:
+        for caller in self._callers.values():
+            if caller.pending is None:
+                caller.pending = Merged(update)
+            else:
+                caller.pending.add(update, self._rules)
+            if update.over:
+                caller.ends.append(caller.pending)
+                caller.pending = None
+
+    def _take_pending(self, asking: Caller) -> Merged:
+        """Return what a caller has not had, up to the end of an episode."""
+        if asking.ends:
+            return asking.ends.popleft()
+        merged, asking.pending = asking.pending, None
+        if merged is None:
+            raise ResetNeeded("the tick made no update")
+        return merged
+
+    def _begin_episode(
+        self, seed: int | None, options: dict[str, Any] | None, start: int
+    ) -> None:
+        """Reset the world, within a tick or for a caller."""
+        update = self._reset_world(seed, options, start)
+        default = self._actions.default.value
+        first = default
+        if self.settings.reset_action == "last":
+            first = self._history.newest(default)
+        self._history.reset(default, first)
+        # Until an agent acts, this action holds.
+        self._actions.force(Action(first, 0, 0, None))
+        self._gathered, self._gathered_ticks = None, 0
+        self._newest = update
+        self._publish(update)
+
+    def _may_join(self, asking: Caller) -> bool:
+        return (
+            self.settings.on_done == "reset"
+            and self._phase == "running"
+            and not self._paused
+            and not asking.ends
+            and 0 < asking.episode < self._episode
+        )
+
+    def _is_due(self) -> bool:
+        return self.due_ns is not None and self._clock() >= self.due_ns
+
+    def _is_silent(self, now: int) -> bool:
+        timeout = self.settings.agent_timeout_ns
+        if timeout is None or self._actions.lost:
+            return False
+        return now - self._heard >= timeout
+
+    def _next_due(self) -> int | None:
+        runs = self._phase == "running" and not self._paused
+        return self._pacer.due if runs else None
+
+    def _upcoming(self) -> int:
+        return self._pacer.index + 1
+
+    def _resumed(self, now: int) -> None:
+        self._pacer.anchor(now)
+        self._reanchored += 1

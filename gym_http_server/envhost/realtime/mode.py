@@ -1,0 +1,693 @@
+"""What both modes of a clock share: states, actions, updates, statistics."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gym_http_core.env_errors import env_error
+from gym_http_server.envhost.realtime.act_request import count_of, read_act
+from gym_http_server.envhost.realtime.actions import Action, Actions, Sequences
+from gym_http_server.envhost.realtime.history import ActionHistory
+from gym_http_server.envhost.realtime.rewards import Rewards
+from gym_http_server.envhost.realtime.settings import MAX_COUNT, Settings
+from gym_http_server.envhost.realtime.statistics import Durations, Histogram
+from gym_http_server.envhost.realtime.trace import EVENTS, Trace
+from gym_http_server.envhost.realtime.updates import Merged, Update, UpdateBuffer
+from gym_http_server.envhost.realtime.world import World
+from gym_http_wire.problems import (
+    BadParameter,
+    ExternalAway,
+    ExternalDeadline,
+    InvalidAction,
+    Paused,
+    Problem,
+    ResetNeeded,
+    WorldEnded,
+)
+
+__all__ = ["MISSED", "TICK", "TIME_OUT", "Caller", "Event", "Mode", "Result"]
+
+Json = dict[str, Any]
+
+MISSED = (ExternalAway, ExternalDeadline)
+"""The world did not answer, and may answer at the next tick."""
+
+MAX_CALLERS = 64
+_CAPTURES = 1024
+_RESET, _SEND, _CAPTURE, TICK, _STEP, _ACT = range(6)
+_PAUSE, _RESUME, _CHANGE, _LOST, TIME_OUT, _FAILURE = range(6, len(EVENTS))
+_NOT_RESET = "the clock has not begun, or the episode has ended: reset it first"
+_FAILED = "the world raised an exception in its last tick and needs a reset first"
+
+
+class Event(NamedTuple):
+    """A reset or step of the world, for monitors and watchers.
+
+    Attributes:
+        kind: ``reset`` or ``step``.
+        value: Its answer, with the rewards of this one tick.
+    """
+
+    kind: str
+    value: Json
+
+
+class Result(NamedTuple):
+    """What a reset or step returns; a reset uses observation, info and realtime."""
+
+    observation: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: Json
+    rewards: list[float | None] | None
+    realtime: Json
+
+
+class Caller:
+    """An agent that takes steps: what happened since its last answer.
+
+    Attributes:
+        pending: The updates since then.
+        ends: Ends of episodes among them, each with the updates before it.
+        episode: Episode of the last answer.
+        arrived: When its waiting request arrived.
+        answered: When the last answer was given.
+        capture_ns: When the last answer's observation was captured.
+    """
+
+    __slots__ = (
+        "answered",
+        "arrived",
+        "capture_ns",
+        "ends",
+        "episode",
+        "pending",
+    )
+
+    def __init__(self, most: int) -> None:
+        self.pending: Merged | None = None
+        self.ends: deque[Merged] = deque(maxlen=most)
+        self.episode = 0
+        self.arrived: int | None = None
+        self.answered: int | None = None
+        self.capture_ns: int | None = None
+
+
+class Mode:
+    """A clock and the world that it drives: a state machine without I/O.
+
+    Args:
+        settings: The settings.
+        world: The world.
+        clock: Returns the time in ns, which never goes back.
+
+    Attributes:
+        due_ns: When `advance` has to be called next; ``None``: never.
+        busy: Whether a call of the world runs. A world in a greenlet may yield in it:
+            then only `act`, `updates`, `statistics`, `trace`, `pause` and `resume` may
+            be called.
+        closing: Why the instance is to be closed; ``None``: it is not.
+        answers_ns: Time spent on answers, which the caller adds up.
+    """
+
+    def __init__(
+        self, settings: Settings, world: World, clock: Callable[[], int]
+    ) -> None:
+        self.settings = settings
+        self.due_ns: int | None = None
+        self.busy = False
+        self.closing: str | None = None
+        self.answers_ns = 0
+        self._world = world
+        self._clock = clock
+        self._origin = 0
+        self._phase = "ready"
+        self._paused = False
+        self._failure: Problem | None = None
+        self._tick_number = 0
+        self._episode = 0
+        self._heard = 0
+        self._agent_lost: Json | None = None
+        self._events: list[Event] = []
+        self._actions = Actions(settings)
+        self._sequences = Sequences()
+        self._history = ActionHistory(settings.history, settings.default_action)
+        self._rules = Rewards(settings.rewards)
+        self._updates = UpdateBuffer(settings.buffer)
+        self._callers: OrderedDict[str, Caller] = OrderedDict()
+        # When the last updates were captured, by number.
+        self._captures = [0] * _CAPTURES
+        self._last_capture: int | None = None
+        self._last_send: int | None = None
+        self._trace = Trace()
+        self._durations = Durations()
+        self._lateness = Histogram()
+        self._jitter = Histogram()
+        self._age = Histogram()
+        self._reaction = Histogram()
+        self._world_ns = 0
+        self._ticks = 0
+        self._skipped = 0
+        # Since the last update.
+        self._skipped_since = 0
+        self._timeouts = 0
+        self._reanchored = 0
+        self._losses = 0
+
+    @property
+    def state(self) -> str:
+        """``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``ended``."""
+        if self._paused and self._phase not in ("failed", "ended"):
+            return "paused"
+        return self._phase
+
+    @property
+    def now_ns(self) -> int:
+        """The time since the clock began; 0 before."""
+        return self._clock() - self._origin if self._episode else 0
+
+    # What the modes differ in.
+
+    def advance(self) -> list[Event]:
+        """Do what is due; return the resets and steps of the world."""
+        raise NotImplementedError
+
+    def may_reset(self, caller: str) -> bool:
+        """Whether a reset can be executed, or refused, now."""
+        raise NotImplementedError
+
+    def may_step(self, caller: str) -> bool:
+        """Whether a step can be executed, or refused, now."""
+        raise NotImplementedError
+
+    def reset(self, seed: int | None, options: Json | None, caller: str) -> Result:
+        """Begin an episode. The first reset begins the clock."""
+        raise NotImplementedError
+
+    def step(self, action: Any, caller: str) -> Result:
+        """Take a step with an action."""
+        raise NotImplementedError
+
+    def change(self, settings: Settings) -> None:
+        """Use other settings from the next time step on."""
+        self.settings = settings
+        self._actions.set_default(settings.default_action)
+        self._trace.add(_CHANGE, self._tick_number, self._clock())
+        self._set_due()
+
+    def _next_due(self) -> int | None:
+        raise NotImplementedError
+
+    def _upcoming(self) -> int:
+        return self._tick_number + 1
+
+    def _paused_now(self) -> None:
+        """Stop the clock."""
+        self._tell_world_to_wait()
+
+    def _resumed(self, now: int) -> None:
+        """Begin a new grid."""
+        raise NotImplementedError
+
+    # What both do.
+
+    def take_events(self) -> list[Event]:
+        """Return the resets and steps since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def arrive(self, caller: str) -> None:
+        """Record that a reset or step arrived, which may have to wait."""
+        now = self._clock()
+        self._hear(now)
+        self._caller(caller).arrived = now
+
+    def count_rejected(self, count: int = 1) -> None:
+        """Count actions that were refused before they came here."""
+        self._actions.reject(count)
+
+    def act(
+        self,
+        request: Any,
+        caller: str,
+        read_action: Callable[[Any], Any] | None = None,
+        blends: bool = False,
+    ) -> Json:
+        """Receive actions.
+
+        Args:
+            request: The request's members.
+            caller: Its session.
+            read_action: Converts an action to an element of the action space, or
+                raises `InvalidAction`.
+            blends: Whether actions can be blended, which holds for a Box.
+
+        Raises:
+            BadParameter: A member is wrong.
+            InvalidAction: An action is no element of the action space.
+            Paused: The clock is paused.
+            WorldEnded: There are no more episodes.
+        """
+        self._check_failure()
+        if self._phase == "ended":
+            raise self._world_ended()
+        if self._paused:
+            raise Paused(f"the clock is paused: resume or reset it{self._why_paused()}")
+        now = self._clock()
+        upcoming = self._upcoming()
+        try:
+            given = read_act(request, caller, upcoming, blends)
+            state = "new"
+            if given.sequence is not None:
+                state = self._sequences.state_of(given.session, given.sequence)
+            values = given.actions
+            if state == "new":
+                if read_action is not None:
+                    values = [read_action(each) for each in values]
+                self._actions.check_room(len(values))
+        except (BadParameter, InvalidAction):
+            self._actions.reject(count_of(request))
+            raise
+        self._hear(now)
+        self._trace.add(_ACT, upcoming, now, 0, len(values))
+        if given.answers is not None:
+            self._count_reaction(given.answers, now)
+        if state == "late":
+            self._actions.expire(len(values))
+        elif state == "new" and values:
+            until = None if given.valid_ns is None else now + given.valid_ns
+            if given.chunk:
+                self._actions.offer_chunk(
+                    values,
+                    upcoming if given.at is None else given.at,
+                    upcoming,
+                    blend=given.blend,
+                    priority=given.priority,
+                    valid_until=until,
+                )
+            else:
+                self._actions.offer(values[0], given.priority, until)
+        answer: Json = {
+            "tick": max(upcoming, given.at or 0),
+            "now_ns": self.now_ns,
+            "queued": self._actions.waiting,
+        }
+        if given.sequence is not None:
+            answer["sequence"] = given.sequence
+            if state == "repeated":
+                answer["repeated"] = True
+            else:
+                self._sequences.add(given.session, given.sequence)
+        return answer
+
+    def updates(
+        self, after: int | None, deliver: str = "latest", most: int | None = None
+    ) -> Json | None:
+        """Return the updates after one; ``None`` if there are none yet.
+
+        Args:
+            after: Number of the last update that the reader has; ``None``: all but
+                the newest.
+            deliver: ``latest`` or ``all``.
+            most: The most updates to return; ``None``: as many as are kept.
+
+        Raises:
+            BadParameter: A parameter is wrong.
+            WorldEnded: There are no more episodes, and no more updates.
+        """
+        newest = self._updates.newest
+        if deliver not in ("latest", "all"):
+            raise BadParameter(
+                f"deliver is {deliver!r:.80}: expected 'latest' or 'all'"
+            )
+        if most is None:
+            most = self.settings.buffer
+        elif type(most) is not int or most < 1:
+            raise BadParameter(f"max is {most!r:.80}: expected an integer from 1")
+        if after is None:
+            after = max(0, newest - 1)
+        elif type(after) is not int or not 0 <= after <= newest:
+            raise BadParameter(
+                f"after is {after!r:.80}: expected the number of an update, up to "
+                f"{newest}, or 0"
+            )
+        if after == newest:
+            self._check_failure()
+            if self._phase == "ended":
+                raise self._world_ended()
+            return None
+        found, lost = self._updates.since(after, deliver, most, self._rules)
+        now = self._clock()
+        for each in found:
+            self._age.add(now - each.update.capture_ns)
+        return self.updates_answer(
+            [each.value(now, self._origin, self._rules) for each in found], lost
+        )
+
+    def updates_answer(self, values: list[Json], lost: int = 0) -> Json:
+        """Return an answer with updates, or without one when the wait is over."""
+        return {
+            "updates": values,
+            "lost": lost,
+            "state": self.state,
+            "now_ns": self.now_ns,
+        }
+
+    def pause(self) -> Json:
+        """Pause the clock, until it is resumed or reset."""
+        self._check_failure()
+        if self._phase == "ready":
+            raise ResetNeeded(_NOT_RESET)
+        if self._phase == "ended":
+            raise self._world_ended()
+        if not self._paused:
+            self._pause()
+        return {"state": self.state, "now_ns": self.now_ns}
+
+    def resume(self) -> Json:
+        """Resume a paused clock, without debt."""
+        self._check_failure()
+        if self._phase == "ended":
+            raise self._world_ended()
+        if self._paused:
+            now = self._clock()
+            self._paused = False
+            self._hear(now)
+            self._trace.add(_RESUME, self._tick_number, now)
+            self._resumed(now)
+            self._set_due()
+        return {"state": self.state, "now_ns": self.now_ns}
+
+    def statistics(self) -> Json:
+        """Return settings, state, counts and distributions."""
+        now = self._clock()
+        elapsed = now - self._origin if self._episode else 0
+        shares = (self._world_ns, self.answers_ns)
+        world, answers = (each / elapsed if elapsed else 0.0 for each in shares)
+        return {
+            "state": self.state,
+            "settings": self.settings.shown(),
+            "now_ns": elapsed,
+            "shares": {"world": world, "answers": answers},
+            "lateness_ns": self._lateness.shown(),
+            "jitter_ns": self._jitter.shown(),
+            "age_ns": self._age.shown(),
+            "reaction_ns": self._reaction.shown(),
+            "durations": self._durations.shown(),
+            "episode": self._episode,
+            "ticks": self._ticks,
+            "skipped": self._skipped,
+            "timeouts": self._timeouts,
+            "reanchored": self._reanchored,
+            "agent_lost": self._losses,
+            "actions": self._actions.counts(),
+            "updates": self._updates.counts(),
+        }
+
+    def trace(self, last: int = 4096, form: str = "json") -> Json:
+        """Return the last events, as ``json`` or for ``chrome``."""
+        if type(last) is not int or last < 1:
+            raise BadParameter(f"last is {last!r:.80}: expected an integer from 1")
+        if form == "chrome":
+            return self._trace.chrome(last, self._origin)
+        if form != "json":
+            raise BadParameter(f"format is {form!r:.80}: expected 'json' or 'chrome'")
+        return {"events": self._trace.events(last, self._origin)}
+
+    def end(self) -> None:
+        """Give the world its default action, the last one."""
+        if self._phase == "ready" or self.busy:
+            return
+        self.due_ns = None
+        action = self._actions.default.value
+        last = getattr(self._world, "end", self._world.send)
+        last(action)
+
+    # Calls of the world. One in a greenlet yields to a loop that reads `due_ns`.
+
+    def _reset_world(
+        self, seed: int | None, options: Json | None, start: int
+    ) -> Update:
+        self.busy, self.due_ns = True, None
+        try:
+            observation, info = self._world.reset(seed, options)
+        except BaseException:
+            self._note_failure()
+            raise
+        finally:
+            self.busy = False
+        now = self._clock()
+        if not self._episode:
+            self._origin = now
+        self._world_ns += now - start
+        self._trace.add(_RESET, self._tick_number, start, now - start)
+        self._episode += 1
+        update = Update(_copied(observation), info)
+        update.action = self._actions.in_force
+        update.capture_ns = now
+        return update
+
+    def _send(self, action: Action, start: int) -> int:
+        """Hand an action over; return the time after that."""
+        if self._last_send is not None:
+            self._durations.time_step.add(start - self._last_send)
+        self._last_send = start
+        self.busy, self.due_ns = True, None
+        try:
+            self._world.send(action.value)
+        finally:
+            self.busy = False
+        now = self._clock()
+        self._world_ns += now - start
+        self._durations.send_control.add(now - start)
+        self._trace.add(_SEND, self._tick_number, start, now - start, action.number)
+        return now
+
+    def _capture(self, start: int, due: int) -> Update:
+        """Capture an observation now, which was due at another time."""
+        self.busy, self.due_ns = True, None
+        try:
+            capture = self._world.capture()
+            observation, rewards, terminated, truncated, info = capture
+        finally:
+            self.busy = False
+        update = Update(_copied(observation), info)
+        update.rewards = self._rules.read(rewards)
+        if self._rules.holds:
+            update.known = tuple(self._rules.known)
+        update.terminated, update.truncated = terminated, truncated
+        update.capture_ns = start
+        update.late_ns = start - due
+        update.action = self._actions.in_force
+        now = self._clock()
+        self._world_ns += now - start
+        self._durations.get_obs.add(now - start)
+        self._trace.add(_CAPTURE, self._tick_number, start, now - start)
+        self._lateness.add(start - due)
+        if self._last_capture is not None:
+            numerator, denominator = self.settings.period
+            self._jitter.add(abs(start - self._last_capture - numerator // denominator))
+        self._last_capture = start
+        self._ticks += 1
+        return update
+
+    def _publish(self, update: Update) -> Merged:
+        """Number an update, keep it, and tell monitors and watchers."""
+        if self._agent_lost is not None:
+            update.agent_lost, self._agent_lost = self._agent_lost, None
+        update.skipped, self._skipped_since = self._skipped_since, 0
+        update.tick = self._tick_number
+        update.episode = self._episode
+        update.queued = self._actions.waiting
+        if self.settings.history.in_observation and update.history is None:
+            update.history = self._history.actions()
+        if update.over:
+            self._end_episode(update)
+        self._updates.add(update)
+        self._captures[update.number % _CAPTURES] = update.capture_ns
+        merged = Merged(update)
+        value = merged.value(self._clock(), self._origin, self._rules)
+        kind = "step"
+        if update.rewards is None:
+            kind = "reset"
+            value = {key: value[key] for key in ("info", "observation", "realtime")}
+        self._events.append(Event(kind, value))
+        return merged
+
+    def _end_episode(self, update: Update) -> None:
+        episodes = self.settings.episodes
+        used_up = episodes is not None and self._episode >= episodes
+        update.last = used_up or bool(getattr(self._world, "ended", False))
+        self._phase = "ended" if update.last else "done"
+
+    # States.
+
+    def _check(self) -> None:
+        """Refuse a step unless the clock runs."""
+        self._check_failure()
+        if self._phase == "ended":
+            raise self._world_ended()
+        if self._paused:
+            raise Paused(f"the clock is paused: resume or reset it{self._why_paused()}")
+        if self._phase != "running":
+            raise ResetNeeded(_NOT_RESET)
+
+    def _check_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if self._phase == "failed":
+            raise ResetNeeded(_FAILED)
+
+    def _begin_reset(self) -> int:
+        """Check that an episode may begin; return the time."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        episodes = self.settings.episodes
+        if self._phase == "ended" or self._episode >= (episodes or MAX_COUNT):
+            raise self._world_ended()
+        now = self._clock()
+        self._heard = now
+        self._actions.lost = False
+        return now
+
+    def _world_ended(self) -> WorldEnded:
+        return WorldEnded(
+            f"the world has ended after {self._episode} episodes: create an instance "
+            "for more"
+        )
+
+    def _why_paused(self) -> str:
+        return "; the agent was silent too long" if self._actions.lost else ""
+
+    def _pause(self) -> None:
+        self._paused = True
+        self._last_capture = self._last_send = None
+        self._trace.add(_PAUSE, self._tick_number, self._clock())
+        self._paused_now()
+        self._set_due()
+
+    def _tell_world_to_wait(self) -> None:
+        wait = getattr(self._world, "wait", None)
+        if wait is not None:
+            wait()
+
+    def _count_missed(self, count: int) -> None:
+        """Count ticks that did not happen, for the next update and in all."""
+        self._skipped += count
+        self._skipped_since += count
+
+    def _fail(self, error: BaseException, call: str) -> None:
+        """Stop the clock; the next call raises the error."""
+        self._phase = "failed"
+        self._failure = error if isinstance(error, Problem) else env_error(call, error)
+        self._note_failure()
+
+    def _note_failure(self) -> None:
+        self._phase = "failed"
+        self.due_ns = None
+        self._trace.add(_FAILURE, self._tick_number, self._clock())
+
+    def _lose_agent(self, now: int) -> None:
+        """React to an agent that was silent for too long."""
+        then = self.settings.on_agent_lost
+        self._losses += 1
+        self._actions.lost = True
+        self._agent_lost = {"silent_ns": now - self._heard, "then": then}
+        self._trace.add(_LOST, self._tick_number, now)
+        if then != "hold":
+            self._actions.clear()
+        if then == "pause":
+            self._pause()
+        elif then == "close":
+            silent_s = (now - self._heard) / 1e9
+            self.closing = f"the agent was silent for {silent_s:.3g} seconds"
+
+    def _hear(self, now: int) -> None:
+        """Record that an agent lives."""
+        self._heard = now
+        if self._actions.lost:
+            self._actions.lost = False
+            self._set_due()
+
+    def _set_due(self) -> None:
+        waits = self.busy or self._phase == "failed"
+        self.due_ns = None if waits else self._next_due()
+
+    # Callers.
+
+    def _caller(self, name: str) -> Caller:
+        caller = self._callers.get(name)
+        if caller is None:
+            caller = self._callers[name] = Caller(self.settings.buffer)
+            if len(self._callers) > MAX_CALLERS:
+                self._callers.popitem(last=False)
+        else:
+            self._callers.move_to_end(name)
+        return caller
+
+    def _note_arrival(self, caller: Caller, now: int) -> int:
+        """Count the times up to a step's execution; return when it arrived."""
+        arrived = now if caller.arrived is None else caller.arrived
+        caller.arrived = None
+        if caller.answered is not None:
+            self._durations.inference.add(arrived - caller.answered)
+        if caller.capture_ns is not None:
+            self._reaction.add(arrived - caller.capture_ns)
+        self._durations.join.add(now - arrived)
+        return arrived
+
+    def _answer(
+        self, caller: Caller, merged: Merged, observation: Any, arrived: int | None
+    ) -> Result:
+        """Return the result of a reset or step, and count its times."""
+        now = self._clock()
+        update = merged.update
+        caller.answered = now
+        caller.capture_ns = update.capture_ns
+        caller.episode = update.episode
+        self._age.add(now - update.capture_ns)
+        if arrived is not None:
+            self._durations.step.add(now - arrived)
+            number = 0 if update.action is None else update.action.number
+            self._trace.add(_STEP, update.tick, arrived, now - arrived, number)
+        rewards = merged.rewards
+        reward = 0.0
+        if rewards is not None:
+            reward = self._rules.reduce(rewards, update.known)
+        realtime = merged.realtime(now, self._origin)
+        if merged.agent_lost is not None:
+            realtime["agent_lost"] = merged.agent_lost
+        if update.last:
+            realtime["last"] = True
+        return Result(
+            observation,
+            reward,
+            update.terminated,
+            update.truncated,
+            update.info,
+            rewards if isinstance(rewards, list) else None,
+            realtime,
+        )
+
+    def _count_reaction(self, number: int, now: int) -> None:
+        newest = self._updates.newest
+        if 0 < number <= newest and newest - number < _CAPTURES:
+            self._reaction.add(now - self._captures[number % _CAPTURES])
+
+
+def _copied(observation: Any) -> Any:
+    """Copy arrays: some worlds write the next observation into the last one."""
+    if isinstance(observation, np.ndarray):
+        return observation.copy()
+    if type(observation) is dict:
+        return {key: _copied(value) for key, value in observation.items()}
+    if type(observation) in (list, tuple):
+        return type(observation)(_copied(each) for each in observation)
+    return observation

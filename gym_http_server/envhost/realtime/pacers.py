@@ -1,0 +1,162 @@
+"""When time steps begin and ticks are due, in integer nanoseconds.
+
+A period is a ratio of integers: 30 Hz are 100000000/3 ns. The remainder of each
+division is carried over, so that a grid does not drift.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ElasticPacer", "GridPacer"]
+
+Period = tuple[int, int]
+
+
+class ElasticPacer:
+    """Time steps that may begin late, up to the elasticity, and then are shorter.
+
+    Args:
+        period: Numerator and denominator of the time step, in ns.
+        capture_ns: From a time step's beginning to its capture; ``None``: a period.
+        elastic_ns: How late a time step may begin without a new anchor.
+
+    Attributes:
+        start: When the time step began, on the grid.
+        capture: When its capture is due.
+        end: When it ends.
+    """
+
+    __slots__ = (
+        "_capture_ns",
+        "_denominator",
+        "_elastic_ns",
+        "_numerator",
+        "_remainder",
+        "capture",
+        "end",
+        "start",
+    )
+
+    def __init__(self, period: Period, capture_ns: int | None, elastic_ns: int) -> None:
+        self.start = self.capture = self.end = 0
+        self.change(period, capture_ns, elastic_ns)
+
+    def change(self, period: Period, capture_ns: int | None, elastic_ns: int) -> None:
+        """Set other durations, for the next time step."""
+        self._numerator, self._denominator = period
+        self._capture_ns = capture_ns
+        self._elastic_ns = elastic_ns
+        self._remainder = 0
+
+    def anchor(self, now: int) -> None:
+        """Begin a new grid: the next time step begins now, without debt."""
+        self.start = self.capture = self.end = now
+        self._remainder = 0
+
+    def begin(self, now: int) -> bool:
+        """Begin the next time step.
+
+        Returns:
+            Whether it is later than the elasticity permits, and so begins a new grid.
+        """
+        late = now >= self.end + self._elastic_ns
+        if late:
+            self.start, self._remainder = now, 0
+        else:
+            self.start = self.end
+        self._set_end()
+        return late
+
+    def extend(self) -> None:
+        """Let the time step take one more period, since its capture failed."""
+        self.start = self.end
+        self._set_end()
+
+    def _set_end(self) -> None:
+        whole, self._remainder = divmod(
+            self._numerator + self._remainder, self._denominator
+        )
+        self.end = self.start + whole
+        if self._capture_ns is None:
+            self.capture = self.end
+        else:
+            self.capture = self.start + self._capture_ns
+
+
+class GridPacer:
+    """Ticks on a grid, and what happens if the loop is late by a period or more.
+
+    Args:
+        period: Numerator and denominator of the period, in ns.
+        policy: ``skip`` drops all late ticks but the newest; ``catch_up`` executes
+            them at once; ``shift`` begins a new grid.
+        most: The most late ticks that ``catch_up`` executes; ``None``: all.
+
+    Attributes:
+        index: Number of the last tick. Skipped ticks have numbers, too.
+        time: When the last tick was due.
+        due: When the next tick is due.
+    """
+
+    __slots__ = (
+        "_denominator",
+        "_most",
+        "_numerator",
+        "_policy",
+        "_remainder",
+        "due",
+        "index",
+        "time",
+    )
+
+    def __init__(self, period: Period, policy: str, most: int | None) -> None:
+        self._policy = policy
+        self._most = most
+        self.index = 0
+        self.time = self.due = 0
+        self.change(period)
+
+    def change(self, period: Period) -> None:
+        """Set another period, which holds from the next tick on."""
+        self._numerator, self._denominator = period
+        self._remainder = 0
+
+    def anchor(self, now: int) -> None:
+        """Begin a new grid: the next tick is due a period from now, without debt."""
+        self.time = self.due = now
+        self._remainder = 0
+        self._add(1)
+
+    def take(self, now: int) -> tuple[int, bool]:
+        """Move on to the tick that is to be executed now.
+
+        Args:
+            now: The time, from ``due`` on.
+
+        Returns:
+            How many ticks were skipped, and whether a new grid begins.
+        """
+        # Of the ticks after the one that is due, those that are due as well.
+        behind = (
+            (now - self.due + 1) * self._denominator - 1 - self._remainder
+        ) // self._numerator
+        skipped, shifted = 0, False
+        if behind > 0:
+            if self._policy == "shift":
+                self.due, self._remainder = now, 0
+                shifted = True
+            elif self._policy == "skip":
+                skipped = behind
+            elif self._most is not None:
+                skipped = max(0, behind - self._most)
+            if skipped:
+                self._add(skipped)
+        self.index += skipped + 1
+        self.time = self.due
+        self._add(1)
+        return skipped, shifted
+
+    def _add(self, periods: int) -> None:
+        whole, self._remainder = divmod(
+            periods * self._numerator + self._remainder, self._denominator
+        )
+        self.due += whole

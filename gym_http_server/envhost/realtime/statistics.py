@@ -1,0 +1,127 @@
+"""Statistics of a clock in constant memory."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+__all__ = ["Average", "Durations", "Histogram"]
+
+_BITS = 6
+_PER_DOUBLING = 1 << _BITS
+# Longer times are counted in the last bucket: over two minutes.
+_MAX_BITS = 37
+_COUNTERS = (_MAX_BITS - _BITS + 1) * _PER_DOUBLING
+_SMOOTHING = 0.1
+_NAMES = ("time_step", "step", "join", "inference", "send_control", "get_obs")
+
+
+class Histogram:
+    """Times in ns, in 64 buckets for each doubling: quantiles within 1 percent."""
+
+    __slots__ = ("_counters", "count", "largest")
+
+    def __init__(self) -> None:
+        self._counters = array("Q", bytes(8 * _COUNTERS))
+        self.count = 0
+        self.largest = 0
+
+    def add(self, ns: int) -> None:
+        """Count a time; a negative one as 0."""
+        if ns < 0:
+            ns = 0
+        self.count += 1
+        if ns > self.largest:
+            self.largest = ns
+        shift = ns.bit_length() - _BITS - 1
+        if shift > 0:
+            ns = (shift << _BITS) + (ns >> shift)
+            if ns >= _COUNTERS:
+                ns = _COUNTERS - 1
+        self._counters[ns] += 1
+
+    def quantile(self, share: float) -> int | None:
+        """Return the time below or at which a share of all times lies.
+
+        Returns:
+            The middle of its bucket; ``None`` before the first time.
+        """
+        if not self.count:
+            return None
+        rank = max(1, -int(-share * self.count // 1))
+        for index, counter in enumerate(self._counters):
+            rank -= counter
+            if counter and rank <= 0:
+                return min(_middle(index), self.largest)
+        return self.largest
+
+    def shown(self) -> dict[str, int | None]:
+        """Return count, p50, p90, p99 and max."""
+        return {
+            "count": self.count,
+            "p50": self.quantile(0.5),
+            "p90": self.quantile(0.9),
+            "p99": self.quantile(0.99),
+            "max": self.largest if self.count else None,
+        }
+
+
+def _middle(index: int) -> int:
+    shift = (index >> _BITS) - 1
+    if shift <= 0:
+        return index
+    base = (index - (shift << _BITS)) << shift
+    return base + ((1 << shift) - 1) // 2
+
+
+class Average:
+    """A moving average and the average deviation from it, as rtgym computes them."""
+
+    __slots__ = ("deviation", "mean")
+
+    def __init__(self) -> None:
+        self.mean: float | None = None
+        self.deviation = 0.0
+
+    def add(self, value: float) -> None:
+        """Count a value."""
+        if self.mean is None:
+            self.mean = value
+            return
+        delta = value - self.mean
+        self.mean += _SMOOTHING * delta
+        self.deviation += _SMOOTHING * (abs(delta) - self.deviation)
+
+
+class Durations:
+    """The six durations of rtgym's benchmark, under its names.
+
+    Attributes:
+        time_step: Between two actions sent.
+        step: From the request of a step to its answer.
+        join: The part of it until the time step's end.
+        inference: From an answer to the next request.
+        send_control: Sending an action.
+        get_obs: Capturing an observation.
+    """
+
+    __slots__ = _NAMES
+
+    def __init__(self) -> None:
+        self.time_step = Average()
+        self.step = Average()
+        self.join = Average()
+        self.inference = Average()
+        self.send_control = Average()
+        self.get_obs = Average()
+
+    def shown(self) -> dict[str, Any]:
+        """Return mean and deviation of each, in ns; null before the first."""
+        return {
+            f"{name}_duration": {
+                "mean_ns": None if average.mean is None else round(average.mean),
+                "deviation_ns": round(average.deviation),
+            }
+            for name in _NAMES
+            for average in (getattr(self, name),)
+        }
