@@ -12,7 +12,15 @@ from werkzeug.routing import MapAdapter
 
 from gym_http_server import boot
 from gym_http_server.access import ANY, EVERYONE
-from gym_http_server.api import batches, external, instances, service, streams, tango
+from gym_http_server.api import (
+    batches,
+    external,
+    instances,
+    realtime,
+    service,
+    streams,
+    tango,
+)
 from gym_http_server.api.exchange import (
     CALLER,
     Answer,
@@ -106,6 +114,7 @@ def create_app(
     web = Web(settings, run)
     app.extensions["gym_http_server"] = web
     instances.add_routes(app, web)
+    realtime.add_routes(app, web)
     batches.add_routes(app, web)
     service.add_routes(app, web)
     streams.add_routes(app, web)

@@ -20,12 +20,28 @@ from gym_http_server.envhost.monitor import NO_MONITOR, Monitor
 from gym_http_server.envhost.monitor_files import FileRequest
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
-from gym_http_wire.problems import BadParameter, MonitorActive, NotAcceptable, Problem
+from gym_http_wire.problems import (
+    BadParameter,
+    MonitorActive,
+    NotAcceptable,
+    NotRealTime,
+    Problem,
+)
 from gym_http_wire.values.writing import Writing
 
-__all__ = ["Handlers"]
+__all__ = ["REAL_TIME", "Handlers"]
 
 Json = dict[str, Any]
+#: Operations on the clock of an environment.
+REAL_TIME = (
+    Op.ACT,
+    Op.UPDATES,
+    Op.REALTIME,
+    Op.SET_REALTIME,
+    Op.PAUSE,
+    Op.RESUME,
+    Op.TRACE,
+)
 _PUBLISHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
 
 
@@ -81,6 +97,7 @@ class Handlers:
             Op.MONITOR: self._monitor,
             Op.MONITOR_START: self._monitor_start,
             Op.MONITOR_CLOSE: self._monitor_close,
+            **dict.fromkeys(REAL_TIME, _refuse_clock),
             **inspection.handlers,
         }
 
@@ -257,6 +274,10 @@ class Handlers:
         if self.monitor is None or not self.monitor.error:
             return {}
         return {"monitor_error": self.monitor.error}
+
+
+def _refuse_clock(frame: Frame) -> Json:
+    raise NotRealTime()
 
 
 class _Observer(BatchObserver):

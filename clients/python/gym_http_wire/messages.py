@@ -60,6 +60,13 @@ class Op(IntEnum):
     SET_ATTRIBUTE = 16
     CALL_ATTRIBUTE = 17
     ROLLOUT = 18
+    ACT = 19
+    UPDATES = 20
+    REALTIME = 21
+    SET_REALTIME = 22
+    PAUSE = 23
+    RESUME = 24
+    TRACE = 25
     STREAM = 32
     MONITOR = 33
 

@@ -55,9 +55,17 @@ ACKNOWLEDGED = 1
 
 _HEADER_SIZE = HEADER.size
 _BINARY = int(Form.BINARY)
-#: Operations that do not change an environment, and so need no key.
+#: Operations that need no key: those that do not change an environment, and those of its
+#: clock, which may be repeated without harm, and whose answers are too many to keep.
 KEYLESS = frozenset(
     {
+        Op.ACT,
+        Op.UPDATES,
+        Op.REALTIME,
+        Op.SET_REALTIME,
+        Op.PAUSE,
+        Op.RESUME,
+        Op.TRACE,
         Op.DESCRIBE,
         Op.ACTION_SPACE,
         Op.OBSERVATION_SPACE,

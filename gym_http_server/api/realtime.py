@@ -1,0 +1,97 @@
+"""Routes of the clock of an instance: actions, updates, settings and statistics.
+
+The query of a GET becomes a JSON object, the same as streams send, since hosts know
+neither paths nor queries.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from urllib.parse import parse_qs
+
+import flask
+import msgspec
+
+from gym_http_server.access import READ, STEP
+from gym_http_server.api.exchange import (
+    Answer,
+    Environ,
+    caller_of,
+    forms,
+    frame_answer,
+    read_body,
+)
+from gym_http_server.api.guard import MAX_QUERY
+from gym_http_server.api.instances import INSTANCE
+from gym_http_server.api.web import Web, add_route
+from gym_http_wire.messages import Form, Op, request
+from gym_http_wire.problems import BadParameter
+
+__all__ = ["add_routes"]
+
+_COUNT = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
+_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
+# Parameters of queries that are numbers: which texts they may be.
+_NUMBERS = {
+    "after": (_COUNT, "an integer from 0"),
+    "wait_s": (_SECONDS, "seconds from 0 to 50"),
+    "max": (_COUNT, "an integer from 1"),
+    "last": (_COUNT, "an integer from 1"),
+}
+# Those that are words.
+_WORDS = ("deliver", "format")
+
+# Method, rest of the path, operation, and the parameters that its query may have.
+_ROUTES: tuple[tuple[str, str, Op, tuple[str, ...]], ...] = (
+    ("POST", "action/", Op.ACT, ()),
+    ("GET", "updates/", Op.UPDATES, ("after", "wait_s", "deliver", "max")),
+    ("GET", "realtime/", Op.REALTIME, ()),
+    ("POST", "realtime/", Op.SET_REALTIME, ()),
+    ("POST", "realtime/pause/", Op.PAUSE, ()),
+    ("POST", "realtime/resume/", Op.RESUME, ()),
+    ("GET", "realtime/trace/", Op.TRACE, ("last", "format")),
+)
+
+
+def add_routes(app: flask.Flask, web: Web) -> None:
+    """Add all routes of clocks."""
+    for method, rest, op, names in _ROUTES:
+        view = functools.partial(_pass_on, web, op, names)
+        # No GET of these calls an environment.
+        scopes = frozenset({STEP, READ} if method == "GET" else {STEP})
+        add_route(app, web, method, INSTANCE + rest, view, scopes=scopes)
+
+
+def _pass_on(
+    web: Web, op: Op, names: tuple[str, ...], environ: Environ, instance_id: str
+) -> Answer:
+    body, form = read_body(environ, web.settings.max_body), forms(environ)
+    if environ["REQUEST_METHOD"] == "GET":
+        query = environ.get("QUERY_STRING", "")[:MAX_QUERY]
+        body = _read_query(query, names)
+        form = Form.PLAIN | form & 0xF0
+    frame = request(op, body, form=form)
+    return frame_answer(web.hosts.call(instance_id, frame, caller_of(environ).only))
+
+
+def _read_query(query: str, names: tuple[str, ...]) -> bytes:
+    """Return a query as the JSON object of a request; empty without parameters.
+
+    Raises:
+        BadParameter: A number is malformed.
+    """
+    texts = parse_qs(query, keep_blank_values=True) if query else {}
+    given: dict[str, str | int | float] = {}
+    for name in names:
+        if name not in texts:
+            continue
+        text = texts[name][-1]
+        if name in _WORDS:
+            given[name] = text
+            continue
+        is_number, expected = _NUMBERS[name]
+        if not is_number(text):
+            raise BadParameter(f"{name} is {text!r:.40}: expected {expected}")
+        given[name] = float(text) if "." in text else int(text)
+    return msgspec.json.encode(given) if given else b""
