@@ -41,7 +41,8 @@ NEVER_DONE |= {"external_hello", "external_request", "external_answer"}
 SHUTDOWN = "shutdown_server"
 # Only the environment may fail here, with options that it does not accept.
 FAILURES = {"env-error"}
-# Accepted requests would take long.
+# Requests whose wait is accepted would take long.
+WAITING = {"env_log", "env_updates"}
 WAIT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 # Old clients send these anything, so what is wrong there is ignored and not refused;
 # and streams are refused to every plain request, whatever its content.
@@ -141,7 +142,7 @@ def test_promises_hold_for_generated_requests(
     # Cases that were generated as invalid stay invalid.
     if INSTANCE_ID.fullmatch(str((case.path_parameters or {}).get("instance_id"))):
         case.path_parameters["instance_id"] = live.instance_id(operation)
-    if operation == "env_log" and WAIT.fullmatch(str(case.query.get("wait_s"))):
+    if operation in WAITING and WAIT.fullmatch(str(case.query.get("wait_s"))):
         case.query["wait_s"] = "0.01"
     response = case.call(live.api.server.url, session)
     if operation == "env_create" and response.status_code == 200:

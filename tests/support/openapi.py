@@ -36,6 +36,10 @@ ON_INSTANCES = {operation for path, _, operation in ROUTES if "{instance_id}" in
 INSTANCE_ID = re.compile("[0-9a-f]{8}")
 # Operations that end or may break their instance need a new one each time.
 DESTRUCTIVE = {"env_close", "env_delete", "env_set_attribute", "env_call_attribute"}
+# Operations that only an instance with a clock executes.
+REAL_TIME = {"env_realtime", "env_set_realtime", "env_pause", "env_resume"}
+REAL_TIME |= {"env_trace", "env_act", "env_updates"}
+CLOCK = {"mode": "free_running", "hz": 50, "default_action": 0, "on_done": "reset"}
 PROMISES: list[Any] = [
     checks.status_code_conformance,
     checks.content_type_conformance,
@@ -53,6 +57,7 @@ class Live:
         self.api = api
         self.shared = api.create(render_mode="rgb_array")
         self.own: Instance | None = None
+        self.clocked: Instance | None = None
 
     def instance_id(self, operation: str) -> str:
         """Return the ID of an instance on which the operation can succeed."""
@@ -60,6 +65,11 @@ class Live:
         if operation in DESTRUCTIVE:
             self.own = self.api.create()
             return self.own.id
+        if operation in REAL_TIME:
+            if self.clocked is None:
+                self.clocked = self.api.create(realtime=CLOCK)
+            self.clocked.reset()
+            return self.clocked.id
         if operation == "env_monitor_start":
             no_content(self.shared.post("monitor/close/"))
         self.shared.reset()
@@ -72,6 +82,8 @@ class Live:
 
     def close(self) -> None:
         self.close_own()
+        if self.clocked is not None:
+            self.clocked.close()
         self.shared.close()
 
 
