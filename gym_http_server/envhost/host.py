@@ -6,11 +6,11 @@ opens a stream. The supervisor orders the host over its channel to close.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import socket
 import time
-from collections.abc import Callable
 
 import msgspec
 
@@ -26,7 +26,7 @@ from gym_http_server.envhost.fast_step import FastStepper
 from gym_http_server.envhost.stream_set import StreamSet
 from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
 from gym_http_server.peers import Peers
-from gym_http_server.poller import Poller, wait_writable
+from gym_http_server.poller import WRITE, Poller
 from gym_http_wire.frames import Frame, FrameError, encode
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
@@ -40,8 +40,11 @@ CLOSE, PING = b"close", b"?"
 
 #: Seconds after which a web worker that reads nothing loses its connection.
 SEND_SECONDS = 30
-_MARK_SECONDS = 0.5
 _MAX_DESCRIPTORS = 4
+# Between two checks whether web workers read their answers.
+_UNSENT_MS = 250.0
+# For answers that are not sent completely when the instance is closed.
+_LAST_SECONDS = 1.0
 _UNUSED = {Op.DESCRIBE}  # a description does not count as use
 
 
@@ -78,6 +81,8 @@ class Host:
         self._open = True
         self._external = dispatch.external
         self._poller = Poller()
+        # Web workers that have not read all of their answers, with their deadlines.
+        self._unsent: dict[WorkerConnection, float] = {}
         self._streams = StreamSet(
             self._poller,
             self._execute,
@@ -98,9 +103,14 @@ class Host:
             poller.add(external, lambda events: self._attend(external))
             longest_ms = LONGEST_TICK * 1000
         while self._open:
-            poller.handle(streams.wait(longest_ms))
+            if self._unsent:
+                poller.handle(streams.wait(_UNSENT_MS))
+                self._close_stuck()
+            else:
+                poller.handle(streams.wait(longest_ms))
             if external is not None and time.monotonic() >= external.due:
                 self._attend(external)
+        self._finish_answers()
 
     def _execute(self, frame: Frame, session: str = "", behind: bool = False) -> Frame:
         """Execute a request, as `Dispatch.answer`, and record it."""
@@ -148,8 +158,12 @@ class Host:
         if self._peers is not None and not self._peers.admits(line):
             line.close()
             return
-        connection = WorkerConnection(line, self._max_body)
-        self._poller.add(line, functools.partial(self._receive, connection))
+        self._read(WorkerConnection(line, self._max_body))
+
+    def _read(self, connection: WorkerConnection) -> None:
+        """Receive requests of a connection, from now on."""
+        handler = functools.partial(self._receive, connection)
+        self._poller.add(connection.socket, handler)
 
     def _receive(self, connection: WorkerConnection, events: int) -> None:
         try:
@@ -166,9 +180,46 @@ class Host:
             self._close(connection)
 
     def _send(self, connection: WorkerConnection, reply: Frame) -> None:
-        connection.send_answer(encode(reply), self._activity.mark_alive)
+        if connection.send_answer(encode(reply)):
+            return
+        if connection not in self._unsent:
+            line = connection.socket
+            self._poller.remove(line)
+            self._poller.add(line, functools.partial(self._flush, connection))
+            self._poller.want(line, WRITE)
+        self._unsent[connection] = time.monotonic() + SEND_SECONDS
+
+    def _flush(self, connection: WorkerConnection, events: int) -> None:
+        """Send more of an answer; receive the next request after its end."""
+        try:
+            connection.flush()
+        except OSError:
+            self._close(connection)
+            return
+        if connection.unsent:
+            self._unsent[connection] = time.monotonic() + SEND_SECONDS
+            return
+        del self._unsent[connection]
+        self._poller.remove(connection.socket)
+        self._read(connection)
+
+    def _finish_answers(self) -> None:
+        """Send the rest of answers, to web workers that read them at once."""
+        deadline = time.monotonic() + _LAST_SECONDS
+        for connection in self._unsent:
+            connection.socket.settimeout(max(0.0, deadline - time.monotonic()))
+            with contextlib.suppress(OSError):
+                connection.flush()
+
+    def _close_stuck(self) -> None:
+        """Close the connections of web workers that have read nothing for too long."""
+        now = time.monotonic()
+        for connection, deadline in list(self._unsent.items()):
+            if deadline <= now:
+                self._close(connection)
 
     def _close(self, connection: WorkerConnection) -> None:
+        self._unsent.pop(connection, None)
         self._poller.remove(connection.socket)
         connection.close()
 
@@ -186,6 +237,8 @@ class Host:
             self._send(connection, problem_answer(problem, frame.number))
             return
         self._send(connection, answer(204, number=frame.number))
+        if connection.unsent:
+            raise BrokenPipeError("the web worker does not read")
         line = connection.take_socket()
         if line is None:
             line = connection.socket
@@ -200,12 +253,14 @@ class WorkerConnection(FrameSocket):
     stream.
 
     Args:
-        end: Its socket, which blocks.
+        end: Its socket.
         max_body: Bytes that the body of a request may have.
     """
 
     def __init__(self, end: socket.socket, max_body: int) -> None:
         super().__init__(end, max_body, max_descriptors=_MAX_DESCRIPTORS)
+        # A web worker that is stopped must not stop the host.
+        end.setblocking(False)
         self._first = True
 
     def _receive(self) -> bytes:
@@ -215,36 +270,20 @@ class WorkerConnection(FrameSocket):
         # A read that accepts descriptors costs several times as much.
         return self.socket.recv(RECEIVE_BYTES)
 
-    def send_answer(self, data: bytes, mark_alive: Callable[[], None]) -> None:
-        """Send the bytes of an answer.
+    def send_answer(self, data: bytes) -> bool:
+        """Send the bytes of an answer, as many as the web worker takes.
 
-        Args:
-            data: The bytes.
-            mark_alive: Called while the web worker does not read, so that the host does
-                not count as unresponsive.
+        Returns:
+            Whether all are sent; `flush` sends the rest.
 
         Raises:
-            OSError: The connection is broken, or the web worker has read nothing for
-                `SEND_SECONDS`.
+            OSError: The connection is broken.
         """
-        sent = self._send_now(data)
-        if sent < len(data):
-            self._send_rest(memoryview(data)[sent:], mark_alive)
-
-    def _send_now(self, data: bytes | memoryview) -> int:
-        try:
-            return self.socket.send(data, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return 0
-
-    def _send_rest(self, data: memoryview, mark_alive: Callable[[], None]) -> None:
-        silent_s = 0.0
-        while data:
-            mark_alive()
-            if wait_writable(self.socket, _MARK_SECONDS):
-                silent_s = 0.0
-                data = data[self._send_now(data) :]
-            else:
-                silent_s += _MARK_SECONDS
-            if silent_s >= SEND_SECONDS:
-                raise TimeoutError("the web worker does not read")
+        sent = 0
+        if not self._unsent:
+            with contextlib.suppress(BlockingIOError):
+                sent = self.socket.send(data)
+            if sent == len(data):
+                return True
+        self._unsent += memoryview(data)[sent:]
+        return False

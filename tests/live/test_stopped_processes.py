@@ -1,5 +1,6 @@
 """Requests do not wait forever for a supervisor or broker that is stopped."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gym_http_server.rundir.status import StatusReader
 from tests.support import api as calls
 from tests.support.api import Api
 from tests.support.processes import titled
-from tests.support.raw import Response
+from tests.support.raw import RawConnection, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
@@ -141,6 +143,35 @@ def test_a_stopped_broker_is_unavailable_and_all_else_goes_on(
     instance.close()
     stopped.resume()
     wait_until(lambda: api.get("/healthz").status == 200, 5.0, "health")
+
+
+def test_an_instance_serves_streams_while_a_web_worker_is_stopped(
+    make_server: Callable[..., Server], suspend: Callable[[psutil.Process], None]
+) -> None:
+    server = make_server("--workers", "1", "--import", "tests.support.envs.toys")
+    instance = Api(server).create("toys/Big-v0")
+    (page,) = server.run_dir.glob(f"*/{instance.id}/status")
+    (gunicorn,) = (
+        e for e in psutil.Process(server.pid).children() if titled(e, "gunicorn")
+    )
+    (worker,) = gunicorn.children()
+    head = f"POST {instance.path('reset/')} HTTP/1.1\r\nHost: localhost\r\n"
+    with (
+        contextlib.closing(StatusReader(str(page))) as status,
+        WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream,
+        RawConnection(server.port) as rest,
+    ):
+        used = status.read().last_used_ns
+        rest.send(head.encode() + b"Content-Length: 2\r\n\r\n{}")
+        # The answer has megabytes, which take the host a while.
+        wait_until(lambda: status.read().busy_since_ns > used, 5.0, "the reset")
+        suspend(worker)
+        began = time.monotonic()
+        assert stream.ask(op="action_space")["status"] == 200
+        assert time.monotonic() - began < 10.0
+        worker.resume()
+        assert len(rest.read_response().json()["observation"]) == 7_000_000
+        assert stream.ask(op="action_space")["status"] == 200
 
 
 def test_the_launcher_ends_a_server_with_a_silent_supervisor(

@@ -1,12 +1,10 @@
 """How a host sends an answer to a web worker that does not read."""
 
 import socket
-import threading
 from collections.abc import Iterator
 
 import pytest
 
-from gym_http_server.envhost import host
 from gym_http_server.envhost.host import WorkerConnection
 
 LARGE = bytes(range(256)) * 16 * 1024
@@ -21,37 +19,38 @@ def pair() -> Iterator[tuple[WorkerConnection, socket.socket]]:
         yield connection, theirs
 
 
-def test_the_host_is_marked_alive_until_the_web_worker_reads(
+def test_a_large_answer_is_sent_as_the_web_worker_reads(
     pair: tuple[WorkerConnection, socket.socket],
 ) -> None:
     connection, theirs = pair
-    marked = threading.Semaphore(0)
+    assert not connection.send_answer(LARGE)
+    assert not connection.send_answer(b"next")
     received = bytearray()
-
-    def read_late() -> None:
-        for _ in range(3):
-            assert marked.acquire(timeout=5.0)
-        while len(received) < len(LARGE) and (data := theirs.recv(1 << 20)):
-            received.extend(data)
-
-    reader = threading.Thread(target=read_late)
-    reader.start()
-    connection.send_answer(LARGE, marked.release)
-    reader.join(5.0)
-    assert received == LARGE
+    while connection.unsent:
+        received += theirs.recv(1 << 20)
+        connection.flush()
+    theirs.setblocking(False)
+    while len(received) < len(LARGE) + 4:
+        received += theirs.recv(1 << 20)
+    assert received == LARGE + b"next"
 
 
-def test_connections_of_a_web_worker_that_never_reads_are_closed(
-    pair: tuple[WorkerConnection, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host, "SEND_SECONDS", 1)
-    with pytest.raises(OSError, match="does not read"):
-        pair[0].send_answer(LARGE, lambda: None)
-
-
-def test_small_answers_are_sent_without_a_mark(
+def test_small_answers_are_sent_at_once(
     pair: tuple[WorkerConnection, socket.socket],
 ) -> None:
     connection, theirs = pair
-    connection.send_answer(b"small", lambda: pytest.fail("marked"))
+    assert connection.send_answer(b"small")
+    assert not connection.unsent
     assert theirs.recv(100) == b"small"
+
+
+def test_an_answer_to_a_web_worker_that_has_ended_is_dropped(
+    pair: tuple[WorkerConnection, socket.socket],
+) -> None:
+    connection, theirs = pair
+    assert not connection.send_answer(LARGE)
+    theirs.close()
+    connection.flush()
+    assert not connection.unsent
+    with pytest.raises(BrokenPipeError):
+        connection.send_answer(b"next")
