@@ -30,14 +30,15 @@ from gym_http_wire.problems import BadParameter
 
 __all__ = ["add_routes"]
 
-_COUNT = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII).fullmatch
+_COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII).fullmatch
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
 # Parameters of queries that are numbers: which texts they may be.
 _NUMBERS = {
-    "after": (_COUNT, "an integer from 0"),
+    "after": (_NUMBER, "the number of an update, an integer from 0"),
     "wait_s": (_SECONDS, "seconds from 0 to 50"),
-    "max": (_COUNT, "an integer from 1"),
-    "last": (_COUNT, "an integer from 1"),
+    "max": (_COUNT, "an integer from 1 to 9999"),
+    "last": (_COUNT, "an integer from 1 to 9999"),
 }
 # Those that are words.
 _WORDS = ("deliver", "format")

@@ -55,8 +55,8 @@ ACKNOWLEDGED = 1
 
 _HEADER_SIZE = HEADER.size
 _BINARY = int(Form.BINARY)
-#: Operations that need no key: those that do not change an environment, and those of its
-#: clock, which may be repeated without harm, and whose answers are too many to keep.
+#: Operations that need no key: those that do not change an environment, and those of
+#: its clock, which may be repeated without harm and have too many answers to keep them.
 KEYLESS = frozenset(
     {
         Op.ACT,
