@@ -20,6 +20,7 @@ from gym_http_server.api.exchange import (
     caller_of,
     forms,
     frame_answer,
+    key_of,
     read_body,
 )
 from gym_http_server.api.guard import MAX_QUERY
@@ -67,6 +68,8 @@ def add_routes(app: flask.Flask, web: Web) -> None:
 def _pass_on(
     web: Web, op: Op, names: tuple[str, ...], environ: Environ, instance_id: str
 ) -> Answer:
+    # A malformed key is refused, and others have no effect: no answer is kept.
+    key_of(environ)
     body, form = read_body(environ, web.settings.max_body), forms(environ)
     if environ["REQUEST_METHOD"] == "GET":
         query = environ.get("QUERY_STRING", "")[:MAX_QUERY]

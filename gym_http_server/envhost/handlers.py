@@ -277,7 +277,10 @@ class Handlers:
 
 
 def _refuse_clock(frame: Frame) -> Json:
-    raise NotRealTime()
+    raise NotRealTime(
+        "the instance has no clock; create one that has, as with "
+        '{"env_id": "Pendulum-v1", "realtime": {"mode": "free_running", "hz": 20}}'
+    )
 
 
 class _Observer(BatchObserver):
