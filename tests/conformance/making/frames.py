@@ -11,7 +11,7 @@ from tests.conformance.making.models import model_of
 DESCRIPTION = "Messages of the binary dialect of streams, as in docs/streams.md, Binary"
 
 _NONE, _PLAIN, _TYPED, _BINARY = range(4)
-_OPERATIONS = 18
+_OPERATIONS = 25
 _STEP = 2
 
 

@@ -23,7 +23,8 @@ DESCRIPTION = (
 
 def cases() -> Iterator[Case]:
     """Yield all cases."""
-    for name, value in {**_simple(), **_nested(), **arrays(), **scalars()}.items():
+    groups = (_simple(), _nested(), arrays(), scalars(), _real_time())
+    for name, value in [item for group in groups for item in group.items()]:
         yield _case(name, model_of(value))
     for name, space in _spaces().items():
         yield _case(name, model_of(space))
@@ -45,6 +46,45 @@ def _case(name: str, model: Model) -> Case:
         "value": model,
         "typed": typed(model),
         "binary": binary(model).hex(),
+    }
+
+
+def _real_time() -> dict[str, Any]:
+    """Return an update of a world, and requests with actions."""
+    timing = {
+        "update": 813,
+        "tick": 815,
+        "episode": 3,
+        "action": {"number": 611, "value": 1, "priority": 0},
+        "capture_ns": 2**53 + 1,
+        "late_ns": -1,
+        "age_ns": 400_000,
+        "now_ns": 2**53 + 400_001,
+        "timed_out": False,
+        "skipped": 1,
+        "queued": 0,
+        "merged": 2,
+    }
+    update = {
+        "info": {},
+        "observation": np.array([0.5, -0.5], "f4"),
+        "realtime": timing,
+        "reward": 1.0,
+        "rewards": np.array([1.0, math.nan, 0.0]),
+        "terminated": False,
+        "truncated": False,
+    }
+    chunk = np.array([[0.5], [-0.5]], "f4")
+    return {
+        "realtime-update": update,
+        "realtime-updates": {
+            "updates": [update, {**update, "last": True}],
+            "lost": 2,
+            "state": "ended",
+            "now_ns": 2**53 + 400_001,
+        },
+        "realtime-action": {"action": 1, "for": 813, "session": "a", "sequence": 1},
+        "realtime-chunk": {"actions": chunk, "at": 815, "blend": 0.7},
     }
 
 
