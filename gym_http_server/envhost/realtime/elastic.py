@@ -88,7 +88,7 @@ class Elastic(Mode):
         update = self._reset_world(seed, options, start)
         if fresh:
             self._pacer.anchor(update.capture_ns)
-        self._phase, self._paused = "running", False
+        self._phase, self._paused, self._why_paused = "running", False, ""
         self._in_flight, self._pending, self._missed = False, None, None
         default = self._actions.default.value
         first = default
@@ -201,7 +201,7 @@ class Elastic(Mode):
     def _deadline(self) -> int | None:
         """Return when a silent agent is lost; ``None`` if never."""
         timeout = self.settings.agent_timeout_ns
-        if timeout is None or self._phase != "running" or self._actions.lost:
+        if timeout is None or self._phase != "running" or self._silent:
             return None
         if self._paused or self._in_flight:
             return None

@@ -75,11 +75,12 @@ class FreeRunning(Mode):
         """
         asking = self._caller(caller)
         asking.arrived = None
-        if seed is None and not options and self._may_join(asking):
-            self._check()
-            now = self._clock()
-            self._hear(now)
-            merged = Merged(self._newest)
+        joined = None
+        if seed is None and not options and self.settings.on_done == "reset":
+            joined = self._joined(asking)
+        if joined is not None:
+            self._hear(self._clock())
+            merged = Merged(joined)
             return self._answer(asking, merged, merged.observation(), None)
         start = self._begin_reset()
         self._actions.clear()
@@ -87,7 +88,7 @@ class FreeRunning(Mode):
         self._begin_episode(seed, options, start)
         if stopped:
             self._pacer.anchor(self._newest.capture_ns)
-        self._phase, self._paused = "running", False
+        self._phase, self._paused, self._why_paused = "running", False, ""
         self._set_due()
         asking.ends.clear()
         asking.pending = None
@@ -213,21 +214,23 @@ class FreeRunning(Mode):
         self._newest = update
         self._publish(update)
 
-    def _may_join(self, asking: Caller) -> bool:
-        return (
-            self.settings.on_done == "reset"
-            and self._phase == "running"
-            and not self._paused
-            and not asking.ends
-            and 0 < asking.episode < self._episode
-        )
+    def _joined(self, asking: Caller) -> Update | None:
+        """Return an update of the next episode, if the world is in it already."""
+        while asking.ends and asking.ends[0].update.episode <= asking.episode:
+            asking.ends.popleft()
+        if asking.ends:
+            return asking.ends[0].update
+        runs = self._phase == "running" and not self._paused
+        if runs and 0 < asking.episode < self._episode:
+            return self._newest
+        return None
 
     def _is_due(self) -> bool:
         return self.due_ns is not None and self._clock() >= self.due_ns
 
     def _is_silent(self, now: int) -> bool:
         timeout = self.settings.agent_timeout_ns
-        if timeout is None or self._actions.lost:
+        if timeout is None or self._silent:
             return False
         return now - self._heard >= timeout
 

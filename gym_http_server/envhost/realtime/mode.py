@@ -128,10 +128,13 @@ class Mode:
         self._origin = 0
         self._phase = "ready"
         self._paused = False
+        self._why_paused = ""
         self._failure: Problem | None = None
         self._tick_number = 0
         self._episode = 0
         self._heard = 0
+        # Whether the agent was lost, and has not returned.
+        self._silent = False
         self._agent_lost: Json | None = None
         self._events: list[Event] = []
         self._actions = Actions(settings)
@@ -257,7 +260,7 @@ class Mode:
         if self._phase == "ended":
             raise self._world_ended()
         if self._paused:
-            raise Paused(f"the clock is paused: resume or reset it{self._why_paused()}")
+            raise self._is_paused()
         now = self._clock()
         upcoming = self._upcoming()
         try:
@@ -376,7 +379,7 @@ class Mode:
             raise self._world_ended()
         if self._paused:
             now = self._clock()
-            self._paused = False
+            self._paused, self._why_paused = False, ""
             self._hear(now)
             self._trace.add(_RESUME, self._tick_number, now)
             self._resumed(now)
@@ -533,7 +536,7 @@ class Mode:
         if self._phase == "ended":
             raise self._world_ended()
         if self._paused:
-            raise Paused(f"the clock is paused: resume or reset it{self._why_paused()}")
+            raise self._is_paused()
         if self._phase != "running":
             raise ResetNeeded(_NOT_RESET)
 
@@ -553,8 +556,7 @@ class Mode:
         if self._phase == "ended" or self._episode >= (episodes or MAX_COUNT):
             raise self._world_ended()
         now = self._clock()
-        self._heard = now
-        self._actions.lost = False
+        self._hear(now)
         return now
 
     def _world_ended(self) -> WorldEnded:
@@ -563,8 +565,8 @@ class Mode:
             "for more"
         )
 
-    def _why_paused(self) -> str:
-        return "; the agent was silent too long" if self._actions.lost else ""
+    def _is_paused(self) -> Paused:
+        return Paused(f"the clock is paused{self._why_paused}: resume or reset it")
 
     def _pause(self) -> None:
         self._paused = True
@@ -598,12 +600,14 @@ class Mode:
         """React to an agent that was silent for too long."""
         then = self.settings.on_agent_lost
         self._losses += 1
-        self._actions.lost = True
+        self._silent = True
+        self._actions.lost = then != "hold"
         self._agent_lost = {"silent_ns": now - self._heard, "then": then}
         self._trace.add(_LOST, self._tick_number, now)
         if then != "hold":
             self._actions.clear()
         if then == "pause":
+            self._why_paused = ", since the agent was silent too long"
             self._pause()
         elif then == "close":
             silent_s = (now - self._heard) / 1e9
@@ -612,8 +616,8 @@ class Mode:
     def _hear(self, now: int) -> None:
         """Record that an agent lives."""
         self._heard = now
-        if self._actions.lost:
-            self._actions.lost = False
+        if self._silent:
+            self._silent = self._actions.lost = False
             self._set_due()
 
     def _set_due(self) -> None:
