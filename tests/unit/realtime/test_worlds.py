@@ -175,8 +175,8 @@ def test_what_is_no_world_is_refused(env_id: str, words: str) -> None:
 
 
 def test_classes_that_a_module_has_only_imported_are_no_worlds() -> None:
-    env_id = "world/gym_http_server.envhost.realtime.worlds.making:Pendulum"
-    with pytest.raises(UnknownEnv, match="Pendulum is from the module"):
+    env_id = "world/gym_http_server.envhost.realtime.worlds.making:RunningWorld"
+    with pytest.raises(UnknownEnv, match="RunningWorld is from the module"):
         worlds.make(env_id, {})
 
 

@@ -2,12 +2,10 @@
 
 ::
 
-    making                                 an env ID becomes a world
-     ├─ interfaces                         rtgym's interfaces
-     ├─ stepped                            classes with reset and step
-     ├─ running                            classes with run() and queues
-     ├─ shape                              numbers of sensors, actions and rewards
-     └─ bandits  empty  pendulum           the worlds that the server has
+    making           an env ID becomes a world
+     ├─ running      classes with run() and queues, in a process
+     ├─ adapters     rtgym's interfaces, and classes with reset and step
+     └─ shipped      the worlds that the server has
 
 Modules are imported by the host only. The supervisor has checked before that they are
 allowed.

@@ -9,30 +9,20 @@ from typing import Any, NamedTuple
 import gymnasium
 
 from gym_http_server.envhost.realtime.world import World
-from gym_http_server.envhost.realtime.worlds.bandits import (
-    Bandit,
-    DriftingBandit,
-    IntermittentBandit,
-)
-from gym_http_server.envhost.realtime.worlds.empty import Empty
-from gym_http_server.envhost.realtime.worlds.interfaces import (
+from gym_http_server.envhost.realtime.worlds.adapters import (
     INTERFACE_METHODS,
     InterfaceWorld,
+    Shape,
+    SteppedWorld,
 )
-from gym_http_server.envhost.realtime.worlds.pendulum import Pendulum
 from gym_http_server.envhost.realtime.worlds.running import RunningWorld
-from gym_http_server.envhost.realtime.worlds.shape import Shape
-from gym_http_server.envhost.realtime.worlds.stepped import SteppedWorld
+from gym_http_server.envhost.realtime.worlds.shipped import SHIPPED
 from gym_http_server.errors import UnknownEnv, did_you_mean
 
 __all__ = ["NewWorld", "make"]
 
 INTERFACE = "interface/"
 WORLD = "world/"
-_SHIPPED = {
-    each.name: each
-    for each in (Bandit, DriftingBandit, Empty, IntermittentBandit, Pendulum)
-}
 
 
 class NewWorld(NamedTuple):
@@ -89,12 +79,12 @@ def _class_of(env_id: str, prefix: str) -> Any:
     named = env_id.removeprefix(prefix)
     module_name, colon, class_name = named.rpartition(":")
     if not colon and prefix == WORLD:
-        if named in _SHIPPED:
-            return _SHIPPED[named]
-        words = did_you_mean(named, _SHIPPED)
+        if named in SHIPPED:
+            return SHIPPED[named]
+        words = did_you_mean(named, SHIPPED)
         raise UnknownEnv(
             env_id,
-            f"expected world/ and one of {sorted(_SHIPPED)}, or world/MODULE:CLASS"
+            f"expected world/ and one of {sorted(SHIPPED)}, or world/MODULE:CLASS"
             + words,
         )
     if not module_name or not class_name.isidentifier():

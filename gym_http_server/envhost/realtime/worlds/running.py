@@ -25,7 +25,7 @@ from gym_http_server import prctl
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.envhost.realtime.world import Capture
-from gym_http_server.envhost.realtime.worlds.shape import Shape
+from gym_http_server.envhost.realtime.worlds.adapters import Shape
 
 __all__ = ["RunningWorld"]
 
