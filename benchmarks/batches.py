@@ -52,10 +52,12 @@ class _BatchAgent(LeanAgent):
 
     def step(self, action: int) -> bool:
         """Take a hundred steps."""
-        told = self._post(self._path + "step/", {"actions": self._batches[self._next]})
-        assert told["steps"] == _BATCH
+        answer = self._post(
+            self._path + "step/", {"actions": self._batches[self._next]}
+        )
+        assert answer["steps"] == _BATCH
         self._next += 1
-        return bool(told["done"][-1])
+        return bool(answer["done"][-1])
 
 
 class _LocalAgent:

@@ -62,7 +62,7 @@ def _no_fast_step(module: Any) -> None:
 
 
 def _no_json_types(module: Any) -> None:
-    _replace(module, "shaped", lambda space: None)
+    _replace(module, "json_type", lambda space: None)
 
 
 def _no_fast_routes(module: Any) -> None:
@@ -92,7 +92,7 @@ FAST_PATHS = {
         "gym_http_server.envhost.fast_step", _no_fast_step, ("stream_same",)
     ),
     "json-types": FastPath(
-        "gym_http_wire.elements.shaped", _no_json_types, ("external",)
+        "gym_http_wire.elements.json_types", _no_json_types, ("external",)
     ),
 }
 

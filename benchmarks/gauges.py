@@ -27,12 +27,12 @@ class Gauge(NamedTuple):
 
 def rate(unit: str, each: float, *, percentiles: bool = True) -> Gauge:
     """Return a gauge of units per second, when each step of an agent makes several."""
-    return Gauge(unit, lambda told: told.rate * each, percentiles)
+    return Gauge(unit, lambda result: result.rate * each, percentiles)
 
 
-def _mean(told: Round) -> float:
+def _mean(result: Round) -> float:
     """Return the mean duration of a step in microseconds, without resets."""
-    return sum(told.durations) / len(told.durations) * 1e6
+    return sum(result.durations) / len(result.durations) * 1e6
 
 
 STEPS = rate("steps/s", 1)

@@ -90,7 +90,7 @@ def _beside(
     ):
         measure = functools.partial(_turns, plan, neighbours)
         rounds = in_turn(plan, lambda: measure(spinning), lambda: measure(sleeping))
-    figures = [median([told.rate for told in side]) for side in rounds]
+    figures = [median([result.rate for result in side]) for side in rounds]
     return [row(name, Mode.FREE, figures[0], "turns/s", _BASELINE, figures[1])]
 
 
@@ -99,8 +99,8 @@ def _turns(plan: Plan, neighbours: Players, stream: Players) -> Round:
     use = threading.Thread(target=stream.play, args=(plan.seconds,))
     use.start()
     try:
-        told = neighbours.play(plan.seconds)
+        result = neighbours.play(plan.seconds)
     finally:
         use.join()
-    plan.say(f"  {told.rate:10.1f} turns/s")
-    return told
+    plan.say(f"  {result.rate:10.1f} turns/s")
+    return result

@@ -113,23 +113,23 @@ class OneProcess:
         lane = self._host.fast_frames
         data = self._host.read()
         received = clock()
-        asked = lane.decode_request(data) if lane is not None else None
+        request = lane.decode_request(data) if lane is not None else None
         read = clock()
-        if asked is None or lane is None:
+        if request is None or lane is None:
             self._host.feed(data)
             self._answer_at_length()
-        elif not self._stepping.execute(self._host, lane, asked):
-            self._host.inbox.append(frame_of(asked))
+        elif not self._stepping.execute(self._host, lane, request):
+            self._host.inbox.append(frame_of(request))
             self._answer_at_length()
         stepped = clock()
         answer = self._line.recv(_RECEIVE_BYTES)
         arrived = clock()
-        told = self._lane.value(answer, self._number)
-        if told is MISSED:
-            told = self._read_at_length(answer)
+        result = self._lane.value(answer, self._number)
+        if result is MISSED:
+            result = self._read_at_length(answer)
         over = clock()
         times = [begun, written, sent, noticed, received, read, stepped, arrived, over]
-        return told, times
+        return result, times
 
     def _request(self, given: Any) -> bytes:
         message = self._lane.message(_STEP, self._number, ACKNOWLEDGED, given)

@@ -30,8 +30,8 @@ class Client:
 
     def create(self, env_id: str, seed: int) -> str:
         """Create an instance and return its ID."""
-        told = self._post("/v1/envs/", {"env_id": env_id, "seed": seed})
-        return str(told["instance_id"])
+        answer = self._post("/v1/envs/", {"env_id": env_id, "seed": seed})
+        return str(answer["instance_id"])
 
     def reset(self, instance_id: str) -> Any:
         """Begin an episode and return the observation."""
@@ -40,8 +40,8 @@ class Client:
     def step(self, instance_id: str, action: Any, render: bool = False) -> list[Any]:
         """Take a step and return observation, reward, done and info."""
         body = {"action": action, "render": render}
-        told = self._post(f"/v1/envs/{instance_id}/step/", body)
-        return [told[name] for name in ("observation", "reward", "done", "info")]
+        answer = self._post(f"/v1/envs/{instance_id}/step/", body)
+        return [answer[name] for name in ("observation", "reward", "done", "info")]
 
     def close(self, instance_id: str) -> None:
         """End an instance."""

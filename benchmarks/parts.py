@@ -189,6 +189,6 @@ def _played(
         Players(kind, ours.url, 1, placed.clients) as players,
     ):
         rounds = [players.play(plan.seconds) for _ in range(plan.rounds)]
-    told = statistics.median(each.percentile(50) for each in rounds) * 1e6
-    plan.say(f"  {kind.__name__:18} {told:10.1f} us")
-    return told
+    duration = statistics.median(each.percentile(50) for each in rounds) * 1e6
+    plan.say(f"  {kind.__name__:18} {duration:10.1f} us")
+    return duration

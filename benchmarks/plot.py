@@ -170,8 +170,8 @@ def _draw_bar(axes: Axes, place: int, bar: Bar, colour: str) -> None:
 
 def _ratio(row: Row) -> str:
     """Format the ratio as in the results, not as the bar shows it."""
-    told = f"{row.ratio:.3g}{_TIMES}"
-    return f"{told} the time" if row.takes_times else told
+    text = f"{row.ratio:.3g}{_TIMES}"
+    return f"{text} the time" if row.takes_times else text
 
 
 def _draw_axes(axes: Axes, drawn: Sequence[Bar]) -> None:

@@ -49,7 +49,7 @@ def tables(lines: Iterable[_Line]) -> str:
     return "\n".join(found)
 
 
-def written_into(text: str, told: str) -> str:
+def written_into(text: str, new: str) -> str:
     """Replace the tables in the document.
 
     Raises:
@@ -59,7 +59,7 @@ def written_into(text: str, told: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"expected {BEGIN.strip()!r} and {END.strip()!r} in the text")
-    return f"{before}{begin}\n{told}\n{end}{after}"
+    return f"{before}{begin}\n{new}\n{end}{after}"
 
 
 def main() -> None:
@@ -82,21 +82,21 @@ def main() -> None:
         lines = _replaced(lines, about, parts)
     text = ",\n  ".join(json.dumps(asdict(each)) for each in lines)
     options.output.write_text(f"[\n  {text}\n]\n", encoding="utf-8")
-    told = tables(lines)
+    printed = tables(lines)
     document = options.document.read_text(encoding="utf-8")
-    options.document.write_text(written_into(document, told), encoding="utf-8")
-    print(told)
+    options.document.write_text(written_into(document, printed), encoding="utf-8")
+    print(printed)
 
 
 def _line(about: str, part: Part) -> _Line:
     return _Line(about, part.what, float(f"{part.value:.3g}"), part.unit)
 
 
-def _replaced(lines: list[_Line], about: str, told: list[_Line]) -> list[_Line]:
+def _replaced(lines: list[_Line], about: str, new: list[_Line]) -> list[_Line]:
     """Replace the old lines of a benchmark, or append the new ones."""
     at = next((n for n, each in enumerate(lines) if each.about == about), len(lines))
     rest = [each for each in lines if each.about != about]
-    return [*rest[:at], *told, *rest[at:]]
+    return [*rest[:at], *new, *rest[at:]]
 
 
 if __name__ == "__main__":

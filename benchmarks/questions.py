@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from benchmarks import clients
 from benchmarks.batches import rollout_http
-from benchmarks.elsewhere import external, external_python
+from benchmarks.external_envs import external, external_python
 from benchmarks.host_memory import host_memory
 from benchmarks.host_start import host_start
 from benchmarks.measuring import Plan

@@ -74,14 +74,16 @@ def race(
     ):
         rounds = in_turn(
             plan,
-            lambda: _told(plan, "ours", gauge, our_players.play(plan.seconds)),
-            lambda: _told(plan, rival.name, gauge, their_players.play(plan.seconds)),
+            lambda: _reported(plan, "ours", gauge, our_players.play(plan.seconds)),
+            lambda: _reported(
+                plan, rival.name, gauge, their_players.play(plan.seconds)
+            ),
         )
     return list(_rows(name, mode, rival.name, gauge, *rounds))
 
 
-def _told(plan: Plan, who: str, gauge: Gauge, result: Round) -> Round:
-    plan.say(f"  {who:12} {gauge.figure(result):10.1f} {gauge.unit}")
+def _reported(plan: Plan, name_: str, gauge: Gauge, result: Round) -> Round:
+    plan.say(f"  {name_:12} {gauge.figure(result):10.1f} {gauge.unit}")
     return result
 
 

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 
 import psutil
 
-from benchmarks import far_ends
-from benchmarks.elsewhere import Words, ours, tangos
-from benchmarks.far_ends import Told
+from benchmarks import external_programs
+from benchmarks.external_envs import AgentCommand, ours, tangos
+from benchmarks.external_programs import StepFigures
 from benchmarks.measuring import Plan
 from benchmarks.pinning import Cores, Mode, pinned, places
 from benchmarks.servers import Server
@@ -27,8 +27,8 @@ _END_SECONDS = 1.0
 def external(plan: Plan) -> list[Part]:
     """Measure each process's CPU time per round trip, on one core: ours and Tango's."""
     return [
-        *_shares(plan, "ours", "the server", far_ends.stream_agent, ours),
-        *_shares(plan, "Tango's", "the gateway", far_ends.tango_agent, tangos),
+        *_shares(plan, "ours", "the server", external_programs.stream_agent, ours),
+        *_shares(plan, "Tango's", "the gateway", external_programs.tango_agent, tangos),
     ]
 
 
@@ -36,15 +36,15 @@ def _shares(
     plan: Plan,
     whose: str,
     between: str,
-    agent: Words,
+    agent: AgentCommand,
     server: Callable[[Cores], AbstractContextManager[Server]],
 ) -> list[Part]:
     placed = places(Mode.SAME)
     assert placed
     with pinned(placed.clients), server(placed.servers) as running:
-        told = [_turn(plan, agent, running) for _ in range(plan.rounds)]
+        rounds = [_turn(plan, agent, running) for _ in range(plan.rounds)]
     names = ("the agent", between, "the environment")
-    medians = [statistics.median(each) for each in zip(*told, strict=True)]
+    medians = [statistics.median(each) for each in zip(*rounds, strict=True)]
     plan.say(f"  {whose:18} {sum(medians):10.1f} us")
     parts = [
         Part(f"{whose}: {name}", value, "us")
@@ -53,21 +53,21 @@ def _shares(
     return [*parts, Part(f"{whose}: all of these", sum(medians), "us")]
 
 
-def _turn(plan: Plan, agent: Words, running: Server) -> list[float]:
+def _turn(plan: Plan, agent: AgentCommand, running: Server) -> list[float]:
     """Return each share's user and system CPU time per round trip, in us."""
     words = agent(running, plan.seconds + _END_SECONDS)
     us, server = psutil.Process(), psutil.Process(running.pid)
-    (far,) = (each for each in us.children() if "environment" in each.name())
+    (environment,) = (each for each in us.children() if "environment" in each.name())
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as stepping:
         assert stepping.stdout
         # Do not measure the start.
         stepping.stdout.readline()
         hosts = [server, *server.children(recursive=True)]
-        shares = [[psutil.Process(stepping.pid)], hosts, [far]]
+        shares = [[psutil.Process(stepping.pid)], hosts, [environment]]
         before = [sum(map(_used, each)) for each in shares]
         time.sleep(plan.seconds)
         after = [sum(map(_used, each)) for each in shares]
-        rate = Told.of(stepping.stdout.read()).rate
+        rate = StepFigures.of(stepping.stdout.read()).rate
     steps = rate * plan.seconds
     return [(now - then) / steps * 1e6 for then, now in zip(before, after, strict=True)]
 

@@ -22,12 +22,12 @@ class InnerAgent(StreamAgent):
         # The handle that `RemoteEnv` uses; another row measures `RemoteEnv` itself.
         handle = self._env._handle
         assert handle
-        self._ask = handle.ask
+        self._call = handle.call
 
     def step(self, action: int) -> bool:
         """Take a step."""
-        told = self._ask("POST", "step/", {"action": action})
-        return bool(told["terminated"] or told["truncated"])
+        answer = self._call("POST", "step/", {"action": action})
+        return bool(answer["terminated"] or answer["truncated"])
 
 
 def stream_same(plan: Plan) -> list[Row]:

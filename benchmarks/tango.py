@@ -20,13 +20,15 @@ async def _serve() -> None:
     environments: asyncio.Queue[websockets.asyncio.server.ServerConnection]
     environments = asyncio.Queue()
 
-    async def come(line: websockets.asyncio.server.ServerConnection) -> None:
+    async def connected(line: websockets.asyncio.server.ServerConnection) -> None:
         await environments.put(line)
         await line.wait_closed()
 
     agents = zmq.asyncio.Context.instance().socket(zmq.REP)
     door = agents.bind_to_random_port("tcp://127.0.0.1")
-    serving = websockets.asyncio.server.serve(come, "127.0.0.1", 0, compression=None)
+    serving = websockets.asyncio.server.serve(
+        connected, "127.0.0.1", 0, compression=None
+    )
     async with serving as server:
         port = next(iter(server.sockets)).getsockname()[1]
         print(f"Listening on http://127.0.0.1:{port}?agents={door}", flush=True)

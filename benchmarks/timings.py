@@ -42,9 +42,9 @@ def stages(plan: Plan, env: Any, actions: Iterator[Any]) -> list[Part]:
     with one_process(env) as both:
 
         def step(action: Any) -> bool:
-            told, times = both.step(action)
+            result, times = both.step(action)
             durations.append([after - at for at, after in itertools.pairwise(times)])
-            return _over(told["terminated"], told["truncated"])
+            return _over(result["terminated"], result["truncated"])
 
         _episodes(plan, env, actions, step)
     columns = zip(*durations[_WARM_UP_STEPS:], strict=True)
@@ -61,16 +61,16 @@ def within(plan: Plan, env: Any, actions: Iterator[Any]) -> float:
 
     def timed(action: Any) -> Any:
         begun = time.perf_counter_ns()
-        told = own(action)
+        result = own(action)
         durations.append(time.perf_counter_ns() - begun)
-        return told
+        return result
 
     env.step = timed
     with one_process(env) as both:
 
         def step(action: Any) -> bool:
-            told, _ = both.step(action)
-            return _over(told["terminated"], told["truncated"])
+            result, _ = both.step(action)
+            return _over(result["terminated"], result["truncated"])
 
         _episodes(plan, env, actions, step)
     return median_us(durations[_WARM_UP_STEPS:])

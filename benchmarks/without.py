@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.far_ends import PROGRAMS
+from benchmarks.external_programs import PROGRAMS
 from benchmarks.measuring import Plan, median
 from benchmarks.pinning import Mode
 from benchmarks.report import Row, read, row

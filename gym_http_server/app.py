@@ -10,7 +10,7 @@ import flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter
 
-from gym_http_server import boot
+from gym_http_server import inherited_settings
 from gym_http_server.access import ANY, EVERYONE
 from gym_http_server.api import (
     batches,
@@ -130,7 +130,7 @@ def create_app(
 
 def from_launcher() -> flask.Flask:
     """Make the application in a web worker, from the settings of the launcher."""
-    settings, run = boot.read()
+    settings, run = inherited_settings.read()
     return create_app(settings, run)
 
 

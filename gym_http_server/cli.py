@@ -25,8 +25,8 @@ from gym_http_server.launcher import Launcher
 from gym_http_server.listeners import (
     address,
     check_certificate,
-    letting_in,
-    listening,
+    open_listener,
+    open_listeners,
 )
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import GROUPS, TABLE, Setting, Settings, from_mapping
@@ -103,7 +103,7 @@ def serve(**flags: Any) -> None:
         log_lines.configure(given)
         # The command line may have a token in it.
         set_title("launcher")
-        settings = sandbox.settle(tokens.settle(given))
+        settings = sandbox.resolve_sandbox(tokens.resolve_tokens(given))
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
         status = _serve(settings, given)
     except StartError as error:
@@ -119,9 +119,9 @@ def _serve(settings: Settings, given: Settings) -> int:
         check_installed()
     settings = check_certificate(settings)
     with (
-        listening(settings) as listeners,
-        letting_in(settings.external_place, "--external-tcp") as external,
-        letting_in(settings.zmq_place, "--zmq") as zmq,
+        open_listeners(settings) as listeners,
+        open_listener(settings.external_place, "--external-tcp") as external,
+        open_listener(settings.zmq_place, "--zmq") as zmq,
         RunDir.make(settings.run_dir) as run,
     ):
         launcher = Launcher(settings, run, listeners, external, zmq, secrets)
@@ -130,7 +130,7 @@ def _serve(settings: Settings, given: Settings) -> int:
             scheme = "https" if settings.certfile else "http"
             urls = [address(listener, scheme) for listener in listeners]
             extend_title(urls[0])
-            _greet(urls, settings, envs, show_token=show_token)
+            _print_start(urls, settings, envs, show_token=show_token)
             if external is not None:
                 place = address(external).replace("http:", "tcp:")
                 _print(f"External environments connect at {place}")
@@ -179,7 +179,9 @@ def _check_working_directory() -> None:
         ) from None
 
 
-def _greet(urls: list[str], settings: Settings, envs: int, *, show_token: bool) -> None:
+def _print_start(
+    urls: list[str], settings: Settings, envs: int, *, show_token: bool
+) -> None:
     gymnasium = importlib.metadata.version("gymnasium")
     version = gym_http_server.__version__
     _print(f"gym_http_server {version}, Gymnasium {gymnasium}, {envs} environments")

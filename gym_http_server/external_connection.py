@@ -191,7 +191,7 @@ class ExternalConnection:
         return self._framing.name
 
     @property
-    def greeted(self) -> bool:
+    def hello_accepted(self) -> bool:
         """Whether a hello has been accepted."""
         return self._details is not None
 
@@ -247,7 +247,7 @@ class ExternalConnection:
         """Accept the hello: the connection is free."""
         self._details = details
         self._dialect = self._dialect_of(details.hello)
-        self._greet(welcome)
+        self._answer_hello(welcome)
         self.state = ConnectionState.FREE
         unread, self._unread = self._unread[1:], []
         for message in unread:
@@ -255,10 +255,10 @@ class ExternalConnection:
 
     def refuse(self, code: str, words: str, now: float) -> None:
         """Refuse the hello, or a connection without a hello, and end the connection."""
-        self._greet(Refused(code, words))
+        self._answer_hello(Refused(code, words))
         self.end(words, now, Close.POLICY)
 
-    def _greet(self, reply: Welcome | Refused) -> None:
+    def _answer_hello(self, reply: Welcome | Refused) -> None:
         """Answer the hello, in JSON for any dialect."""
         if not self.implicit_hello:
             payload = msgspec.json.encode(reply)

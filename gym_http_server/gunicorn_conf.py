@@ -9,15 +9,15 @@ from typing import Any
 
 from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 
-from gym_http_server import boot, log_lines, prctl
+from gym_http_server import inherited_settings, log_lines, prctl
 from gym_http_server.authentication import shared_count
 from gym_http_server.gunicorn_worker.worker import Worker
 from gym_http_server.instances.queues import Queues
 from gym_http_server.titles import set_title
 
-_settings, _run = boot.read()
+_settings, _run = inherited_settings.read()
 log_lines.configure(_settings)
-prctl.die_with_parent(int(os.environ[boot.LAUNCHER_PID]), signal.SIGKILL)
+prctl.die_with_parent(int(os.environ[inherited_settings.LAUNCHER_PID]), signal.SIGKILL)
 prctl.set_dumpable(False)
 Worker.access_log = _settings.access_log
 Worker.request_deadline_s = _settings.request_deadline
@@ -33,7 +33,10 @@ _log_queues = Queues(
 wsgi_app = "gym_http_server.app:from_launcher()"
 # The launcher has bound them: it reports a port in use at once, and no connection is
 # lost while workers start.
-bind = [f"fd://{descriptor}" for descriptor in os.environ[boot.LISTENER_FDS].split(",")]
+bind = [
+    f"fd://{descriptor}"
+    for descriptor in os.environ[inherited_settings.LISTENER_FDS].split(",")
+]
 workers = _settings.workers
 certfile = _settings.certfile or None
 keyfile = _settings.keyfile or None
@@ -91,16 +94,16 @@ def post_worker_init(worker: Any) -> None:
     with contextlib.suppress(
         BrokenPipeError
     ):  # the launcher reads only the first report
-        os.write(int(os.environ[boot.REPORT_FD]), b"worker\n")
+        os.write(int(os.environ[inherited_settings.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
 
     # A worker that raised here would end gunicorn. If no counters are free, for example
     # after several SIGTTIN, it counts only its own requests.
     with contextlib.suppress(OSError):
-        _queues.claim(int(os.environ[boot.BOOT_FD]))
+        _queues.claim(int(os.environ[inherited_settings.SETTINGS_FD]))
         web.hosts.queues = _queues
         # The lock on the file also reserves the same counters here.
-        _log_queues.claim(int(os.environ[boot.BOOT_FD]))
+        _log_queues.claim(int(os.environ[inherited_settings.SETTINGS_FD]))
         web.hosts.log_queues = _log_queues
 
     def sweep() -> None:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gym_http_server import boot, prctl
+from gym_http_server import inherited_settings, prctl
 from gym_http_server.access import quotas
 from gym_http_server.errors import StartError
 from gym_http_server.instances.supervisor_client import SupervisorClient
@@ -226,12 +226,12 @@ class Launcher:
             "quotas": quotas(self._settings),
             "secrets": self._secrets,
         }
-        with boot.leave(self._settings, self._run) as left:
+        with inherited_settings.write(self._settings, self._run) as left:
             for name, listener in self._other_listeners.items():
                 # Only broker and gateway read the tokens there.
-                start |= {name: listener.fileno(), "boot": left.fileno()}
+                start |= {name: listener.fileno(), "settings_fd": left.fileno()}
                 passed += [listener.fileno(), left.fileno()]
-            with boot.in_memory(msgspec.json.encode(start)) as memory:
+            with inherited_settings.memory_file(msgspec.json.encode(start)) as memory:
                 descriptor = str(memory.fileno())
                 module = "gym_http_server.supervisor"
                 self._supervisor = subprocess.Popen(
@@ -247,12 +247,12 @@ class Launcher:
     def _start_gunicorn(self) -> int:
         reader, writer = os.pipe()
         sockets = [listener.fileno() for listener in self._listeners]
-        with boot.leave(self._settings, self._run) as left:
+        with inherited_settings.write(self._settings, self._run) as left:
             environ = self._environ()
-            environ[boot.BOOT_FD] = str(left.fileno())
-            environ[boot.LISTENER_FDS] = ",".join(map(str, sockets))
-            environ[boot.REPORT_FD] = str(writer)
-            environ[boot.LAUNCHER_PID] = str(os.getpid())
+            environ[inherited_settings.SETTINGS_FD] = str(left.fileno())
+            environ[inherited_settings.LISTENER_FDS] = ",".join(map(str, sockets))
+            environ[inherited_settings.REPORT_FD] = str(writer)
+            environ[inherited_settings.LAUNCHER_PID] = str(os.getpid())
             if "PYTHONPATH" in environ:
                 places = environ["PYTHONPATH"].split(os.pathsep)
                 environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, places))

@@ -22,7 +22,13 @@ from gym_http_server.errors import SettingError, StartError
 from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES, listen
 from gym_http_server.settings import Settings
 
-__all__ = ["address", "check_certificate", "file_name", "letting_in", "listening"]
+__all__ = [
+    "address",
+    "check_certificate",
+    "file_name",
+    "open_listener",
+    "open_listeners",
+]
 
 BACKLOG = 2048
 PROBE_SECONDS = 1.0
@@ -38,7 +44,7 @@ _MODE = re.compile(r"0?[0-7]{3}").fullmatch
 
 
 @contextlib.contextmanager
-def listening(settings: Settings) -> Iterator[list[socket.socket]]:
+def open_listeners(settings: Settings) -> Iterator[list[socket.socket]]:
     """Listen on the addresses of the settings, TCP first; close all in the end.
 
     Raises:
@@ -66,7 +72,7 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
 
 
 @contextlib.contextmanager
-def letting_in(
+def open_listener(
     place: tuple[str, int] | None, flag: str
 ) -> Iterator[socket.socket | None]:
     """Listen for a protocol other than HTTP, if the settings have it; close at the end.

@@ -1,9 +1,9 @@
 """The sandbox of hosts: restricts their files, system calls, network and user.
 
-The launcher decides once which parts are on (`settle`), the supervisor prepares them
-once (`prepare`), and each host enters the result before it makes an environment
-(`Sandbox.enter`). Landlock rules can only allow. So to hide files, rules allow the
-siblings of those files and of their parent directories.
+The launcher decides once which parts are on (`resolve_sandbox`), the supervisor
+prepares them once (`prepare`), and each host enters the result before it makes an
+environment (`Sandbox.enter`). Landlock rules can only allow. So to hide files, rules
+allow the siblings of those files and of their parent directories.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gym_http_server.errors import SettingError
 from gym_http_server.rundir.directory import NAME_PREFIX, RunDir
 from gym_http_server.settings import Settings
 
-__all__ = ["Sandbox", "confined", "prepare", "settle", "warn_of_root"]
+__all__ = ["Sandbox", "confined", "prepare", "resolve_sandbox", "warn_of_root"]
 
 #: Written by graphics, shared memory and programs that throw output away.
 _DEVICES = (
@@ -182,7 +182,7 @@ def confined() -> bool:
     return _confined
 
 
-def settle(settings: Settings) -> Settings:
+def resolve_sandbox(settings: Settings) -> Settings:
     """Check the settings of the sandbox, and replace ``auto`` by on or off.
 
     Raises:

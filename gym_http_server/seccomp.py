@@ -122,8 +122,8 @@ def supported() -> bool:
     if _LIBC is None or machine is None:
         return False
     action = struct.pack("=I", _ERRNO)
-    asked = (machine.seccomp, _GET_ACTION_AVAILABLE, 0, action)
-    return bool(_LIBC.syscall(*asked) == 0)
+    arguments = (machine.seccomp, _GET_ACTION_AVAILABLE, 0, action)
+    return bool(_LIBC.syscall(*arguments) == 0)
 
 
 def install() -> None:

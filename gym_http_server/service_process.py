@@ -24,7 +24,7 @@ class Service(Protocol):
     def run(self) -> None:
         """Work until an exception ends it."""
 
-    def farewell(self) -> None:
+    def close_all(self) -> None:
         """Close all connections, since the server is stopping."""
 
 
@@ -68,7 +68,7 @@ def run_service(service: Service, name: str) -> int:
     try:
         service.run()
     except _Ended:
-        service.farewell()
+        service.close_all()
     except Exception:
         logging.getLogger(f"gym_http_server.{name}").exception("the %s failed", name)
         return 1

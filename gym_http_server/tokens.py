@@ -12,7 +12,7 @@ from gym_http_server.access import read_file
 from gym_http_server.errors import SettingError
 from gym_http_server.settings import Settings
 
-__all__ = ["AUTO", "new_token", "settle", "to_show"]
+__all__ = ["AUTO", "new_token", "resolve_tokens", "to_show"]
 
 AUTO = "auto"
 SHORTEST = 16
@@ -22,7 +22,7 @@ _HOST = re.compile(r"[^\s*/:]+").fullmatch
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*\s]+").fullmatch
 
 
-def settle(settings: Settings) -> Settings:
+def resolve_tokens(settings: Settings) -> Settings:
     """Return the settings with the token that callers must send, if any.
 
     The text of a file of tokens replaces its path, so that all processes have the same
@@ -48,7 +48,7 @@ def settle(settings: Settings) -> Settings:
     if token == AUTO:
         token = new_token()
     if settings.tokens:
-        return _settle_several(settings, token)
+        return _read_tokens(settings, token)
     if not token and not settings.loopback and not settings.no_token:
         raise SettingError(
             f"{settings.listen} can be reached from other machines, and whoever can "
@@ -85,7 +85,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def _settle_several(settings: Settings, token: str) -> Settings:
+def _read_tokens(settings: Settings, token: str) -> Settings:
     if token:
         raise SettingError(
             "--tokens and a single token were given: choose one, or give that token a "

@@ -122,7 +122,7 @@ class _Batches:
             if reply is None:
                 pending.append(named)
             else:
-                results.append(named | _told(reply, environ))
+                results.append(named | _result_of(reply, environ))
         answer = {"pending": pending, "results": results}
         encoded = msgspec.json.encode(answer, order="sorted") + b"\n"
         body = self._web.hosts.budget.hold(encoded, owner)
@@ -203,14 +203,14 @@ def _json_forms(environ: Environ) -> int:
 def _read(body: bytes) -> tuple[list[_Item], int]:
     """Read the steps, and how many of them are waited for."""
     try:
-        asked = _decode(body)
+        call = _decode(body)
     except msgspec.ValidationError as error:
         if " - at `$" in str(error):
             raise BadParameter(str(error)) from None
         raise BadJSON(str(error)) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadJSON(str(error)) from None
-    items = asked.steps
+    items = call.steps
     if not items:
         raise MissingParameter("steps")
     if len(items) > MAX_ITEMS:
@@ -230,9 +230,9 @@ def _read(body: bytes) -> tuple[list[_Item], int]:
                 f"key is {item.key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
                 "characters of ASCII"
             )
-    if asked.first is not None and asked.first < 1:
-        raise BadParameter(f"first is {asked.first}: expected 1 or more")
-    return items, min(asked.first or len(items), len(items))
+    if call.first is not None and call.first < 1:
+        raise BadParameter(f"first is {call.first}: expected 1 or more")
+    return items, min(call.first or len(items), len(items))
 
 
 def _keys(items: list[_Item], key: str) -> list[str]:
@@ -270,7 +270,7 @@ def _check_json(reply: Frame) -> None:
         raise EnvError("the instance answered with something else than JSON") from None
 
 
-def _told(reply: _Reply, environ: Environ) -> dict[str, Any]:
+def _result_of(reply: _Reply, environ: Environ) -> dict[str, Any]:
     headers = answer_head(reply.frame).headers
     result: dict[str, Any] = {"replayed": "Idempotent-Replayed" in headers}
     if reply.problem is not None:

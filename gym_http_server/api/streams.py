@@ -13,7 +13,7 @@ from gym_http_server.api.exchange import SWITCHED, Answer, Environ, caller_of
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.instances import INSTANCE
 from gym_http_server.api.web import Web, add_route
-from gym_http_server.instances.handover import hand_over, relay
+from gym_http_server.instances.handover import pass_socket, relay
 from gym_http_wire.handshakes import parse_handshake
 from gym_http_wire.problems import BadParameter, UpgradeRequired
 
@@ -45,7 +45,7 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
     lost_s = _seconds(query.get("lost", [""])[-1])
     caller = caller_of(environ)
     caller.require(READ if hello.watch else STEP)
-    take = relay if web.settings.stream_relay else hand_over
+    take = relay if web.settings.stream_relay else pass_socket
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     client = environ["gunicorn.socket"]
     take(web.hosts, instance_id, caller.only, hello, client, early, lost_s)

@@ -29,11 +29,11 @@ _EXAMPLE = '{"type":"Discrete","n":4}'
 
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the route."""
-    view = functools.partial(_come, web)
+    view = functools.partial(_connect, web)
     add_route(app, web, "GET", GAME, view, scopes=frozenset({EXTERNAL}))
 
 
-def _come(web: Web, environ: Environ) -> Answer:
+def _connect(web: Web, environ: Environ) -> Answer:
     settings = web.settings
     query = parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
     name = query.get("name", [settings.tango_name])[-1]
@@ -61,8 +61,8 @@ def _space(which: str, text: str) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         flag = f"--tango-{which.replace('_', '-')}"
-        said = f"is {text!r:.80}" if text else "is missing"
+        fault = f"is {text!r:.80}" if text else "is missing"
         raise BadParameter(
-            f"{which} {said}: expected a space as {_EXAMPLE}, in the address or by "
+            f"{which} {fault}: expected a space as {_EXAMPLE}, in the address or by "
             f"{flag}"
         ) from None

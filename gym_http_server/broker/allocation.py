@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.broker.idle_connection import IdleConnection
-from gym_http_server.broker.idle_connections import IdleConnections
+from gym_http_server.broker.free_connection import FreeConnection
+from gym_http_server.broker.free_connections import FreeConnections
 from gym_http_server.broker.messages import LeaseRequest
 from gym_http_server.broker.registry import Lease, Registry, Waiter
 from gym_http_server.external_connection import ConnectionDetails
@@ -29,18 +29,18 @@ class Allocator:
     Args:
         registry: The connections, and the hosts that wait.
         connections: The free ones.
-        hang_up: Called with the connection of a host that has ended.
+        disconnect: Called with the connection of a host that has ended.
     """
 
     def __init__(
         self,
         registry: Registry,
-        connections: IdleConnections,
-        hang_up: Callable[[FrameSocket], None],
+        connections: FreeConnections,
+        disconnect: Callable[[FrameSocket], None],
     ) -> None:
         self._registry = registry
         self._connections = connections
-        self._hang_up = hang_up
+        self._disconnect = disconnect
 
     def lease(self, host: FrameSocket, frame: Frame) -> None:
         """Lease connections to a host, now or as soon as enough are free."""
@@ -57,7 +57,7 @@ class Allocator:
         sock = host.take_socket()
         self._registry.leases.pop(details.resume, None)
         if sock is not None:
-            self._connections.take_back(sock, details)
+            self._connections.add_released(sock, details)
 
     def adopt(self, host: FrameSocket, frame: Frame) -> None:
         """Record the leases of a host that an earlier broker had granted."""
@@ -82,9 +82,9 @@ class Allocator:
                 for connection in found:
                     self._pass(waiter.host, connection)
             except OSError:
-                self._hang_up(waiter.host)
+                self._disconnect(waiter.host)
 
-    def _pass(self, host: FrameSocket, connection: IdleConnection) -> None:
+    def _pass(self, host: FrameSocket, connection: FreeConnection) -> None:
         details = connection.protocol.details
         body = msgspec.json.encode(details)
         host.send(answer(200, body), connection.fileno())
@@ -101,7 +101,7 @@ class Allocator:
                 try:
                     waiter.host.send(problem_answer(ExternalAway(words)))
                 except OSError:
-                    self._hang_up(waiter.host)
+                    self._disconnect(waiter.host)
 
     def _shortage(self, waiter: Waiter) -> str:
         """Return why an instance cannot be created now, and a remedy."""

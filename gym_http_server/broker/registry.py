@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from gym_http_server.broker.idle_connection import IdleConnection
+from gym_http_server.broker.free_connection import FreeConnection
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.poller import wait_writable
 from gym_http_wire.external.handshake import Hello
@@ -63,7 +63,7 @@ class Registry:
         waiters: In the order in which they came.
     """
 
-    free: dict[str, dict[str, IdleConnection]] = field(default_factory=dict)
+    free: dict[str, dict[str, FreeConnection]] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     waiters: deque[Waiter] = field(default_factory=deque)
 
@@ -72,14 +72,14 @@ class Registry:
         """Number of connections, free and leased."""
         return len(self.leases) + sum(map(len, self.free.values()))
 
-    def add(self, connection: IdleConnection) -> None:
+    def add(self, connection: FreeConnection) -> None:
         """Add a free connection."""
         details = connection.protocol.details
         self.free.setdefault(details.hello.name, {})[details.connection] = connection
 
-    def remove(self, connection: IdleConnection) -> None:
+    def remove(self, connection: FreeConnection) -> None:
         """Remove a free connection, if it is registered."""
-        if not connection.protocol.greeted:
+        if not connection.protocol.hello_accepted:
             return
         details = connection.protocol.details
         free = self.free.get(details.hello.name, {})
@@ -93,12 +93,12 @@ class Registry:
         leased = (lease.hello.name for lease in self.leases.values())
         return sorted({*self.free, *leased})
 
-    def available(self, name: str) -> list[IdleConnection]:
+    def available(self, name: str) -> list[FreeConnection]:
         """List the free connections that can be leased now."""
         free = self.free.get(name, {}).values()
         return [each for each in free if each.protocol.transferable]
 
-    def free_with(self, resume: str) -> IdleConnection | None:
+    def free_with(self, resume: str) -> FreeConnection | None:
         """Return the free connection that a resume token belongs to."""
         for connections in self.free.values():
             for connection in connections.values():

@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server import boot
+from gym_http_server import inherited_settings
 from gym_http_server.access import Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.broker.allocation import Allocator
-from gym_http_server.broker.idle_connections import IdleConnections
+from gym_http_server.broker.free_connections import FreeConnections
 from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
@@ -29,7 +29,7 @@ from gym_http_server.frame_socket import (
     receive_with_descriptors,
 )
 from gym_http_server.log_lines import LimitedLog
-from gym_http_server.peers import Peers
+from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import READ, Poller
 from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.service_process import isolate, limit_waits, run_service
@@ -66,7 +66,7 @@ class Broker:
         listener: socket.socket,
         control: socket.socket,
         settings: BrokerSettings,
-        peers: Peers,
+        peers: PeerCredentials,
         tcp_listener: socket.socket | None,
         authenticator: Authenticator | None,
     ) -> None:
@@ -79,11 +79,11 @@ class Broker:
         self._tcp_waits = False
         self._clients: dict[int, FrameSocket] = {}
         self._registry = Registry()
-        self._idle = IdleConnections(
+        self._free = FreeConnections(
             self._poller, self._registry, settings, authenticator
         )
-        self._allocator = Allocator(self._registry, self._idle, self._hang_up)
-        self._long_polling = LongPolling(self._poller, self._idle.add_local, settings)
+        self._allocator = Allocator(self._registry, self._free, self._disconnect)
+        self._long_polling = LongPolling(self._poller, self._free.add_local, settings)
         self._of_supervisor: Operations = {Op.EXTERNAL_HOST: self._add_host}
         self._of_hosts: Operations = {
             Op.EXTERNAL_LEASE: self._allocator.lease,
@@ -111,7 +111,7 @@ class Broker:
         due = 0.0
         while True:
             busy = (
-                self._idle
+                self._free
                 or self._registry.waiters
                 or self._long_polling
                 or self._paused
@@ -126,15 +126,15 @@ class Broker:
             now = time.monotonic()
             if now >= due:
                 due = now + TICK_SECONDS
-                self._idle.check(now)
+                self._free.check(now)
                 self._allocator.refuse_late(now)
                 self._long_polling.check(now)
                 while self._paused:
                     self._poller.want(self._paused.pop(), READ)
 
-    def farewell(self) -> None:
+    def close_all(self) -> None:
         """End all connections, since the server is stopping."""
-        self._idle.end_all()
+        self._free.end_all()
 
     def _note_tcp(self, events: int) -> None:
         self._tcp_waits = True
@@ -142,7 +142,7 @@ class Broker:
     def _accept_tcp(self, listener: socket.socket) -> None:
         sock = self._accepted(listener)
         if sock is not None:
-            self._idle.add_tcp(sock)
+            self._free.add_tcp(sock)
 
     def _accepted(self, listener: socket.socket) -> socket.socket | None:
         """Accept a connection; ``None`` if it has closed, or there is no room."""
@@ -161,7 +161,7 @@ class Broker:
         sock = self._accepted(self._listener)
         if sock is None:
             return
-        if self._peers.admits(sock):
+        if self._peers.permits(sock):
             self._add(sock, self._of_others)
         else:
             self._refusals.warning(
@@ -185,15 +185,15 @@ class Broker:
         try:
             frames = client.receive()
             if frames is None:
-                self._hang_up(client)
+                self._disconnect(client)
                 return
             for frame in frames:
                 self._dispatch(client, frame, operations)
         except OSError:
-            self._hang_up(client)
+            self._disconnect(client)
         except (msgspec.MsgspecError, ValueError, KeyError) as error:
             log.warning("a request to the broker is malformed: %r", error)
-            self._hang_up(client)
+            self._disconnect(client)
 
     @staticmethod
     def _dispatch(client: FrameSocket, frame: Frame, operations: Operations) -> None:
@@ -202,7 +202,7 @@ class Broker:
         except Problem as problem:
             client.send(problem_answer(problem, frame.number))
 
-    def _hang_up(self, client: FrameSocket) -> None:
+    def _disconnect(self, client: FrameSocket) -> None:
         self._forget(client)
         client.close()
 
@@ -222,7 +222,7 @@ class Broker:
         if sock is None:
             self._forget(client)
             sock = client.socket
-        self._idle.connect(sock, request, frame.body)
+        self._free.connect(sock, request, frame.body)
 
     def _list(self, client: FrameSocket, frame: Frame) -> None:
         body = msgspec.json.encode(self._registry.listed())
@@ -271,11 +271,16 @@ def run(
     tcp_listener, authenticator = None, None
     if doors is not None:
         tcp_listener = socket.socket(fileno=doors[0])
-        keys = Keys.of(boot.read_from(doors[1])[0])
+        keys = Keys.of(inherited_settings.read_from(doors[1])[0])
         if keys:
             advice = "show it as token in the hello"
             authenticator = Authenticator(keys, WrongTokens(), advice)
     broker = Broker(
-        listener, control, settings, Peers(parent_pid), tcp_listener, authenticator
+        listener,
+        control,
+        settings,
+        PeerCredentials(parent_pid),
+        tcp_listener,
+        authenticator,
     )
     return run_service(broker, "broker")

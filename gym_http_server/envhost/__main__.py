@@ -15,13 +15,13 @@ import sys
 
 import msgspec
 
-from gym_http_server.boot import take
 from gym_http_server.envhost.process import HostStart, run
+from gym_http_server.inherited_settings import read_and_close
 from gym_http_server.titles import set_title
 
 if __name__ == "__main__":
     channel, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
-    start = msgspec.json.decode(take(int(sys.argv[3])), type=HostStart)
+    start = msgspec.json.decode(read_and_close(int(sys.argv[3])), type=HostStart)
     # Some environments parse it.
     del sys.argv[1:]
     set_title(f"{start.instance_id} {start.request.env_id}")

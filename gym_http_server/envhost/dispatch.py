@@ -99,11 +99,11 @@ class Dispatch:
         number = frame.number
         sessions = self.sessions
         if session:
-            sessions.settle(session, number if frame.status == ACKNOWLEDGED else 0)
+            sessions.copy_last(session, number if frame.status == ACKNOWLEDGED else 0)
             if frame.kind in KEYLESS:
                 return _numbered(self.handlers.perform(frame, True), number)
             return self._answer_in_session(frame, session, number, True, behind)
-        sessions.settle()
+        sessions.copy_last()
         key = request_head(frame).key
         if not key:
             return _numbered(self._perform("", frame, False), number)
@@ -114,7 +114,7 @@ class Dispatch:
 
     def record(self, session: str, number: int, request: Frame, reply: Frame) -> None:
         """Keep the answer to a request of a session, or expect the request again."""
-        if self._comes_again(reply):
+        if self._will_be_retried(reply):
             self.sessions.retract(session, number)
         else:
             self.sessions.keep(session, number, request, reply)
@@ -124,7 +124,7 @@ class Dispatch:
     ) -> Frame:
         try:
             reply = self.sessions.replay_or_begin(
-                session, number, frame, settled=not behind
+                session, number, frame, outcomes_known=not behind
             )
             if reply is None:
                 reply = self._perform(f"{session}-{number}", frame, streamed)
@@ -145,7 +145,7 @@ class Dispatch:
                 # A refused request did not reach the environment, and may be sent
                 # again. But a conflict with the environment's state has to remain one.
                 final = not 400 <= reply.status < 500 or reply.status == 409
-                if final and not self._comes_again(reply):
+                if final and not self._will_be_retried(reply):
                     self._replays.keep(key, print_, reply)
         except Problem as problem:
             reply = problem_frame(problem)
@@ -157,7 +157,7 @@ class Dispatch:
             return self.handlers.perform(frame, streamed)
         return external.perform(key, lambda: self.handlers.perform(frame, streamed))
 
-    def _comes_again(self, reply: Frame) -> bool:
+    def _will_be_retried(self, reply: Frame) -> bool:
         """Whether an external environment was away, so that the client retries."""
         return self.external is not None and reply.status == ExternalAway.default_status
 

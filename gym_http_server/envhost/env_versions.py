@@ -11,13 +11,13 @@ import gymnasium
 from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
-__all__ = ["look_through", "newest", "resolve"]
+__all__ = ["newest", "read_versions", "resolve"]
 
 _newest: dict[str, EnvSpec] = {}
 _registered = 0
 
 
-def look_through() -> None:
+def read_versions() -> None:
     """Read the registry, and remember the newest versions for `newest`."""
     global _registered
     highest: dict[tuple[str | None, str], int] = {}

@@ -25,7 +25,7 @@ from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.fast_step import FastStepper
 from gym_http_server.envhost.stream_set import StreamSet
 from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
-from gym_http_server.peers import Peers
+from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import WRITE, Poller
 from gym_http_wire.frames import Frame, FrameError, encode
 from gym_http_wire.handshakes import StreamHandshake
@@ -70,7 +70,7 @@ class Host:
         *,
         max_body: int,
         spin_us: int,
-        peers: Peers | None,
+        peers: PeerCredentials | None,
     ) -> None:
         self._dispatch = dispatch
         self._activity = activity
@@ -155,7 +155,7 @@ class Host:
 
     def _accept(self, events: int) -> None:
         line, _ = self._listener.accept()
-        if self._peers is not None and not self._peers.admits(line):
+        if self._peers is not None and not self._peers.permits(line):
             line.close()
             return
         self._read(WorkerConnection(line, self._max_body))

@@ -32,7 +32,7 @@ from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate, reseed
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor_files import request_file
-from gym_http_server.peers import Peers
+from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.status import StatusPage
 from gym_http_server.sandbox import Sandbox
@@ -123,7 +123,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
         listener,
         max_body=start.max_body,
         spin_us=start.spin_us,
-        peers=None if start.sandbox.user else Peers(start.parent_pid),
+        peers=None if start.sandbox.user else PeerCredentials(start.parent_pid),
     )
     host.serve()
     return 0
@@ -145,14 +145,14 @@ def warm_up() -> None:
 
 def _made(start: HostStart) -> Frame:
     """Return the answer to the create request."""
-    told = {"instance_id": start.instance_id}
+    fields = {"instance_id": start.instance_id}
     if start.request.form == Form.PLAIN:
         # Old clients accept no further member.
-        reply = answer(200, msgspec.json.encode(told) + b"\n")
+        reply = answer(200, msgspec.json.encode(fields) + b"\n")
     else:
         codec = typed if start.request.form == Form.TYPED else binary
         head = AnswerHead(instance_id=start.instance_id)
-        reply = answer(200, codec.encode(told), head, form=Form(start.request.form))
+        reply = answer(200, codec.encode(fields), head, form=Form(start.request.form))
     if env_warnings.pending:
         return env_warnings.attach(reply, Op.CREATE, streamed=False)
     return reply

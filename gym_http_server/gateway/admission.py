@@ -54,7 +54,7 @@ class Admission:
             with contextlib.suppress(OSError), _duplicate(descriptor) as line:
                 self._read[descriptor] = _received(line)
 
-    def close_greedy(self) -> None:
+    def close_oversized(self) -> None:
         """Shut down connections that have sent too much; at most every 0.1 s."""
         now = time.monotonic()
         if now < self._due:

@@ -49,7 +49,7 @@ class AgentPeer:
         outbox: Sends messages to the agent.
         identity: The identity of the agent's token.
         greeting: Its first message.
-        on_over: Called when the conversation is over.
+        on_close: Called when the conversation is over.
 
     Raises:
         ScopeMissing: Its token lacks the scope.
@@ -61,12 +61,12 @@ class AgentPeer:
         outbox: Outbox,
         identity: Identity,
         greeting: Agent,
-        on_over: Callable[[], None],
+        on_close: Callable[[], None],
     ) -> None:
         identity.require(STEP)
         self._context = context
         self._outbox = outbox
-        self._on_over = on_over
+        self._on_close = on_close
         self._text = greeting.dialect == "json"
         self._session = greeting.session or new_session()
         self._lost_s = greeting.lost
@@ -160,7 +160,7 @@ class AgentPeer:
 
     def _refuse(self, problem: Problem) -> None:
         self._outbox.send(refusal(problem))
-        self._on_over()
+        self._on_close()
 
     def _closing(self, payload: bytes) -> int | None:
         """Return the number of a request to end the instance; else ``None``."""
@@ -186,7 +186,7 @@ class AgentPeer:
             self._outbox.send(_encode(message))
         else:
             self._outbox.send(HEADER.pack(0, 0, 204, 0, 0, number))
-        self._on_over()
+        self._on_close()
 
 
 def _instance_in(made: Frame) -> str:

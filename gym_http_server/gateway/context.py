@@ -65,7 +65,7 @@ class Timers:
         while self._due and self._due[0][0] <= now:
             heapq.heappop(self._due)[2]()
 
-    def left(self, most: float) -> float:
+    def settings_fd(self, most: float) -> float:
         """Return the seconds until the next call is due, up to a maximum."""
         if not self._due:
             return most
@@ -153,4 +153,4 @@ class Context:
         self.timers = Timers()
         self.broker = BrokerConnection(run, self.poller)
         # Outboxes whose peers do not read at the moment.
-        self.troubled: set[Outbox] = set()
+        self.blocked: set[Outbox] = set()

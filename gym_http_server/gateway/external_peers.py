@@ -30,7 +30,7 @@ class ExternalPeer:
         context: The state that all peers share.
         outbox: Sends messages to it.
         identity: The identity of its token.
-        on_over: Called when the conversation is over.
+        on_close: Called when the conversation is over.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class ExternalPeer:
         context: Context,
         outbox: Outbox,
         identity: Identity,
-        on_over: Callable[[], None],
+        on_close: Callable[[], None],
     ) -> None:
         self._outbox = outbox
-        self._on_over = on_over
+        self._on_close = on_close
         self._refused = False
         most = context.settings.max_message
         self._framing = CountedFraming(most)
@@ -84,4 +84,4 @@ class ExternalPeer:
             # ZeroMQ does not show it the end of a connection.
             words = "the server ended the conversation; say hello again"
             self._outbox.send(refusal(ConversationEnded(words)))
-        self._on_over()
+        self._on_close()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.ended import end_problem, was_in_flight
+from gym_http_server.end_problems import end_problem, was_in_flight
 from gym_http_server.errors import StreamEnded, UnknownInstance
 from gym_http_server.gateway.buffered_socket import BufferedSocket, connected
 from gym_http_server.gateway.context import Context
@@ -24,7 +24,7 @@ MAX_GREETING = 64 * 1024
 #: Messages of the largest size that may wait until the host reads them.
 MAX_WAITING = 4
 #: Number and interval, in seconds, of the requests for the tombstone of a host.
-FATE_TRIES, FATE_SECONDS = 40, 0.05
+TOMBSTONE_TRIES, TOMBSTONE_SECONDS = 40, 0.05
 _END_OF_HEAD = b"\r\n\r\n"
 _MALFORMED = (
     msgspec.MsgspecError,
@@ -89,7 +89,7 @@ class HostStream:
             self._connect(hello)
             return
         head = RequestHead(instance_id=instance_id, owner=owner)
-        frame = request(Op.FATE, head=head)
+        frame = request(Op.TOMBSTONE, head=head)
         SupervisorCall(
             context, frame, lambda answer: self._receive_owner(answer, hello)
         )
@@ -199,7 +199,9 @@ class HostStream:
         """Request the state of the host from the supervisor; it may be about to end."""
         self._tries += 1
         head = RequestHead(instance_id=self._instance_id)
-        SupervisorCall(self._context, request(Op.FATE, head=head), self._receive_reason)
+        SupervisorCall(
+            self._context, request(Op.TOMBSTONE, head=head), self._receive_reason
+        )
 
     def _receive_reason(self, answer: Frame) -> None:
         if answer.status != 200:
@@ -209,8 +211,8 @@ class HostStream:
         if not end["alive"]:
             in_flight = self._owed > 0 or was_in_flight(end, self._lost_s)
             self._end(end_problem(self._instance_id, end, in_flight=in_flight))
-        elif self._tries < FATE_TRIES:
-            self._context.timers.add(FATE_SECONDS, self._request_reason)
+        elif self._tries < TOMBSTONE_TRIES:
+            self._context.timers.add(TOMBSTONE_SECONDS, self._request_reason)
         else:
             words = f"the host of instance {self._instance_id} ended the stream"
             self._end(StreamEnded(f"{words}; attach again"))

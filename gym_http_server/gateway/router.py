@@ -34,13 +34,13 @@ class Message(NamedTuple):
     Attributes:
         identity: ZeroMQ's identity of the peer, for answers only.
         descriptor: Of the peer's connection; `NONE` if ZeroMQ does not report it.
-        asking: Whether the peer is a REQ, which waits for one answer to each message.
+        by_req: Whether the peer is a REQ, which waits for one answer to each message.
         payload: The message; ``None`` if it had several parts, which is not allowed.
     """
 
     identity: bytes
     descriptor: int
-    asking: bool
+    by_req: bool
     payload: bytes | None
 
 
@@ -55,7 +55,7 @@ class Router:
     """The ROUTER socket, and its events of connections.
 
     Args:
-        door: Descriptor of the TCP socket on which it listens.
+        listener: Descriptor of the TCP socket on which it listens.
         place: Its address, as ``tcp://HOST:PORT``.
         max_message: Bytes that a message may have; more end the connection.
         heartbeat_s: Seconds of silence after which a connection is pinged; it ends
@@ -63,7 +63,7 @@ class Router:
     """
 
     def __init__(
-        self, door: int, place: str, max_message: int, heartbeat_s: float
+        self, listener: int, place: str, max_message: int, heartbeat_s: float
     ) -> None:
         # Its threads do not survive a fork: it is made in the process that uses it.
         self._context: zmq.Context[Any] = zmq.Context()
@@ -79,7 +79,7 @@ class Router:
             (zmq.HEARTBEAT_TIMEOUT, heartbeat_ms),
             (zmq.LINGER, LINGER_MS),
             (zmq.IPV6, 1),
-            (zmq.USE_FD, door),
+            (zmq.USE_FD, listener),
         ):
             self._socket.set(option, value)
         self._monitor: Any = self._socket.get_monitor_socket(
@@ -102,12 +102,12 @@ class Router:
         except zmq.Again:
             return None
         identity, last = pieces[0].bytes, pieces[-1]
-        asking = len(pieces) >= _PIECES_OF_REQ and not len(pieces[1])
-        whole = len(pieces) == (_PIECES_OF_REQ if asking else _PIECES_OF_DEALER)
+        by_req = len(pieces) >= _PIECES_OF_REQ and not len(pieces[1])
+        whole = len(pieces) == (_PIECES_OF_REQ if by_req else _PIECES_OF_DEALER)
         payload = last.bytes if whole else None
-        return Message(identity, _descriptor_of(last), asking, payload)
+        return Message(identity, _descriptor_of(last), by_req, payload)
 
-    def send(self, identity: bytes, payload: bytes, *, asking: bool) -> bool:
+    def send(self, identity: bytes, payload: bytes, *, by_req: bool) -> bool:
         """Send a message.
 
         Returns:
@@ -116,7 +116,7 @@ class Router:
         Raises:
             Unreachable: The peer has disconnected.
         """
-        pieces = [identity, b"", payload] if asking else [identity, payload]
+        pieces = [identity, b"", payload] if by_req else [identity, payload]
         try:
             self._socket.send_multipart(pieces, zmq.NOBLOCK)
         except zmq.Again:
@@ -150,24 +150,24 @@ class Outbox:
     Args:
         router: The socket.
         message: The peer's first message.
-        troubled: Outboxes whose peers do not read or have disconnected; it adds itself.
+        blocked: Outboxes whose peers do not read or have disconnected; it adds itself.
 
     Attributes:
         identity: ZeroMQ's identity of the peer.
         descriptor: Descriptor of the peer's connection.
-        asking: Whether the peer is a REQ.
+        by_req: Whether the peer is a REQ.
         full_since: Since when the peer does not read, monotonic seconds; 0 if it does.
         lost: Whether sending showed that the peer has disconnected.
     """
 
-    def __init__(self, router: Router, message: Message, troubled: set[Outbox]) -> None:
+    def __init__(self, router: Router, message: Message, blocked: set[Outbox]) -> None:
         self.identity = message.identity
         self.descriptor = message.descriptor
-        self.asking = message.asking
+        self.by_req = message.by_req
         self.full_since = 0.0
         self.lost = False
         self._router = router
-        self._troubled = troubled
+        self._blocked = blocked
         self._waiting: deque[bytes] = deque()
 
     def send(self, payload: bytes) -> None:
@@ -181,7 +181,7 @@ class Outbox:
         waiting, taken = self._waiting, False
         try:
             while waiting and self._router.send(
-                self.identity, waiting[0], asking=self.asking
+                self.identity, waiting[0], by_req=self.by_req
             ):
                 waiting.popleft()
                 taken = True
@@ -193,9 +193,9 @@ class Outbox:
         elif taken or not self.full_since:
             self.full_since = time.monotonic()
         if self.full_since or self.lost:
-            self._troubled.add(self)
+            self._blocked.add(self)
         else:
-            self._troubled.discard(self)
+            self._blocked.discard(self)
 
 
 def address_of(message: Message) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gym_http_server import boot
+from gym_http_server import inherited_settings
 from gym_http_server.access import CREATE, STEP, Identity, Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.errors import (
@@ -36,7 +36,7 @@ from gym_http_server.gateway.router import NONE, Message, Outbox, Router, addres
 from gym_http_server.gateway.tango import (
     KINDS,
     TangoAgent,
-    end_left,
+    end_orphaned,
     problem_answer,
 )
 from gym_http_server.log_lines import LimitedLog
@@ -97,32 +97,32 @@ class Gateway:
         for descriptor in router.descriptors:
             # Events and messages are processed after each poll.
             context.poller.add(descriptor, lambda events: None)
-        end_left(context)
+        end_orphaned(context)
 
     def run(self) -> None:
         """Run the loop until the server stops."""
         context = self._context
         while True:
-            if context.troubled:
-                self._flush_troubled()
+            if context.blocked:
+                self._flush_blocked()
             self._take_changes()
             more = self._take_messages()
             if not more:
                 # Not earlier: an unread message may be a peer's first.
                 self._admission.close_oldest()
-                self._admission.close_greedy()
-            tick = BLOCKED_TICK_SECONDS if context.troubled else TICK_SECONDS
+                self._admission.close_oversized()
+            tick = BLOCKED_TICK_SECONDS if context.blocked else TICK_SECONDS
             if self._admission:
                 tick = min(tick, LOOK_SECONDS)
-            context.poller.serve(0.0 if more else context.timers.left(tick))
+            context.poller.serve(0.0 if more else context.timers.settings_fd(tick))
             context.timers.serve()
 
-    def farewell(self) -> None:
+    def close_all(self) -> None:
         """Send all peers that the server is stopping, and close the socket."""
         stopping = Draining("the server is stopping")
         for entry in list(self._entries.values()):
             entry.peer.leave()
-            entry.outbox.send(_refusal(entry.outbox.asking, stopping))
+            entry.outbox.send(_refusal(entry.outbox.by_req, stopping))
         self._router.close()
 
     def _take_messages(self) -> bool:
@@ -145,13 +145,13 @@ class Gateway:
             if identity is not None:
                 self._drop(self._entries[identity].outbox)
 
-    def _flush_troubled(self) -> None:
+    def _flush_blocked(self) -> None:
         """Send to peers that did not read, and drop those that disconnected."""
         now = time.monotonic()
-        for outbox in list(self._context.troubled):
+        for outbox in list(self._context.blocked):
             entry = self._entries.get(outbox.identity)
             if entry is None or entry.outbox is not outbox:
-                self._context.troubled.discard(outbox)
+                self._context.blocked.discard(outbox)
                 continue
             outbox.flush()
             if outbox.lost or (
@@ -170,7 +170,7 @@ class Gateway:
         if entry is None:
             self._greet(message)
         elif message.payload is None:
-            entry.outbox.send(_refusal(entry.outbox.asking, _in_pieces()))
+            entry.outbox.send(_refusal(entry.outbox.by_req, _in_pieces()))
             self._drop(entry.outbox)
         else:
             entry.peer.receive(message.payload)
@@ -179,7 +179,7 @@ class Gateway:
         """Process the first message of a peer."""
         self._take_changes()
         self._admission.note_refused(message.descriptor)
-        outbox = Outbox(self._router, message, self._context.troubled)
+        outbox = Outbox(self._router, message, self._context.blocked)
         try:
             peer = self._peer(message, outbox)
         except Problem as problem:
@@ -187,7 +187,7 @@ class Gateway:
                 peer_name = address_of(message) or "a local socket"
                 words = f"refused the first message from {peer_name}: "
                 self._refusals.warning(words + problem.message)
-            outbox.send(_refusal(message.asking, problem))
+            outbox.send(_refusal(message.by_req, problem))
             return
         self._entries[outbox.identity] = _Entry(outbox, peer)
         self._by_descriptor[outbox.descriptor] = outbox.identity
@@ -213,17 +213,17 @@ class Gateway:
         most = context.settings.max_peers
         if len(self._entries) >= most:
             raise TooManyPeers(f"there are {most} others already, and no more can be")
-        on_over = functools.partial(self._forget, outbox)
-        if message.asking:
-            return self._tango_agent(first, identity, outbox, on_over)
+        on_close = functools.partial(self._forget, outbox)
+        if message.by_req:
+            return self._tango_agent(first, identity, outbox, on_close)
         if first.type == "hello":
             try:
-                return ExternalPeer(context, outbox, identity, on_over)
+                return ExternalPeer(context, outbox, identity, on_close)
             except OSError as error:
                 # Silent peers have used up this process's descriptors.
                 raise TooManyPeers(f"there is no room for another: {error}") from None
         if first.type == "agent":
-            return AgentPeer(context, outbox, identity, agent_of(payload), on_over)
+            return AgentPeer(context, outbox, identity, agent_of(payload), on_close)
         raise BadParameter(
             f"type is {first.type!r:.80}: expected hello, of an environment, or agent; "
             "if there was one, its conversation is over"
@@ -234,7 +234,7 @@ class Gateway:
         first: First,
         identity: Identity,
         outbox: Outbox,
-        on_over: Callable[[], None],
+        on_close: Callable[[], None],
     ) -> TangoAgent:
         if first.type not in KINDS:
             raise BadParameter(
@@ -244,7 +244,7 @@ class Gateway:
         if self._tango:
             raise TangoTaken("another agent has the environment: it has to close first")
         self._tango = outbox.identity
-        return TangoAgent(self._context, outbox, identity, on_over)
+        return TangoAgent(self._context, outbox, identity, on_close)
 
     def _drop(self, outbox: Outbox) -> None:
         """Drop a peer that has disconnected."""
@@ -264,27 +264,29 @@ class Gateway:
             self._tango = b""
 
 
-def _refusal(asking: bool, problem: Problem) -> bytes:
-    return problem_answer(problem) if asking else refusal(problem)
+def _refusal(by_req: bool, problem: Problem) -> bytes:
+    return problem_answer(problem) if by_req else refusal(problem)
 
 
 def _in_pieces() -> Problem:
     return BadParameter("a message has several frames: expected one")
 
 
-def run(door: int, left: int, settings: GatewaySettings, parent_pid: int) -> int:
+def run(
+    listener: int, settings_fd: int, settings: GatewaySettings, parent_pid: int
+) -> int:
     """Run the gateway until it ends; return the exit status.
 
     Args:
-        door: Descriptor of the listening socket.
-        left: Descriptor of the memory from which the tokens are read.
+        listener: Descriptor of the listening socket.
+        settings_fd: Descriptor of the memory from which the tokens are read.
         settings: The gateway's settings.
         parent_pid: The supervisor; the process ends with it.
     """
     isolate(parent_pid)
-    whole, run_dir = boot.read_from(left)
+    whole, run_dir = inherited_settings.read_from(settings_fd)
     most = settings.max_message
-    router = Router(os.dup(door), settings.place, most, settings.heartbeat_s)
+    router = Router(os.dup(listener), settings.place, most, settings.heartbeat_s)
     authenticator = Authenticator(Keys.of(whole), WrongTokens(), "show it as token")
     gateway = Gateway(Context(run_dir, settings, authenticator), router)
     return run_service(gateway, "gateway")

@@ -28,7 +28,7 @@ from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from gym_http_wire.problems import BadJSON, BadParameter, Problem
 
-__all__ = ["KINDS", "TangoAgent", "end_left", "problem_answer"]
+__all__ = ["KINDS", "TangoAgent", "end_orphaned", "problem_answer"]
 
 KINDS = frozenset({"reset", "action", "close"})
 _GIVEN = {
@@ -45,7 +45,7 @@ def problem_answer(problem: Problem) -> bytes:
     return _encode({"error": error})
 
 
-def end_left(context: Context) -> None:
+def end_orphaned(context: Context) -> None:
     """End the instance of an agent whose gateway died; no other process does."""
     with contextlib.suppress(OSError), open_plain_file(context.run.tango, "rb") as note:
         head = RequestHead(instance_id=note.read(8).decode("ascii", "replace"))
@@ -59,7 +59,7 @@ class TangoAgent:
         context: The state that all peers share.
         outbox: Sends answers to it.
         identity: The identity of its token.
-        on_over: Called when it has closed its environment.
+        on_close: Called when it has closed its environment.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class TangoAgent:
         context: Context,
         outbox: Outbox,
         identity: Identity,
-        on_over: Callable[[], None],
+        on_close: Callable[[], None],
     ) -> None:
         self._context = context
         self._identity = identity
         self._outbox = outbox
-        self._on_over = on_over
+        self._on_close = on_close
         # Type of the message that is to be answered, or "".
         self._pending = ""
         # The message that is sent on once the host can be reached.
@@ -210,7 +210,7 @@ class TangoAgent:
     def _closed(self) -> None:
         self._pending = ""
         self._outbox.send(b'{"info":"closed"}')
-        self._on_over()
+        self._on_close()
 
     def _end(self, on_answer: Callable[[Frame], None]) -> None:
         instance_id, self._instance_id = self._instance_id, ""

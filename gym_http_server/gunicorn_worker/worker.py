@@ -84,10 +84,10 @@ class Server(StreamServer):  # type: ignore[misc]
 
     def _relayed(self, context: ssl.SSLContext, client: Any) -> Any:
         """Return the worker's end of a pair; a relay connects the other end by TLS."""
-        near, far = gevent.socket.socketpair()
-        relay = TLSRelay(context, client, far, self.limits)
+        worker_end, relay_end = gevent.socket.socketpair()
+        relay = TLSRelay(context, client, relay_end, self.limits)
         self.relays.start(relay, self._start_accepting_if_started)
-        return near
+        return worker_end
 
 
 class Worker(GeventWorker):  # type: ignore[misc]

@@ -13,7 +13,7 @@ import msgspec
 from gym_http_server.access import Identity
 from gym_http_server.errors import NotFound, SupervisorUnavailable
 from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
-from gym_http_server.instances.handover import give_away, pass_both_ways
+from gym_http_server.instances.handover import detach, relay_both_ways
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame
@@ -59,7 +59,7 @@ class BrokerClient:
             Problem: The broker does not accept it; the client can get an answer.
         """
         self._connect(greeting, early, client, caller, hello).close()
-        give_away(client)
+        detach(client)
 
     def relay(
         self,
@@ -81,7 +81,7 @@ class BrokerClient:
         Raises:
             Problem: The broker does not accept it; the client can get an answer.
         """
-        pass_both_ways(client, self._connect(greeting, early, None, caller, hello))
+        relay_both_ways(client, self._connect(greeting, early, None, caller, hello))
 
     def hello(self, hello: bytes, caller: Identity) -> Frame:
         """Pass on the hello that an environment has posted; return the answer.

@@ -248,7 +248,7 @@ class Pool:
             return connection, True
         return CallSocket(path, self._max_body, self._budget), False
 
-    def give_back(self, connection: CallSocket) -> None:
+    def release(self, connection: CallSocket) -> None:
         """Keep a connection for the next call, or close it if the pool is full."""
         if self._count >= MAX_IDLE:
             connection.close()

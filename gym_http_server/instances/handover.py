@@ -19,12 +19,12 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, RequestHead, request
 
-__all__ = ["give_away", "hand_over", "pass_both_ways", "relay"]
+__all__ = ["detach", "pass_socket", "relay", "relay_both_ways"]
 
 RECEIVE_BYTES = 256 * 1024
 
 
-def hand_over(
+def pass_socket(
     hosts: HostClient,
     instance_id: str,
     owner: str,
@@ -49,7 +49,7 @@ def hand_over(
     """
     frame = _request(hello, early)
     hosts.open_stream(instance_id, frame, owner, client, lost_s).close()
-    give_away(client)
+    detach(client)
 
 
 def relay(
@@ -77,10 +77,10 @@ def relay(
     """
     frame = _request(hello, early)
     connection = hosts.open_stream(instance_id, frame, owner, None, lost_s)
-    pass_both_ways(client, connection)
+    relay_both_ways(client, connection)
 
 
-def give_away(client: socket.socket) -> None:
+def detach(client: socket.socket) -> None:
     """Forget a client's socket, which another process has now.
 
     gunicorn shuts the connection down when it closes this descriptor, for all
@@ -91,18 +91,18 @@ def give_away(client: socket.socket) -> None:
         os.dup2(dead.fileno(), client.fileno())
 
 
-def pass_both_ways(client: socket.socket, connection: CallSocket) -> None:
+def relay_both_ways(client: socket.socket, connection: CallSocket) -> None:
     """Relay between a client and another process until one of them closes."""
-    far = connection.socket
+    host = connection.socket
     # The client's own socket has deadlines, and a stream has none.
-    near = socket.socket(fileno=os.dup(client.fileno()))
-    with near, far:
+    client_copy = socket.socket(fileno=os.dup(client.fileno()))
+    with client_copy, host:
         with contextlib.suppress(OSError):
             # A client that has gone meanwhile is found by reading.
-            near.sendall(connection.early)
-        back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
+            client_copy.sendall(connection.early)
+        back = threading.Thread(target=_pass_on, args=(host, client_copy), daemon=True)
         back.start()
-        _pass_on(near, far)
+        _pass_on(client_copy, host)
         back.join()
 
 

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from gym_http_server.ended import end_problem, was_in_flight
+from gym_http_server.end_problems import end_problem, was_in_flight
 from gym_http_server.errors import EnvCrashed, UnknownInstance
 from gym_http_server.instances.budget import Budget, Room
 from gym_http_server.instances.call_socket import (
@@ -141,7 +141,7 @@ class HostClient:
                 raise
             if connection.large or expected is not None:
                 self._note_size(instance_id, frame, connection.large)
-            self.pool.give_back(connection)
+            self.pool.release(connection)
             return answer
 
     def open_stream(
@@ -256,7 +256,7 @@ class HostClient:
     def name_call(self, instance_id: str, request_id: str) -> None:
         """Name the request during which an instance ended, for the server's log."""
         with contextlib.suppress(Problem):
-            self._supervisor.call(Op.FATE, instance_id, request_id=request_id)
+            self._supervisor.call(Op.TOMBSTONE, instance_id, request_id=request_id)
 
     def read_log(
         self,
@@ -319,7 +319,7 @@ class HostClient:
         if not owner or self._owners.get(instance_id) == owner:
             return
         try:
-            end = self._supervisor.call(Op.FATE, instance_id, owner=owner)
+            end = self._supervisor.call(Op.TOMBSTONE, instance_id, owner=owner)
         except Problem as problem:
             if problem.code == UnknownInstance.default_code:
                 raise UnknownInstance(instance_id) from None
@@ -341,7 +341,7 @@ class HostClient:
         deadline = time.monotonic() + END_SECONDS
         while True:
             try:
-                end = self._supervisor.call(Op.FATE, instance_id)
+                end = self._supervisor.call(Op.TOMBSTONE, instance_id)
             except Problem as problem:
                 if problem.code == UnknownInstance.default_code:
                     return UnknownInstance(instance_id)

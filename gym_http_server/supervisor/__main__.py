@@ -19,7 +19,7 @@ import sys
 
 import msgspec
 
-from gym_http_server import boot, log_lines, prctl
+from gym_http_server import inherited_settings, log_lines, prctl
 from gym_http_server.envhost import env_versions
 from gym_http_server.errors import StartError
 from gym_http_server.rundir.directory import RunDir
@@ -44,7 +44,7 @@ class SupervisorStart(msgspec.Struct):
         external: Descriptor of the socket on which external environments connect by
             plain TCP, or -1.
         zmq: Descriptor of the socket on which peers connect by ZeroMQ, or -1.
-        boot: Descriptor from which broker and gateway read the tokens.
+        settings_fd: Descriptor from which broker and gateway read the tokens.
         quotas: Instances that each token may own at a time, by its name.
         secrets: Files that environments in the sandbox may not read.
     """
@@ -60,13 +60,15 @@ class SupervisorStart(msgspec.Struct):
     external: int = -1
     zmq: int = -1
     secrets: tuple[str, ...] = ()
-    boot: int = -1
+    settings_fd: int = -1
     quotas: dict[str, int | None] = {}
 
 
 def main(descriptor: int) -> int:
     """Run the supervisor until SIGTERM; return its exit status."""
-    start = msgspec.json.decode(boot.take(descriptor), type=SupervisorStart)
+    start = msgspec.json.decode(
+        inherited_settings.read_and_close(descriptor), type=SupervisorStart
+    )
     # Hosts inherit it, and some environments parse it.
     del sys.argv[1:]
     set_title("supervisor")
@@ -113,8 +115,8 @@ def main(descriptor: int) -> int:
         _report(start.report, {"error": message})
         return 1
     envs = _count(modules)
-    env_versions.look_through()
-    prefork.settle()
+    env_versions.read_versions()
+    prefork.arrange_memory()
     _report(start.report, {"envs": envs})
     limit_waits()
     supervisor.run()
@@ -127,10 +129,10 @@ def main(descriptor: int) -> int:
 def _sockets(start: SupervisorStart, listener: int) -> tuple[int, int] | None:
     if listener < 0:
         return None
-    for descriptor in (listener, start.boot):
+    for descriptor in (listener, start.settings_fd):
         # Not for the interpreters of some hosts.
         os.set_inheritable(descriptor, False)
-    return listener, start.boot
+    return listener, start.settings_fd
 
 
 def _check_tango(settings: Settings) -> None:

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 import msgspec
 
-from gym_http_server import boot, prctl
+from gym_http_server import inherited_settings, prctl
 from gym_http_server.envhost import process
 from gym_http_server.envhost.isolation import print_to
 from gym_http_server.frame_socket import receive_with_descriptors
@@ -120,8 +120,8 @@ class ForkServer(ServiceProcess):
             Process ID of the host, and the channel to it; ``None`` if there is no spare
             host at the moment.
         """
-        with boot.in_memory(msgspec.json.encode(start)) as told:
-            passed = [told.fileno(), listener.fileno(), output]
+        with inherited_settings.memory_file(msgspec.json.encode(start)) as memory:
+            passed = [memory.fileno(), listener.fileno(), output]
             while (spare := self._next_spare()) is not None:
                 pid, channel = spare
                 try:
@@ -233,8 +233,8 @@ def _wait_for_start(
     with contextlib.suppress(BrokenPipeError):
         os.write(used, data)
     os.close(used)
-    told, listener, output = passed
-    start = _STARTS.decode(boot.take(told))
+    memory, listener, output = passed
+    start = _STARTS.decode(inherited_settings.read_and_close(memory))
     with socket.socket(fileno=listener) as listening:
         return _become_host(start, channel, listening, output)
 
@@ -257,8 +257,8 @@ def _execute(
 ) -> None:
     """Become a fresh interpreter."""
     # Not in the command line, which every user can read.
-    told = boot.in_memory(msgspec.json.encode(start))
-    ends = (channel.fileno(), listener.fileno(), told.fileno())
+    memory = inherited_settings.memory_file(msgspec.json.encode(start))
+    ends = (channel.fileno(), listener.fileno(), memory.fileno())
     for end in (*ends, *start.sandbox.descriptors):
         os.set_inheritable(end, True)
     arguments = ["-P", "-m", "gym_http_server.envhost", *map(str, ends)]

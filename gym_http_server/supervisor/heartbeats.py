@@ -75,6 +75,6 @@ class Heartbeat:
         pinged_at = self.pinged_at
         return pinged_at is not None and now - pinged_at > deadline + SLACK_SECONDS
 
-    def had(self, now: float, seconds: float) -> bool:
+    def has_lasted(self, now: float, seconds: float) -> bool:
         """Return whether that many seconds have passed since the last mark."""
         return now - self.unchanged_since > seconds - SLACK_SECONDS

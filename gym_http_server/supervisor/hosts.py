@@ -27,15 +27,15 @@ from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor import limits, processes
+from gym_http_server.supervisor import processes, time_limits
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.forks import start_child
 from gym_http_server.supervisor.instance import Idle, Instance, Tombstone, Tombstones
-from gym_http_server.supervisor.limits import TimeLimits
 from gym_http_server.supervisor.memory import MemoryLimit, OomKills
 from gym_http_server.supervisor.output import KeptLogs, last_words
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.starts import start_host
+from gym_http_server.supervisor.time_limits import TimeLimits
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import DiskFull
@@ -82,7 +82,7 @@ class Hosts:
     Attributes:
         tombstones: The instances that have ended.
         kept_logs: The logs of the last ended instances.
-        spared: Child processes that no host started; they outlive the ends of hosts.
+        exempt: Child processes that no host started; they outlive the ends of hosts.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Hosts:
         self.tombstones = Tombstones()
         self.kept_logs = KeptLogs()
         # Processes that modules started when they were imported.
-        self.spared = set(processes.children(os.getpid()))
+        self.exempt = set(processes.children(os.getpid()))
         self._run = run
         self._settings = settings
         self._modules = modules
@@ -168,7 +168,7 @@ class Hosts:
         found: list[tuple[float, Instance]] = []
         for each in self.serving():
             if owner in (None, each.owner):
-                orphaned = limits.orphaned_for(each.page.read(), now_ns)
+                orphaned = time_limits.orphaned_for(each.page.read(), now_ns)
                 if orphaned is not None and orphaned >= timeout:
                     found.append((orphaned, each))
         return max(found, key=lambda each: each[0], default=(0.0, None))[1]
@@ -183,9 +183,9 @@ class Hosts:
         found = []
         for each in among:
             status = each.page.read()
-            idle = limits.idle_for(status, now_ns)
+            idle = time_limits.idle_for(status, now_ns)
             if idle is not None:
-                ends_in = limits.ends_in(status, now_ns, self._settings)
+                ends_in = time_limits.ends_in(status, now_ns, self._settings)
                 found.append(Idle(each.instance_id, each.env_id, idle, ends_in))
         return max(found, key=lambda each: each.idle_s, default=None)
 
@@ -308,7 +308,7 @@ class Hosts:
             close_at_once(line)
 
     def _open_file(self, instance: Instance, frame: Frame, line: int) -> None:
-        instance.openers &= self.spared
+        instance.openers &= self.exempt
         if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
             return
         try:
@@ -319,7 +319,7 @@ class Hosts:
             log.warning("no process can be started to open a file: %s", error)
             return
         instance.openers.add(pid)
-        self.spared.add(pid)
+        self.exempt.add(pid)
 
     def _on_report(self, instance: Instance, frame: Frame) -> None:
         """Record how the making of an instance went."""
@@ -360,7 +360,7 @@ class Hosts:
         for instance in self:
             if instance.reason:
                 if now >= instance.kill_at:
-                    self._insist(instance, now)
+                    self._signal_end(instance, now)
             else:
                 self._check(instance, now, now_ns)
         if self._stray:
@@ -368,7 +368,7 @@ class Hosts:
         self.log_ends(now - UNNAMED_SECONDS)
         self._check_memory()
 
-    def _insist(self, instance: Instance, now: float) -> None:
+    def _signal_end(self, instance: Instance, now: float) -> None:
         instance.kills += 1
         if instance.kills == 1:
             instance.kill_at = now + TERM_SECONDS
@@ -401,8 +401,8 @@ class Hosts:
                 break
             self._strays.forget(pid)
             self._fork_server.forget(pid)
-            if pid in self.spared:
-                self.spared.discard(pid)
+            if pid in self.exempt:
+                self.exempt.discard(pid)
                 self._on_spared_end(pid)
                 self._stray = True
             instance = self._by_pid.pop(pid, None)
@@ -414,15 +414,15 @@ class Hosts:
 
     def end_spared(self, pid: int) -> None:
         """End a child process that no host started, and its descendants."""
-        if pid in self.spared:
+        if pid in self.exempt:
             processes.kill_tree(pid)
         self._stray = True
 
     def _kill_strays(self) -> None:
         # A process that forks without end can escape one pass: repeat until all end.
         hosts = {each.instance_id: each.pid for each in self}
-        spared = {*self.spared, *self._fork_server.spare_pids}
-        self._stray = self._strays.kill(hosts, spared)
+        exempt = {*self.exempt, *self._fork_server.spare_pids}
+        self._stray = self._strays.kill(hosts, exempt)
 
     def _record_end(self, instance: Instance, wait_status: int) -> None:
         # Its last messages may not have been read yet.

@@ -5,7 +5,7 @@ supervisor unfit to fork, so each of its environments gets a fresh interpreter.
 
 A host shares all pages of the supervisor's memory until one of the two writes to them.
 Python writes to each object that it uses, since it counts references. 5 MiB a host
-cannot be avoided. `settle` avoids the rest.
+cannot be avoided. `arrange_memory` avoids the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gym_http_core.env_errors import shortened
 from gym_http_server.errors import StartError
 from gym_http_server.titles import set_title
 
-__all__ = ["Modules", "settle", "threads"]
+__all__ = ["Modules", "arrange_memory", "threads"]
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ _EMPTY_BYTES = sys.getsizeof(b"")
 _fillings: list[object] = []
 
 
-def settle() -> None:
+def arrange_memory() -> None:
     """Arrange the memory so that hosts write to few of its pages.
 
     To be called once, when everything has been imported.

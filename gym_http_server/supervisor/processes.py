@@ -83,7 +83,7 @@ class Strays:
     def kill(
         self,
         hosts: Mapping[str, int],
-        spared: Collection[int] = (),
+        exempt: Collection[int] = (),
         *,
         now: float | None = None,
     ) -> bool:
@@ -91,7 +91,7 @@ class Strays:
 
         Args:
             hosts: Instance IDs with the process IDs of the hosts that run.
-            spared: Further children of this process, which no host started.
+            exempt: Further children of this process, which no host started.
             now: Seconds on the monotonic clock; ``None`` reads the clock.
 
         Returns:
@@ -99,7 +99,7 @@ class Strays:
         """
         found = False
         now = time.monotonic() if now is None else now
-        known = {*hosts.values(), *spared}
+        known = {*hosts.values(), *exempt}
         owners, self._owners = self._owners, {}
         first_seen, self._first_seen = self._first_seen, {}
         for child in children(os.getpid()):

@@ -29,7 +29,7 @@ from gym_http_server.errors import (
 )
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.log_lines import SUPERVISOR
-from gym_http_server.peers import Peers
+from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
@@ -104,7 +104,7 @@ class Requests:
         self._stopping = False
         # Whether connections are accepted, as long as there are descriptors for them.
         self._accepts = True
-        self._peers = Peers(os.getpid())
+        self._peers = PeerCredentials(os.getpid())
         self._listener = listen(run.supervisor_socket, BACKLOG)
         # Accepted connections inherit it.
         refuse_descriptors(self._listener)
@@ -115,7 +115,7 @@ class Requests:
             Op.INSTANCES: self._list_instances,
             Op.LOG: self._read_log,
             Op.END: self._end,
-            Op.FATE: self._how_it_ended,
+            Op.TOMBSTONE: self._tombstone,
             Op.REGISTRY: self._registry,
             Op.STATUS: self._status,
             Op.SHUTDOWN: self._shutdown,
@@ -149,7 +149,7 @@ class Requests:
             self._poller.want(self._listener, 0)
             self._accepts = False
             return
-        if not self._peers.admits(sock):
+        if not self._peers.permits(sock):
             log.warning("refused a connection of an environment to the supervisor")
             sock.close()
             return
@@ -165,7 +165,7 @@ class Requests:
             log.warning("a request to the supervisor is malformed: %s", error)
             frames = None
         if frames is None:
-            self._hang_up(connection)
+            self._disconnect(connection)
             return
         for frame in frames:
             self._dispatch(connection, frame)
@@ -192,7 +192,7 @@ class Requests:
         connection.answer(answer(200, body))
         self._listen_to(connection)
 
-    def _hang_up(self, connection: RequestSocket) -> None:
+    def _disconnect(self, connection: RequestSocket) -> None:
         self._poller.remove(connection)
         connection.close()
         instance = connection.instance
@@ -281,7 +281,7 @@ class Requests:
         instance.waiters.append(connection)
         self._hosts.close(instance, "closed")
 
-    def _how_it_ended(self, connection: RequestSocket, frame: Frame) -> None:
+    def _tombstone(self, connection: RequestSocket, frame: Frame) -> None:
         head = request_head(frame)
         instance_id = head.instance_id
         self._hosts.reap()
@@ -305,7 +305,7 @@ class Requests:
         if self._survey is None:
             deadline = self._settings.create_deadline
             survey = self._survey = Survey(self._modules.apart, deadline)
-            self._hosts.spared.add(survey.pid)
+            self._hosts.exempt.add(survey.pid)
             self._poller.add(survey.reader, lambda events: self._read_survey(survey))
         self._survey_waiters.append(connection)
 

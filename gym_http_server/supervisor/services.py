@@ -41,7 +41,7 @@ __all__ = [
 #: occupy the supervisor.
 PAUSE_SECONDS = 1.0
 #: Seconds that services have to close their connections before the server ends.
-FAREWELL_SECONDS = 1.0
+CLOSING_SECONDS = 1.0
 BACKLOG = 512
 # A tenth of another process's share if all processors are busy. At 19 it would be a
 # hundredth, and environments could make files faster than they are removed.
@@ -113,15 +113,15 @@ class Services:
 
     Args:
         services: All of them, in the order of their start; they stop in reverse.
-        spared: Set of child processes that no host started; running services are kept
+        exempt: Set of child processes that no host started; running services are kept
             in it.
     """
 
-    def __init__(self, services: Sequence[ServiceProcess], spared: set[int]) -> None:
+    def __init__(self, services: Sequence[ServiceProcess], exempt: set[int]) -> None:
         self._services = services
-        self._spared = spared
+        self._exempt = exempt
         self._stopping = False
-        self._farewell_until = 0.0
+        self._closing_until = 0.0
 
     def start(self, service: ServiceProcess) -> None:
         """Start a service, unless it runs.
@@ -131,7 +131,7 @@ class Services:
             OSError: It cannot listen.
         """
         service.start()
-        self._spared.add(service.pid)
+        self._exempt.add(service.pid)
 
     def start_due(self) -> None:
         """Start the services that should run and do not; log a failure."""
@@ -158,7 +158,7 @@ class Services:
     def stop(self) -> None:
         """Order services to close their connections and end; start no more."""
         self._stopping = True
-        self._farewell_until = time.monotonic() + FAREWELL_SECONDS
+        self._closing_until = time.monotonic() + CLOSING_SECONDS
         for service in reversed(self._services):
             if service.has_peers:
                 service.stop()
@@ -167,7 +167,7 @@ class Services:
     def closing(self) -> bool:
         """Whether services that were stopped still close connections, in time."""
         running = any(each.pid for each in self._services if each.has_peers)
-        return running and time.monotonic() < self._farewell_until
+        return running and time.monotonic() < self._closing_until
 
 
 class RemoverProcess(ServiceProcess):

@@ -111,7 +111,7 @@ class Supervisor:
         )
         self._gateway = GatewayProcess(settings, zmq_sockets)
         self._services = Services(
-            (fork_server, remover, self._broker, self._gateway), self._hosts.spared
+            (fork_server, remover, self._broker, self._gateway), self._hosts.exempt
         )
         self._stopping = False
         # Whether permissions were restored before.

@@ -156,8 +156,10 @@ class Document:
         if answer.media not in content:
             raise Mismatch(f"one of the types {', '.join(content)}", str(answer))
         schema = content[answer.media].get("schema")
-        told_as_json = "json" in answer.media and not answer.media.startswith(_LOSSLESS)
-        if schema is None or not told_as_json:
+        documented_json = "json" in answer.media and not answer.media.startswith(
+            _LOSSLESS
+        )
+        if schema is None or not documented_json:
             return
         validator = jsonschema.Draft202012Validator(
             _anchored(schema), registry=self._registry

@@ -121,8 +121,8 @@ class CheckEnv:
         """Create an instance as an agent, and answer its init."""
         request = {"env_id": f"external/{self.name}", "wait_s": 10, **options}
         future = self._pool.submit(self.target.create_from, request)
-        asked = self.answer("init")
-        equal(asked.get("kwargs"), options.get("kwargs", {}), "kwargs of init")
+        call = self.answer("init")
+        equal(call.get("kwargs"), options.get("kwargs", {}), "kwargs of init")
         return future.result(PATIENCE_S)
 
     def create_and_reset(self, **options: Json) -> TargetInstance:

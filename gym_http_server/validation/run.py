@@ -173,7 +173,7 @@ def validate(
         StartError: The server does not answer, it cannot make the environment, or
             `only` matches no check.
     """
-    say = _sayer(as_json)
+    say = _line_printer(as_json)
     target = Target(address, timeout_s, env_id or CART_POLE)
     chosen = _chosen(list(only))
     _greet(target)
@@ -181,7 +181,7 @@ def validate(
         _check_env(target)
     report = Report(say, busy=None if as_json else _busy)
     say(f"Checking {address.url}\n")
-    leave = _leaver(target)
+    leave = _interrupt_handler(target)
     before = {each: signal.signal(each, leave) for each in _ENDINGS}
     try:
         for group, checks in chosen:
@@ -202,7 +202,7 @@ def validate(
     return WRONG if report.counts[FAILED] else RIGHT
 
 
-def _leaver(target: Target) -> Callable[[int, object], None]:
+def _interrupt_handler(target: Target) -> Callable[[int, object], None]:
     """Make the handler of signals that interrupt: it prevents the next call.
 
     An exception raised by a handler could be lost, or leave a lock locked.
@@ -216,7 +216,7 @@ def _leaver(target: Target) -> Callable[[int, object], None]:
     return leave
 
 
-def _sayer(as_json: bool) -> Callable[[str], None]:
+def _line_printer(as_json: bool) -> Callable[[str], None]:
     def say(line: str) -> None:
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 

@@ -59,7 +59,7 @@ STEPPED = value(
 )
 
 
-class Told(NamedTuple):
+class PrintedError(NamedTuple):
     """A driver's report of an error."""
 
     kind: str
@@ -110,7 +110,7 @@ def closed(api: Api) -> bool:
     return bool(ok(api.get("/v1/"))["instances"] == 0)
 
 
-def told(printed: str) -> Told:
+def parsed_error(printed: str) -> PrintedError:
     """Read the line of an error."""
     found = re.fullmatch(
         r"error kind=(\S+) status=(\S+) code=(\S+) url=(\S+) message=(\".*\")", printed
@@ -118,7 +118,7 @@ def told(printed: str) -> Told:
     assert found, printed
     kind, status, code, url, words = found.groups()
     assert kind in ("transport", "api", "protocol"), printed
-    return Told(kind, status, code, url, json.loads(words))
+    return PrintedError(kind, status, code, url, json.loads(words))
 
 
 def alike(seen: list[SeenRequest]) -> bool:
@@ -142,7 +142,7 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "stream"])
 def test_no_server(probe: Callable[..., str], transport: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    error = told(probe(f"http://127.0.0.1:{port}", transport, SHORT_LIMIT_S))
+    error = parsed_error(probe(f"http://127.0.0.1:{port}", transport, SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("transport", "-", "-")
     assert f"127.0.0.1:{port}" in error.url
     assert error.message
@@ -174,13 +174,15 @@ def test_errors_are_raised_and_not_retried(
         send(http_answer(status, "application/json", body)),
         answered(status, 1, streamed),
     )
-    with BadServer(plain_server.port, tricks) as impostor:
-        error = told(probe(impostor.url, transport))
+    with BadServer(plain_server.port, tricks) as bad_server:
+        error = parsed_error(probe(bad_server.url, transport))
     assert (error.kind, error.status, error.code) == ("api", str(status), code)
     assert WORDS in error.message
-    assert error.url.startswith((impostor.url, impostor.url.replace("http", "ws", 1)))
-    assert len(impostor.at("step", "message")) == 1
-    assert len(impostor.at(*PLACES[transport])) == 1
+    assert error.url.startswith(
+        (bad_server.url, bad_server.url.replace("http", "ws", 1))
+    )
+    assert len(bad_server.at("step", "message")) == 1
+    assert len(bad_server.at(*PLACES[transport])) == 1
 
 
 @pytest.mark.parametrize(
@@ -198,11 +200,11 @@ def test_errors_of_creates(
 ) -> None:
     body = problem(status, code, WORDS)
     tricks = {"create": [send(http_answer(status, "application/json", body))]}
-    with BadServer(plain_server.port, tricks) as impostor:
-        error = told(probe(impostor.url, "rest"))
+    with BadServer(plain_server.port, tricks) as bad_server:
+        error = parsed_error(probe(bad_server.url, "rest"))
     assert (error.kind, error.status, error.code) == ("api", str(status), code)
     assert WORDS in error.message
-    assert len(impostor.at("create")) == 1
+    assert len(bad_server.at("create")) == 1
 
 
 @pytest.mark.parametrize("status", [408, 429, 503])
@@ -212,9 +214,9 @@ def test_temporary_failures_are_retried(
 ) -> None:
     body = problem(status, "busy", WORDS)
     busy = send(http_answer(status, "application/json", body, "Retry-After: 0"))
-    with BadServer(plain_server.port, {place: [busy, busy, pass_on]}) as impostor:
-        assert probe(impostor.url, "rest") == "ok"
-    assert alike(impostor.at(place)[:3])
+    with BadServer(plain_server.port, {place: [busy, busy, pass_on]}) as bad_server:
+        assert probe(bad_server.url, "rest") == "ok"
+    assert alike(bad_server.at(place)[:3])
 
 
 @TRANSPORTS
@@ -228,12 +230,12 @@ def test_an_unreachable_server_is_retried(
     stream = answered(503, 1, json.dumps(streamed).encode())
     # The server has to receive the first one, which has the signature.
     tricks = {"step": [rest, rest, pass_on], "message": [pass_on, stream, pass_on]}
-    with BadServer(plain_server.port, tricks) as impostor:
-        assert probe(impostor.url, transport) == "ok"
-    asked = impostor.at("step", "message")
-    assert len(asked) >= 3
+    with BadServer(plain_server.port, tricks) as bad_server:
+        assert probe(bad_server.url, transport) == "ok"
+    request = bad_server.at("step", "message")
+    assert len(request) >= 3
     # It may go another way, but as the same.
-    assert asked[1].key == asked[2].key
+    assert request[1].key == request[2].key
 
 
 @TRANSPORTS
@@ -241,13 +243,13 @@ def test_permanent_failures_end_with_the_deadline(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
     busy = send(http_answer(503, "application/json", problem(503, "draining", WORDS)))
-    with BadServer(plain_server.port, {"create": [busy]}) as impostor:
+    with BadServer(plain_server.port, {"create": [busy]}) as bad_server:
         # A busy machine needs a part of it for the first answer.
-        error = told(probe(impostor.url, transport, 2 * SHORT_LIMIT_S))
+        error = parsed_error(probe(bad_server.url, transport, 2 * SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("api", "503", "draining")
     assert WORDS in error.message
-    assert len(impostor.at("create")) > 1
-    assert alike(impostor.at("create"))
+    assert len(bad_server.at("create")) > 1
+    assert alike(bad_server.at("create"))
 
 
 BEFORE = {
@@ -266,11 +268,11 @@ def test_the_last_answer_is_raised_when_time_is_up(
 ) -> None:
     # Twice, since libcurl itself retries if a kept connection is closed.
     trick, words = BEFORE[case]
-    with BadServer(plain_server.port, {place: [trick, trick, silence]}) as impostor:
-        error = told(probe(impostor.url, "rest", SHORT_LIMIT_S))
+    with BadServer(plain_server.port, {place: [trick, trick, silence]}) as bad_server:
+        error = parsed_error(probe(bad_server.url, "rest", SHORT_LIMIT_S))
     assert (error.kind, error.status) == ("transport", "-")
     assert words in error.message
-    assert len(impostor.at(place)) > 1
+    assert len(bad_server.at(place)) > 1
 
 
 @TRANSPORTS
@@ -280,10 +282,10 @@ def test_a_request_without_an_answer_is_retried(
 ) -> None:
     lost = send(b"", then_close=True, rudely=rudely)
     tricks = {place: [lost, lost, pass_on] for place in ("create", "step", "message")}
-    with BadServer(plain_server.port, tricks) as impostor:
-        assert probe(impostor.url, transport) == "ok"
-    assert alike(impostor.at("create"))
-    steps = impostor.at(*PLACES[transport])
+    with BadServer(plain_server.port, tricks) as bad_server:
+        assert probe(bad_server.url, transport) == "ok"
+    assert alike(bad_server.at("create"))
+    steps = bad_server.at(*PLACES[transport])
     assert len(steps) >= 3
     # Over a new stream, the client has to send again what a signature's number
     # means, and which answers have arrived.
@@ -308,9 +310,9 @@ def test_a_truncated_answer_is_retried(
     probe: Callable[..., str], plain_server: Server, where: str
 ) -> None:
     cut = send(CUTS[where], then_close=True)
-    with BadServer(plain_server.port, {"step": [cut, pass_on]}) as impostor:
-        assert probe(impostor.url, "rest") == "ok"
-    assert alike(impostor.at("step")[:2])
+    with BadServer(plain_server.port, {"step": [cut, pass_on]}) as bad_server:
+        assert probe(bad_server.url, "rest") == "ok"
+    assert alike(bad_server.at("step")[:2])
 
 
 @TRANSPORTS
@@ -319,13 +321,13 @@ def test_answers_that_are_cut_off_for_ever(
 ) -> None:
     cut = send(CUTS["in the body"], then_close=True)
     tricks = both(cut, torn(200, 3, STEPPED))
-    with BadServer(plain_server.port, tricks) as impostor:
-        error = told(probe(impostor.url, transport, SHORT_LIMIT_S))
+    with BadServer(plain_server.port, tricks) as bad_server:
+        error = parsed_error(probe(bad_server.url, transport, SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("transport", "-", "-")
     assert error.message
     last, _, before = error.message.partition("; before that: ")
     assert not before or before not in last
-    steps = impostor.at("step", "message")
+    steps = bad_server.at("step", "message")
     assert len(steps) > 1
     assert len({each.key for each in steps}) == 1
 
@@ -369,13 +371,15 @@ MALFORMED = {
 def test_invalid_answers(
     probe: Callable[..., str], plain_server: Server, transport: str, row: str
 ) -> None:
-    with BadServer(plain_server.port, MALFORMED[row]) as impostor:
-        error = told(probe(impostor.url, transport))
+    with BadServer(plain_server.port, MALFORMED[row]) as bad_server:
+        error = parsed_error(probe(bad_server.url, transport))
     assert error.kind == "protocol"
     assert error.code == "-"
-    assert error.url.startswith((impostor.url, impostor.url.replace("http", "ws", 1)))
+    assert error.url.startswith(
+        (bad_server.url, bad_server.url.replace("http", "ws", 1))
+    )
     assert error.message
-    assert len(impostor.at("step", "message")) == 1
+    assert len(bad_server.at("step", "message")) == 1
 
 
 def test_an_error_without_a_message(
@@ -383,11 +387,11 @@ def test_an_error_without_a_message(
 ) -> None:
     """As from a proxy without a server behind it."""
     tricks = {"step": [send(http_answer(502, "text/html", HTML))]}
-    with BadServer(plain_server.port, tricks) as impostor:
-        error = told(probe(impostor.url, "rest"))
+    with BadServer(plain_server.port, tricks) as bad_server:
+        error = parsed_error(probe(bad_server.url, "rest"))
     assert error.kind in ("api", "protocol")
     assert (error.status, error.code) == ("502", "-")
-    assert len(impostor.at("step")) == 1
+    assert len(bad_server.at("step")) == 1
 
 
 def test_a_server_of_another_version(
@@ -396,16 +400,16 @@ def test_a_server_of_another_version(
     """It opens streams of its own kind, and has nothing below /v1/."""
     gone = send(http_answer(404, "application/json", problem(404, "not-found", WORDS)))
     tricks = {"handshake": [upgraded("gym-http.v2")], "step": [gone]}
-    with BadServer(plain_server.port, tricks | {"create": [gone]}) as impostor:
-        error = told(probe(impostor.url, "stream"))
+    with BadServer(plain_server.port, tricks | {"create": [gone]}) as bad_server:
+        error = parsed_error(probe(bad_server.url, "stream"))
     assert (error.kind, error.status, error.code) == ("api", "404", "not-found")
     assert WORDS in error.message
-    with BadServer(plain_server.port, tricks) as impostor:
-        printed = probe(impostor.url, "stream")
+    with BadServer(plain_server.port, tricks) as bad_server:
+        printed = probe(bad_server.url, "stream")
     # Without a stream there is REST, and reset works there.
-    error = told(printed)
+    error = parsed_error(printed)
     assert error.kind in ("api", "protocol")
-    assert impostor.at("message") == []
+    assert bad_server.at("message") == []
 
 
 def test_a_refused_handshake_has_the_words_of_the_server(
@@ -413,12 +417,12 @@ def test_a_refused_handshake_has_the_words_of_the_server(
 ) -> None:
     body = problem(410, "instance-ended", WORDS)
     tricks = {"handshake": [send(http_answer(410, "application/json", body))]}
-    with BadServer(plain_server.port, tricks) as impostor:
-        error = told(probe(impostor.url, "stream"))
+    with BadServer(plain_server.port, tricks) as bad_server:
+        error = parsed_error(probe(bad_server.url, "stream"))
     assert (error.kind, error.status, error.code) == ("api", "410", "instance-ended")
     assert WORDS in error.message
     # It was not requested over REST, too.
-    assert impostor.at("step") == []
+    assert bad_server.at("step") == []
 
 
 @TRANSPORTS
@@ -429,8 +433,8 @@ def test_a_byte_a_second(
     slow = trickle(http_answer(200, BINARY, STEPPED), at_once)
     with BadServer(
         plain_server.port, both(slow, trickled(200, 3, STEPPED))
-    ) as impostor:
-        error = told(probe(impostor.url, transport, SHORT_LIMIT_S))
+    ) as bad_server:
+        error = parsed_error(probe(bad_server.url, transport, SHORT_LIMIT_S))
     assert (error.kind, error.status) == ("transport", "-")
     assert error.message
 
@@ -440,11 +444,11 @@ def test_an_answer_that_does_not_come(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
     tricks = {place: [silence, pass_on] for place in ("step", "message")}
-    with BadServer(plain_server.port, tricks) as impostor:
-        printed = probe(impostor.url, transport, SHORT_LIMIT_S)
+    with BadServer(plain_server.port, tricks) as bad_server:
+        printed = probe(bad_server.url, transport, SHORT_LIMIT_S)
     # It depends on the client how much of its time it waits for the first answer.
-    assert printed == "ok" or told(printed).kind == "transport"
-    steps = impostor.at("step", "message")[: 2 if printed == "ok" else None]
+    assert printed == "ok" or parsed_error(printed).kind == "transport"
+    steps = bad_server.at("step", "message")[: 2 if printed == "ok" else None]
     assert len({each.key for each in steps}) == 1
 
 
@@ -452,21 +456,21 @@ def test_a_handshake_a_byte_a_second(
     probe: Callable[..., str], plain_server: Server
 ) -> None:
     slow = trickle(b"HTTP/1.1 101 Switching Protocols\r\n" + b"x" * 60)
-    with BadServer(plain_server.port, {"handshake": [slow]}) as impostor:
-        printed = probe(impostor.url, "stream", SHORT_LIMIT_S)
+    with BadServer(plain_server.port, {"handshake": [slow]}) as bad_server:
+        printed = probe(bad_server.url, "stream", SHORT_LIMIT_S)
     # There may have been time left to go by REST.
-    assert printed == "ok" or told(printed).kind == "transport"
+    assert printed == "ok" or parsed_error(printed).kind == "transport"
 
 
 @TRANSPORTS
 def test_all_goes_well_and_the_token_is_shown(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
-    with BadServer(plain_server.port, {}) as impostor:
-        assert probe(impostor.url, transport) == "ok"
-    over_http = [each for each in impostor.seen if each.head]
+    with BadServer(plain_server.port, {}) as bad_server:
+        assert probe(bad_server.url, transport) == "ok"
+    over_http = [each for each in bad_server.seen if each.head]
     assert {each.header("authorization") for each in over_http} == {f"Bearer {TOKEN}"}
     assert not any(TOKEN in each.head.decode().split("\r\n")[0] for each in over_http)
     other = {"rest": "message", "stream": "step"}[transport]
-    assert impostor.at(other) == []
-    assert len(impostor.at(*PLACES[transport])) == 2
+    assert bad_server.at(other) == []
+    assert len(bad_server.at(*PLACES[transport])) == 2

@@ -56,6 +56,6 @@ def test_a_client_is_measured_beside_the_python_client(
 
 def test_a_client_whose_language_is_missing_is_left_out(tmp_path: Path) -> None:
     output = tmp_path / "results.json"
-    said = bench(output, "client_cpp_stream", PATH=str(tmp_path))
-    assert "client_cpp_stream: left out, since g++ is not installed" in said
+    text = bench(output, "client_cpp_stream", PATH=str(tmp_path))
+    assert "client_cpp_stream: left out, since g++ is not installed" in text
     assert json.loads(output.read_text()) == []

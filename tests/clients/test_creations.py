@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.test_bad_servers import NAMES, told
+from tests.clients.test_bad_servers import NAMES, parsed_error
 from tests.support.drivers import Program
 from tests.support.faults.bad_server import BadServer
 from tests.support.server import Server
@@ -33,16 +33,18 @@ def test_a_missing_environment_is_final(
     program: Program, server: Server, wait_s: str
 ) -> None:
     """The drivers have a minute, enough for a dozen retries."""
-    with BadServer(server.port, {}) as impostor:
-        error = told(program.output("create", impostor.url, ENV_ID, wait_s).strip())
+    with BadServer(server.port, {}) as bad_server:
+        error = parsed_error(
+            program.output("create", bad_server.url, ENV_ID, wait_s).strip()
+        )
     assert (error.kind, error.status, error.code) == ("api", "503", "external-away")
     assert f"{ENV_ID} is not connected" in error.message
-    assert error.url == f"{impostor.url}/v1/envs/"
-    assert len(impostor.at("create")) == 1
+    assert error.url == f"{bad_server.url}/v1/envs/"
+    assert len(bad_server.at("create")) == 1
 
 
 def test_the_wait_is_on_top_of_time_limits(program: Program, server: Server) -> None:
-    with BadServer(server.port, {}) as impostor:
-        printed = program.output("create", impostor.url, ENV_ID, "2", "1").strip()
-    assert told(printed).code == "external-away", printed
-    assert len(impostor.at("create")) == 1
+    with BadServer(server.port, {}) as bad_server:
+        printed = program.output("create", bad_server.url, ENV_ID, "2", "1").strip()
+    assert parsed_error(printed).code == "external-away", printed
+    assert len(bad_server.at("create")) == 1

@@ -57,8 +57,8 @@ def test_all_types_of_spaces_are_there() -> None:
     types = set(re.findall(r'\{"type": "(\w+)"', API))
     assert {getattr(gymnasium.spaces, each) for each in types}
     for kind in ("spaces", "elements"):
-        told = json.dumps([c["space"] for c in cases(kind) if not c.get("refused")])
-        assert types == set(re.findall(r'"type": "(\w+)"', told))
+        body = json.dumps([c["space"] for c in cases(kind) if not c.get("refused")])
+        assert types == set(re.findall(r'"type": "(\w+)"', body))
 
 
 def test_all_dtypes_are_there() -> None:
@@ -66,14 +66,14 @@ def test_all_dtypes_are_there() -> None:
         np.dtype(code) for code in np.typecodes["All"] if code not in "OVgGeSUMm"
     ]
     portable = {dtype.str for dtype in numeric} | {"<f2"}
-    told = json.dumps([case["value"] for case in cases("values")])
+    answer = json.dumps([case["value"] for case in cases("values")])
     for name in portable:
-        assert f'"dtype": "{name}", "shape"' in told, name
+        assert f'"dtype": "{name}", "shape"' in answer, name
         if name not in ("<c8",):
-            assert f'{{"ns": {{"dtype": "{name}"' in told, name
-    kinds = {dtype[1] for dtype in re.findall(r'"dtype": "([<>|][^"]+)"', told)}
+            assert f'{{"ns": {{"dtype": "{name}"' in answer, name
+    kinds = {dtype[1] for dtype in re.findall(r'"dtype": "([<>|][^"]+)"', answer)}
     assert kinds == set("biufcSUMm")
-    assert '"dtype": ">' in told
+    assert '"dtype": ">' in answer
     described = json.dumps([case["space"] for case in cases("spaces")])
     for name in ("bool", "float16", "float64", "int64", "uint64", "uint8", ">f4"):
         assert f'"dtype": "{name}"' in described
@@ -96,8 +96,8 @@ def test_all_operations_of_streams_are_there() -> None:
     numbers = {
         int(each) for each in re.findall(r"^\| (\d+) \| `\w+` \|", streams, re.M)
     }
-    told = {c["frame"]["operation"] for c in cases("frames") if "frame" in c}
-    assert told == numbers | {0}
+    found = {c["frame"]["operation"] for c in cases("frames") if "frame" in c}
+    assert found == numbers | {0}
     forms = {c["frame"]["form"] for c in cases("frames") if "frame" in c}
     assert forms == {0, 1, 2, 3, 15}
 

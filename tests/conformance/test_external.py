@@ -81,11 +81,11 @@ def expected_of(name: str) -> list[dict[str, Any]]:
 def test_sdks_send_the_messages_of_conversations(
     name: str, driver: Callable[[str], Program]
 ) -> None:
-    said = messages_in(driver(name).output("converse", str(VECTORS)))
+    output = messages_in(driver(name).output("converse", str(VECTORS)))
     expected = expected_of(name)
-    assert said.keys() == {case["id"] for case in expected}
+    assert output.keys() == {case["id"] for case in expected}
     for case in expected:
-        assert not list(problems_of(case, said[case["id"]])), case["id"]
+        assert not list(problems_of(case, output[case["id"]])), case["id"]
 
 
 def spoilt(case: dict[str, Any], way: str) -> dict[str, Any]:
@@ -111,12 +111,12 @@ def spoilt(case: dict[str, Any], way: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("dialect", ["typed", "binary"])
 def test_deviations_are_found(dialect: str, driver: Callable[[str], Program]) -> None:
-    said = messages_in(driver("python").output("converse", str(VECTORS)))
+    output = messages_in(driver("python").output("converse", str(VECTORS)))
     (case,) = (c for c in CASES if c["id"] == f"{dialect}-episode-box")
-    assert not list(problems_of(case, said[case["id"]]))
+    assert not list(problems_of(case, output[case["id"]]))
     ways = ("resume", "id", "missing", "error", "control")
     for way in (*ways, "observation", "reward", "terminated", "info"):
-        assert list(problems_of(spoilt(case, way), said[case["id"]])), way
+        assert list(problems_of(spoilt(case, way), output[case["id"]])), way
 
 
 @pytest.mark.parametrize("case", of_kind("hello"))
@@ -143,8 +143,10 @@ def read(case: dict[str, Any]) -> Answer | dict[str, Any]:
     if answer.result is None:
         return answer
     if case["to"] == "render":
-        told, mode = answer.result.get("rendered"), case["render_mode"]
-        return {"rendered": read_rendered(told, mode, plain=case["dialect"] == "json")}
+        result, mode = answer.result.get("rendered"), case["render_mode"]
+        return {
+            "rendered": read_rendered(result, mode, plain=case["dialect"] == "json")
+        }
     results = ResultReader(hello)
     names: tuple[str, ...] = ("observation", "info")
     if case["to"] == "reset":
@@ -163,13 +165,13 @@ def test_servers_read_answers_or_name_the_fault(case: dict[str, Any]) -> None:
         assert caught.value.field == case["bad"]
         assert caught.value.fatal == case.get("ends", False)
         return
-    told = read(case)
+    answer = read(case)
     if "error" in case:
-        assert isinstance(told, Answer)
-        assert told.error == case["error"]
+        assert isinstance(answer, Answer)
+        assert answer.error == case["error"]
     else:
-        assert isinstance(told, dict)
-        assert {k: model_of(v) for k, v in told.items()} == case["result"]
+        assert isinstance(answer, dict)
+        assert {k: model_of(v) for k, v in answer.items()} == case["result"]
 
 
 @pytest.mark.parametrize("case", of_kind("conversation"))
@@ -203,10 +205,10 @@ def test_all_messages_are_covered() -> None:
     talks = [case for case in CASES if case["kind"] == "conversation"]
     types = {m["asks"]["type"] for c in talks for m in c["messages"] if "asks" in m}
     without = {"generator", "set_generator"}
-    said = {"ping", "pong", "fault"}
-    assert types == {ask.name.lower() for ask in OPS} - said - without
-    told = {json.loads(m["text"])["type"] for _, m in controls() if "text" in m}
-    assert told == {"welcome", *said}
+    lines = {"ping", "pong", "fault"}
+    assert types == {ask.name.lower() for ask in OPS} - lines - without
+    found = {json.loads(m["text"])["type"] for _, m in controls() if "text" in m}
+    assert found == {"welcome", *lines}
     can = {each for case in talks for each in case["capabilities"]}
     assert can | {"replay", "pause", "realtime"} == set(CAPABILITIES)
     fields = {case["bad"] for case in CASES if "bad" in case}

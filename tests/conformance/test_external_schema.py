@@ -58,9 +58,9 @@ def test_it_accepts_messages_of_conversations() -> None:
     for case in CASES:
         for message in case.get("messages", []):
             if "text" in message:
-                told = json.loads(message["text"])
+                body = json.loads(message["text"])
                 name = named("server", case["dialect"])
-                assert not faults(name, told), (case["id"], told)
+                assert not faults(name, body), (case["id"], body)
 
 
 def test_it_accepts_answers_and_refuses_invalid_ones() -> None:
@@ -72,12 +72,12 @@ def test_it_accepts_answers_and_refuses_invalid_ones() -> None:
         if case["kind"] != "answer" or "text" not in case:
             continue
         try:
-            told = json.loads(case["text"])
+            body = json.loads(case["text"])
         except ValueError:
             continue
         name = case["id"].partition("-answer-")[2].removeprefix("bad-")
         name = name.removeprefix("exact-")
-        found = faults(named("environment", case["dialect"]), told)
+        found = faults(named("environment", case["dialect"]), body)
         if "bad" in case and not name.startswith(unseen):
             assert found, case["id"]
         elif "bad" not in case:
@@ -113,26 +113,26 @@ def test_the_page_names_every_member() -> None:
 def test_the_script_for_godot_uses_existing_messages() -> None:
     script = (ROOT / "docs/godot.md").read_text(encoding="utf-8")
     definitions = SCHEMA["$defs"]
-    said = re.search(r"func _hello.*?\{\n(.*?)\t\}", script, re.DOTALL)
-    assert said
-    members = re.findall(r'^\t\t"(\w+)":', said[1], re.MULTILINE)
+    message = re.search(r"func _hello.*?\{\n(.*?)\t\}", script, re.DOTALL)
+    assert message
+    members = re.findall(r'^\t\t"(\w+)":', message[1], re.MULTILINE)
     assert set(members) <= definitions["hello"]["properties"].keys()
     assert set(members) >= set(definitions["hello"]["required"])
-    heard = set(re.findall(r'^\t\t"(\w+)":\n', script, re.MULTILINE))
+    messages = set(re.findall(r'^\t\t"(\w+)":\n', script, re.MULTILINE))
     requests = {"init", "reset", "step", "close"}
-    assert heard == {"welcome", "refused", "fault", "ping", "pong", *requests}
+    assert messages == {"welcome", "refused", "fault", "ping", "pong", *requests}
     for name in ("observation", "reward", "terminated", "truncated"):
         assert f'"{name}": ' in script
 
 
-def check(dialect: str, side: str, heard: list[ReceivedMessage]) -> set[str]:
+def check(dialect: str, side: str, message: list[ReceivedMessage]) -> set[str]:
     """Check messages against the schema; return their types."""
     types = set()
-    for each in heard:
-        told = json.loads(each.payload)
-        found = faults(named(side, dialect), told)
+    for each in message:
+        body = json.loads(each.payload)
+        found = faults(named(side, dialect), body)
         assert not found, (each.payload[:300], found)
-        types.add(told.get("type", "answer"))
+        types.add(body.get("type", "answer"))
     return types
 
 
@@ -168,7 +168,7 @@ def test_it_accepts_messages_of_serve_env_and_the_server(
     stop = threading.Event()
     with RecordingProxy(port, counted=transport == "tcp") as passing:
         scheme = "tcp" if transport == "tcp" else "http"
-        lending = threading.Thread(
+        provider = threading.Thread(
             target=serve_env,
             args=(lambda **kw: gymnasium.make("Taxi-v4", **kw),),
             kwargs={
@@ -178,13 +178,13 @@ def test_it_accepts_messages_of_serve_env_and_the_server(
                 "stop": stop,
             },
         )
-        lending.start()
+        provider.start()
         try:
             play(server.url)
         finally:
             stop.set()
-            lending.join()
-    assert check("typed", "environment", passing.by_far_sides) == {"hello", "answer"}
+            provider.join()
+    assert check("typed", "environment", passing.by_environments) == {"hello", "answer"}
     assert check("typed", "server", passing.by_server) == {"welcome", *REQUESTS}
 
 
@@ -200,6 +200,6 @@ def test_it_accepts_messages_of_javascript_and_the_server(server: Server) -> Non
             env.reset(seed=1)
             for _ in range(3):
                 env.step(1)
-    assert check("json", "environment", passing.by_far_sides) == {"hello", "answer"}
-    asked = {"init", "reset", "step", "close"}
-    assert check("json", "server", passing.by_server) == {"welcome", *asked}
+    assert check("json", "environment", passing.by_environments) == {"hello", "answer"}
+    requests = {"init", "reset", "step", "close"}
+    assert check("json", "server", passing.by_server) == {"welcome", *requests}

@@ -48,21 +48,21 @@ def test_types_are_those_that_the_driver_shows(
 ) -> None:
     lines = driver(name).output("show", str(VECTORS)).splitlines()
     shown = dict(line.split("\t") for line in lines)
-    told = {}
+    fields = {}
     for row in rows():
         cell = words(row[COLUMNS[name]])
-        told |= dict.fromkeys(words(row["Vector"]), cell)
-    assert told == {vector: [shown[vector]] for vector in told}
+        fields |= dict.fromkeys(words(row["Vector"]), cell)
+    assert fields == {vector: [shown[vector]] for vector in fields}
 
 
 def test_all_kinds_of_values_are_documented() -> None:
     cases = json.loads((VECTORS / "values.json").read_bytes())["cases"]
     by_id = {case["id"]: case["value"] for case in cases}
-    told = [by_id[vector] for row in rows() for vector in words(row["Vector"])]
-    assert {next(iter(each)) for each in told} == {
+    found = [by_id[vector] for row in rows() for vector in words(row["Vector"])]
+    assert {next(iter(each)) for each in found} == {
         next(iter(v)) for v in by_id.values()
     }
-    arrays = {each["nd"]["dtype"] for each in told if "nd" in each}
+    arrays = {each["nd"]["dtype"] for each in found if "nd" in each}
     numeric = {v["nd"]["dtype"] for v in by_id.values() if "items" in v.get("nd", {})}
     assert numeric <= arrays
     assert {each[1] for each in arrays} >= set("cUMm")

@@ -202,13 +202,13 @@ def problems(kind: type[Problem] = Problem) -> Iterator[tuple[int, str]]:
 
 def test_every_error_is_in_the_document_and_no_other() -> None:
     rows = re.findall(r"^\| (\d{3}) \| `([a-z-]+)` \|", API, re.MULTILINE)
-    told = {(int(status), code) for status, code in rows}
+    found = {(int(status), code) for status, code in rows}
     folder = Path(gym_http_server.errors.__file__).parent
     schema = yaml.safe_load((folder / "api" / "openapi.yaml").read_text())
     codes = schema["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
-    assert len(rows) == len(told)
-    assert set(problems()) <= told
-    assert {code for _, code in told} == set(codes)
+    assert len(rows) == len(found)
+    assert set(problems()) <= found
+    assert {code for _, code in found} == set(codes)
 
 
 SPACES = re.findall(r"^\| `([A-Z]\w+\(.*?\))` \| `(\{.*\})` \|$", API, re.MULTILINE)
@@ -222,24 +222,24 @@ def test_spaces_are_described_so(code: str, data: str) -> None:
 def test_every_kind_of_space_is_described() -> None:
     every = [kind for kind in vars(spaces).values() if isinstance(kind, type)]
     kinds = {kind for kind in every if issubclass(kind, spaces.Space)} - {spaces.Space}
-    told = {code.partition("(")[0] for code, _ in SPACES}
-    assert told == {kind.__name__ for kind in kinds}
+    found = {code.partition("(")[0] for code, _ in SPACES}
+    assert found == {kind.__name__ for kind in kinds}
 
 
 def dependencies(path: str) -> set[str]:
     """Return the names of a package's dependencies, extras included."""
     project: dict[str, Any] = tomllib.loads((ROOT / path).read_text())["project"]
     extras = project.get("optional-dependencies", {})
-    asked = sum(extras.values(), project["dependencies"])
-    return {re.split(r"[\[<>=]", one)[0].lower() for one in asked}
+    request = sum(extras.values(), project["dependencies"])
+    return {re.split(r"[\[<>=]", one)[0].lower() for one in request}
 
 
 def test_every_dependency_has_a_reason() -> None:
     table = TEXTS["ARCHITECTURE.md"].partition("| Dependency |")[2].partition("\n\n")[0]
-    told = re.findall(r"^\| ([\w-]+) \|", table, re.MULTILINE)
+    found = re.findall(r"^\| ([\w-]+) \|", table, re.MULTILINE)
     needed = dependencies("pyproject.toml")
     needed |= dependencies("clients/python/pyproject.toml")
-    assert {name.lower() for name in told} == needed
+    assert {name.lower() for name in found} == needed
 
 
 def floors_told() -> dict[str, list[list[str]]]:
@@ -249,17 +249,17 @@ def floors_told() -> dict[str, list[list[str]]]:
         for block in blocks("ARCHITECTURE.md")
         if block.text.startswith("gym_http_server\n")
     ]
-    told: dict[str, list[list[str]]] = {}
+    fields: dict[str, list[list[str]]] = {}
     for line in picture.splitlines():
         modules = re.split(r"\s{3,}", line.strip())[0].split()
         if line.startswith("      "):
             # A floor that goes on from the line before.
-            told[list(told)[-1]][-1] += modules
+            fields[list(fields)[-1]][-1] += modules
         elif line.startswith(" "):
-            told[list(told)[-1]].append(modules)
+            fields[list(fields)[-1]].append(modules)
         else:
-            told[modules[0]] = []
-    return told
+            fields[modules[0]] = []
+    return fields
 
 
 def test_the_floors_are_those_of_the_linter() -> None:
@@ -279,8 +279,8 @@ def test_the_floors_are_those_of_the_linter() -> None:
 
 def test_the_languages_are_those_that_are_replayed() -> None:
     table = TEXTS["docs/migration.md"].partition("| Client |")[2]
-    told = re.findall(r"^\| (\S+) \|", table, re.MULTILINE)
-    assert set(told) == {one.name.partition(",")[0] for one in RECORDINGS}
+    found = re.findall(r"^\| (\S+) \|", table, re.MULTILINE)
+    assert set(found) == {one.name.partition(",")[0] for one in RECORDINGS}
 
 
 def test_yaml_is_yaml() -> None:

@@ -174,9 +174,9 @@ def test_monitor_does_not_lose_data(create: Create) -> None:
 
 
 def test_render_needs_a_mode(create: Create) -> None:
-    told = error(create().get("render/"), 409, "no-render-mode")
+    problem = error(create().get("render/"), 409, "no-render-mode")
     # CartPole has the mode "human" too, with which no instance can be made.
-    assert told["message"].endswith("MODE is one of ['rgb_array']")
+    assert problem["message"].endswith("MODE is one of ['rgb_array']")
 
 
 ERRORS: list[tuple[str, str, bytes | None, dict[str, str], int]] = [
@@ -210,8 +210,8 @@ def test_form_of_errors(
     response = api.request(method, path, data=data, headers=headers)
     answer = error(response, status)
     assert answer["instance"] == path
-    asked = PROBLEM in accept
-    assert response.content_type == (PROBLEM if asked else "application/json")
+    request = PROBLEM in accept
+    assert response.content_type == (PROBLEM if request else "application/json")
     if status == 405:
         assert response.header("Allow")
 
@@ -271,10 +271,10 @@ def test_messages_of_environments_are_repeated_only_where_clients_need_them(
 ) -> None:
     """`message` and `detail` are equal by contract; `text` is what can be raised."""
     body = {"options": {"low": 1, "high": 0}}
-    told = error(create().post("reset/", body), 502, "env-error")
-    said = "Lower bound (1.0) must be lower than higher bound (0.0)."
-    assert told["text"] == said
+    problem = error(create().post("reset/", body), 502, "env-error")
+    output = "Lower bound (1.0) must be lower than higher bound (0.0)."
+    assert problem["text"] == output
     # A traceback ends with it anyway.
-    members = {name for name, value in told.items() if said in str(value)}
+    members = {name for name, value in problem.items() if output in str(value)}
     assert members - {"traceback"} == {"detail", "message", "text"}
-    assert told["title"] not in told["message"]
+    assert problem["title"] not in problem["message"]

@@ -75,9 +75,9 @@ def run(*words: str | Path, cwd: Path) -> str:
 def test_openapi_python_client(document: Path, server: Server, tmp_path: Path) -> None:
     command = (sys.executable, "-m", "openapi_python_client", "generate")
     flags = ("--path", document, "--meta", "none", "--output-path", "generated")
-    said = run(*command, *flags, cwd=tmp_path)
+    output = run(*command, *flags, cwd=tmp_path)
     # Its limits are known and documented.
-    warned = re.findall(r"^(?:WARNING|Unable|ERROR).*\n+(.*)$", said, re.MULTILINE)
+    warned = re.findall(r"^(?:WARNING|Unable|ERROR).*\n+(.*)$", output, re.MULTILINE)
     binary = "Unsupported content type application/vnd.gym-http.binary"
     assert set(warned) == {binary}
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -81,13 +81,13 @@ def test_every_way_to_step(
     assert over_rest.step(action) == expected
     over_stream.reset()
     with WebSocket.to(over_stream, "", sec_websocket_protocol=TEXT) as stream:
-        answer = stream.ask(op="step", action=action)
+        answer = stream.call(op="step", action=action)
         assert (answer["status"], answer["body"]) == (200, expected)
     many.reset()
-    told = ok(many.post("step/", {"actions": [action]}))
-    assert told["observations"] == [expected["observation"]]
-    told = ok(rollout.post("rollout/", {"actions": [[action]], "seed": 3}))
-    assert told["episodes"][0]["rewards"] == [expected["reward"]]
+    body = ok(many.post("step/", {"actions": [action]}))
+    assert body["observations"] == [expected["observation"]]
+    body = ok(rollout.post("rollout/", {"actions": [[action]], "seed": 3}))
+    assert body["episodes"][0]["rewards"] == [expected["reward"]]
 
 
 def test_vectors_accept_them_too(create_toy: Create) -> None:

@@ -112,8 +112,8 @@ def test_wherever_a_token_may_be_wrong_too_many_may_be() -> None:
                 continue
             name = answers["429"]["$ref"].rpartition("/")[2]
             codes = DOCUMENT["components"]["schemas"][name]["allOf"][1]["properties"]
-            told = codes["code"]["enum"]
-            assert "too-many-wrong-tokens" in told, (method, path)
+            answer = codes["code"]["enum"]
+            assert "too-many-wrong-tokens" in answer, (method, path)
 
 
 def kinds(base: type[Problem] = Problem) -> Iterator[type[Problem]]:

@@ -22,22 +22,22 @@ def test_lists_in_and_lists_out(create: Callable[..., Instance]) -> None:
         vector_kwargs={"autoreset_mode": "SameStep"},
     )
     expected, _ = local.reset(seed=3)
-    told = instance.reset(seed=3)
-    assert np.float32(told["observation"]).tobytes() == expected.tobytes()
-    assert told["info"] == {}
+    answer = instance.reset(seed=3)
+    assert np.float32(answer["observation"]).tobytes() == expected.tobytes()
+    assert answer["info"] == {}
     for number in range(4):
-        told = instance.step([0, 1, number % 2])
+        answer = instance.step([0, 1, number % 2])
         observation, reward, terminated, truncated, _ = local.step(
             np.array([0, 1, number % 2])
         )
-        assert np.float32(told["observation"]).tobytes() == observation.tobytes()
-        assert told["reward"] == reward.tolist()
-        assert told["terminated"] == terminated.tolist()
-        assert told["truncated"] == truncated.tolist()
-        assert told["done"] == np.logical_or(terminated, truncated).tolist()
-    assert told["done"] == [True] * 3
-    assert told["info"]["_final_obs"] == [True] * 3
-    assert np.shape(told["info"]["final_obs"]) == (3, 4)
+        assert np.float32(answer["observation"]).tobytes() == observation.tobytes()
+        assert answer["reward"] == reward.tolist()
+        assert answer["terminated"] == terminated.tolist()
+        assert answer["truncated"] == truncated.tolist()
+        assert answer["done"] == np.logical_or(terminated, truncated).tolist()
+    assert answer["done"] == [True] * 3
+    assert answer["info"]["_final_obs"] == [True] * 3
+    assert np.shape(answer["info"]["final_obs"]) == (3, 4)
     described = calls.ok(instance.get(""))
     assert described["num_envs"] == 3
     assert described["metadata"]["autoreset_mode"] == "SameStep"
@@ -86,8 +86,8 @@ def test_seeds_and_masks(create: Callable[..., Instance]) -> None:
         ({"options": {"reset_mask": [False] * 3}}, "all false"),
         ({"options": []}, "options is []"),
     ):
-        told = calls.error(instance.post("reset/", body), 400, "bad-parameter")
-        assert words in told["message"]
+        error = calls.error(instance.post("reset/", body), 400, "bad-parameter")
+        assert words in error["message"]
     assert instance.step([0, 1, 0])
 
 
@@ -130,17 +130,17 @@ def test_one_action_for_each_of_any_kind(
         else:
             assert seen == actions
         value = {"value": actions}
-        told = calls.ok(instance.post("action_space/contains/", value))
-        assert told["member"] is True
-        told = calls.ok(instance.post("action_space/contains/", {"value": actions[:2]}))
-        assert told["member"] is False
+        body = calls.ok(instance.post("action_space/contains/", value))
+        assert body["member"] is True
+        body = calls.ok(instance.post("action_space/contains/", {"value": actions[:2]}))
+        assert body["member"] is False
         instance.close()
 
 
 def test_spaces_samples_and_frames(create: Callable[..., Instance]) -> None:
     instance = create(**VECTOR, render_mode="rgb_array")
-    told = calls.ok(instance.get("action_space/"))
-    assert told["info"] == {"name": "MultiDiscrete", "nvec": [2, 2, 2]}
+    body = calls.ok(instance.get("action_space/"))
+    assert body["info"] == {"name": "MultiDiscrete", "nvec": [2, 2, 2]}
     sample = calls.ok(instance.post("action_space/sample/", {"seed": 1}))["action"]
     space = gymnasium.spaces.MultiDiscrete([2, 2, 2])
     space.seed(1)

@@ -115,8 +115,8 @@ def test_slow_readers_of_large_frames_take_a_bounded_memory(
             assert statuses.count(200) == FIT
             assert statuses.count(503) == READERS // 2 - FIT
         refused = readers[statuses.index(503)].read_response()
-        told = calls.error(refused, 503, "answer-budget-full")
-        assert "of this instance" in told["message"]
+        error = calls.error(refused, 503, "answer-budget-full")
+        assert "of this instance" in error["message"]
         assert refused.header("Retry-After")
         assert peak_mib(one_worker) < 400
         assert bytes(500) in readers[statuses.index(200)].read_frame()
@@ -194,6 +194,6 @@ def test_a_token_leaves_room_for_others(
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(SlowReader(bobs[0]))
         assert first.status() == 200
-        told = calls.error(bobs[1].post("reset/", headers=BINARY), 503)
-        assert "of the token 'bob'" in told["message"]
+        error = calls.error(bobs[1].post("reset/", headers=BINARY), 503)
+        assert "of the token 'bob'" in error["message"]
         assert stack.enter_context(SlowReader(adas)).status() == 200

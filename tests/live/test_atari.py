@@ -55,9 +55,9 @@ def test_plain_json_is_preprocessed(
     given = np.array(instance.reset(seed=3)["observation"], np.float32)
     assert np.array_equal(given, expected)
     expected, reward, *_ = local.step(2)
-    told = instance.step(2)
-    assert np.array_equal(np.array(told["observation"], np.float32), expected)
-    assert told["reward"] == reward
+    answer = instance.step(2)
+    assert np.array_equal(np.array(answer["observation"], np.float32), expected)
+    assert answer["reward"] == reward
 
 
 def test_a_vector_of_ale_steps(server: Server) -> None:

@@ -50,8 +50,8 @@ def test_it_measures_and_closes_its_instances(server: Server, tmp_path: Path) ->
     done = bench(server.url, "--seconds", "0.2", "--json", str(file))
     assert done.returncode == 0, done.stderr
     rows = json.loads(file.read_text())
-    told = [(row["name"], row["clients"]) for row in rows]
-    assert told == [
+    found = [(row["name"], row["clients"]) for row in rows]
+    assert found == [
         ("rest_1", 1),
         ("rest_4", 4),
         ("rest_16", 16),
@@ -108,9 +108,9 @@ def test_when_it_is_stopped_nothing_stays(number: int, server: Server) -> None:
     ) as process:
         wait_until(lambda: len(Api(server).instances()) == 4)
         os.killpg(process.pid, number)
-        _, said = process.communicate(timeout=20)
+        _, message = process.communicate(timeout=20)
     assert process.returncode != 0
-    assert said == ""
+    assert message == ""
     wait_until(lambda: Api(server).instances() == {})
 
 
@@ -143,10 +143,10 @@ def test_invalid_arguments(args: list[str], words: str) -> None:
 
 
 def test_help() -> None:
-    told = bench("--help")
-    assert told.returncode == 0
-    assert "GHS_TOKEN" in told.stdout
-    assert bench("-h").stdout == told.stdout
+    answer = bench("--help")
+    assert answer.returncode == 0
+    assert "GHS_TOKEN" in answer.stdout
+    assert bench("-h").stdout == answer.stdout
 
 
 def test_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,9 +45,9 @@ def test_beside_a_ping_pong_the_ratio_is_of_times() -> None:
 
 def test_values_that_a_gauge_reads() -> None:
     # Four steps of a vector of 64 in 0.1 s, and resets in the rest of the time.
-    told = Round(40.0, [0.001, 0.002, 0.003, 0.006])
-    assert rate("steps/s", 64).figure(told) == 2560.0
-    assert MICROSECONDS.figure(told) == pytest.approx(3000.0)
+    answer = Round(40.0, [0.001, 0.002, 0.003, 0.006])
+    assert rate("steps/s", 64).figure(answer) == 2560.0
+    assert MICROSECONDS.figure(answer) == pytest.approx(3000.0)
 
 
 def test_each_question_has_rows_in_the_document() -> None:
@@ -58,13 +58,13 @@ def test_each_question_has_rows_in_the_document() -> None:
 
 def test_the_document_has_the_tables_of_the_profile() -> None:
     text = (ROOT / "docs" / "benchmarks.md").read_text()
-    told = profile.tables(profile.read(ROOT / "benchmarks" / "profile.json"))
-    assert profile.written_into(text, told) == text
+    answer = profile.tables(profile.read(ROOT / "benchmarks" / "profile.json"))
+    assert profile.written_into(text, answer) == text
     assert all(f"| `{about}` | Median |" in text for about in PROFILES)
-    changed = told.replace(" us |", " ms |", 1)
+    changed = answer.replace(" us |", " ms |", 1)
     assert profile.written_into(text, changed) != text
     with pytest.raises(ValueError, match="until here"):
-        profile.written_into(text.replace("until here", ""), told)
+        profile.written_into(text.replace("until here", ""), answer)
 
 
 def test_actions_that_are_sent_a_hundred_at_a_time_fill_an_episode() -> None:
@@ -98,9 +98,9 @@ def test_both_ends_in_one_process_return_like_the_environment(count: int) -> Non
     with one_process(ours) as both:
         for _ in range(12):
             action = theirs.action_space.sample()
-            told, times = both.step(action)
+            answer, times = both.step(action)
             keys = ("observation", "reward", "terminated", "truncated", "info")
-            assert_identical(tuple(map(told.get, keys)), theirs.step(action))
+            assert_identical(tuple(map(answer.get, keys)), theirs.step(action))
             assert len(times) == len(STAGES) + 1
             assert times == sorted(times)
     ours.close()
@@ -171,9 +171,9 @@ def test_short_races_with_local_twins(tmp_path: Path) -> None:
     names.append("client_rest")
     printed = bench(output, *names)
     rows = {each["name"]: each for each in json.loads(output.read_text())}
-    told = {name: (each["unit"], each["baseline"]) for name, each in rows.items()}
+    found = {name: (each["unit"], each["baseline"]) for name, each in rows.items()}
     step, vector = "local step + ping-pong", "local sync vector"
-    assert told == {
+    assert found == {
         "remote_env_same": ("us", step),
         "remote_env_same_p50": ("us", step),
         "remote_env_same_p99": ("us", step),
@@ -214,10 +214,10 @@ def test_an_external_environment_is_stepped_through_either_server(
     output = tmp_path / "results.json"
     printed = bench(output, "external", "external_python")
     rows = json.loads(output.read_text())
-    told = {(row["name"], row["mode"], row["baseline"]) for row in rows}
+    found = {(row["name"], row["mode"], row["baseline"]) for row in rows}
     for name in ("external", "external_python"):
-        assert (name, "same", "Tango's gateway") in told
-        assert (name, "free", "Tango's gateway") in told
+        assert (name, "same", "Tango's gateway") in found
+        assert (name, "free", "Tango's gateway") in found
     assert all(min(row["value"], row["ratio"]) > 0 for row in rows)
     assert "external" in printed
 
@@ -245,7 +245,7 @@ def test_a_short_profile_replaces_its_table_and_keeps_the_others(
     for old, new in zip(before, now, strict=True):
         assert old == new or new.about == "stream_same"
     assert all(each.value > 0 for each in now if "more" not in each.part)
-    told = profile.tables(now)
+    answer = profile.tables(now)
     assert document.read_text() == (
-        f"before\n{profile.BEGIN}\n{told}\n{profile.END}after\n"
+        f"before\n{profile.BEGIN}\n{answer}\n{profile.END}after\n"
     )

@@ -30,6 +30,6 @@ def test_a_module_that_cannot_be_imported_is_named(
     (tmp_path / "odd_module.py").write_text(source)
     server = launch_server("--import", "odd_module", python_path=(tmp_path,))
     assert server.wait_exit() == 1
-    told = "gym-http-server: cannot import the module 'odd_module': "
-    (line,) = [each for each in server.stderr.splitlines() if each.startswith(told)]
+    output = "gym-http-server: cannot import the module 'odd_module': "
+    (line,) = [each for each in server.stderr.splitlines() if each.startswith(output)]
     assert reason in line

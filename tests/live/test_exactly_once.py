@@ -123,9 +123,9 @@ class Walk:
                     given = self._local.step(action)
                     over = given[2] or given[3]
                 expected.append(copy.deepcopy(given))
-            told, given = handle.receive(), expected.popleft()
+            answer, given = handle.receive(), expected.popleft()
             names = RESET if len(given) == len(RESET) else STEP
-            assert_identical(tuple(told[name] for name in names), given, str(self))
+            assert_identical(tuple(answer[name] for name in names), given, str(self))
             self.steps += 1
 
     def __str__(self) -> str:

@@ -38,28 +38,28 @@ def api(request: pytest.FixtureRequest) -> Iterator[Api]:
 
 
 def test_it_is_created_stepped_given_back_and_taken_again(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        (told,) = ok(api.get("/v1/registry/?search=external/game"))["envs"]
-        assert told["available"] is True
-        told = listed_env(api)
-        assert told["action_space"] == THREE
-        assert (told["free"], told["taken"]) == (1, 0)
+    with ExternalEnv.to(api) as external:
+        (result,) = ok(api.get("/v1/registry/?search=external/game"))["envs"]
+        assert result["available"] is True
+        result = listed_env(api)
+        assert result["action_space"] == THREE
+        assert (result["free"], result["taken"]) == (1, 0)
         for _ in range(2):
             future = in_background(
                 api.post,
                 "/v1/envs/",
                 {"env_id": "external/game", "kwargs": {"level": 3}},
             )
-            begun = far.answer("init")
+            begun = external.answer("init")
             assert begun["kwargs"] == {"level": 3}
             assert begun["render_mode"] is None
             instance = Instance(api, ok(answer_of(future))["instance_id"])
-            told = listed_env(api)
-            assert (told["free"], told["taken"]) == (0, 1)
+            result = listed_env(api)
+            assert (result["free"], result["taken"]) == (0, 1)
             assert api.instances()[instance.id] == "external/game"
 
             future = in_background(instance.post, "reset/", {"seed": 5})
-            request = far.answer("reset", observation=[0, 1], info={"a": [1]})
+            request = external.answer("reset", observation=[0, 1], info={"a": [1]})
             assert (request["seed"], request["options"]) == (5, None)
             assert 0 < request["deadline_s"] <= 30
             assert ok(answer_of(future)) == {
@@ -68,148 +68,150 @@ def test_it_is_created_stepped_given_back_and_taken_again(api: Api) -> None:
             }
 
             future = in_background(instance.post, "step/", {"action": 2})
-            request = far.answer("step", **RESULT)
+            request = external.answer("step", **RESULT)
             assert request["action"] == 2
             answer = ok(answer_of(future))
             assert answer == {**RESULT, "reward": 2.0, "done": False}
-            close_external(instance, far)
+            close_external(instance, external)
             wait_until(lambda: listed_env(api)["free"] == 1)
     wait_until_unlisted(api)
 
 
 def test_ids_increase_over_the_life_of_a_connection(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         ids = []
         for _ in range(2):
             future = in_background(
                 api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5}
             )
-            ids.append(far.answer("init")["id"])
+            ids.append(external.answer("init")["id"])
             instance = Instance(api, ok(answer_of(future))["instance_id"])
             future = in_background(instance.close)
-            ids.append(far.answer("close")["id"])
+            ids.append(external.answer("close")["id"])
             assert answer_of(future).status == 204
         assert ids == sorted(set(ids))
     wait_until_unlisted(api)
 
 
 def test_missing_capabilities_are_reported(api: Api) -> None:
-    with ExternalEnv.to(api, capabilities=[]) as far:
-        instance = create_external(api, far)
+    with ExternalEnv.to(api, capabilities=[]) as external:
+        instance = create_external(api, external)
         error(instance.post("reset/", {"seed": 1}), 501, "unsupported")
         error(instance.post("reset/", {"options": {"x": 1}}), 501, "unsupported")
         future = in_background(instance.post, "reset/", {})
-        far.answer("reset", observation=[0, 1])
+        external.answer("reset", observation=[0, 1])
         assert ok(answer_of(future))["info"] == {"continued": True}
         lack = error(instance.get("render/"), 409, "no-render-mode")["message"]
         assert lack.endswith("the render_modes in its metadata are []")
         error(instance.get("generator/"), 501, "unsupported")
         error(instance.get("attributes/level/"), 404, "no-attribute")
-        told = ok(instance.get(""))
-        assert told["env_id"] == "external/game"
-        close_external(instance, far)
+        body = ok(instance.get(""))
+        assert body["env_id"] == "external/game"
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_a_step_before_a_reset_is_refused(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_external(api, far)
+    with ExternalEnv.to(api) as external:
+        instance = create_external(api, external)
         error(instance.post("step/", {"action": 1}), 409, "reset-needed")
-        close_external(instance, far)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_it_renders(api: Api) -> None:
     modes = {"render_modes": ["ansi"], "capabilities": ["reset", "render"]}
-    with ExternalEnv.to(api, **modes) as far:
+    with ExternalEnv.to(api, **modes) as external:
         body = {"env_id": "external/game", "render_mode": "rgb_array"}
         assert "['ansi']" in error(api.post("/v1/envs/", body), 400)["message"]
-        instance = create_and_reset(api, far, render_mode="ansi")
+        instance = create_and_reset(api, external, render_mode="ansi")
         future = in_background(instance.get, "render/")
-        far.answer("render", rendered="#..\n.o.")
+        external.answer("render", rendered="#..\n.o.")
         assert answer_of(future).text == "#..\n.o."
-        close_external(instance, far)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_an_environment_that_cannot_begin_is_released(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
-        far.answer("init", action_space={"type": "Cube"})
-        assert far.expect_fault()["field"] == "action_space"
-        far.answer("close")
-        told = error(answer_of(future), 502, "bad-answer")
-        assert told["field"] == "action_space"
-        close_external(create_external(api, far), far)
+        external.answer("init", action_space={"type": "Cube"})
+        assert external.expect_fault()["field"] == "action_space"
+        external.answer("close")
+        problem = error(answer_of(future), 502, "bad-answer")
+        assert problem["field"] == "action_space"
+        close_external(create_external(api, external), external)
     wait_until_unlisted(api)
 
 
 def test_init_may_answer_with_other_spaces(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         future = in_background(
             api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5}
         )
-        far.answer("init", observation_space=THREE)
+        external.answer("init", observation_space=THREE)
         instance = Instance(api, ok(answer_of(future))["instance_id"])
         assert ok(instance.get("observation_space/"))["info"]["name"] == "Discrete"
         future = in_background(instance.post, "reset/", {})
-        far.answer("reset", observation=2)
+        external.answer("reset", observation=2)
         assert ok(answer_of(future))["observation"] == 2
-        close_external(instance, far)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_rewards_may_have_channels(api: Api) -> None:
-    with ExternalEnv.to(api, reward_channels=["food", "pain"]) as far:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api, reward_channels=["food", "pain"]) as external:
+        instance = create_and_reset(api, external)
         future = in_background(instance.post, "step/", {"action": 0})
-        far.answer("step", **{**RESULT, "reward": [1.5, -0.25]})
+        external.answer("step", **{**RESULT, "reward": [1.5, -0.25]})
         answer = ok(answer_of(future))
         assert answer["reward"] == 1.25
         assert answer["info"]["reward_channels"] == {"food": 1.5, "pain": -0.25}
         future = in_background(instance.post, "step/", {"action": 0})
-        far.answer("step", **{**RESULT, "reward": [1e308, 1e308]})
+        external.answer("step", **{**RESULT, "reward": [1e308, 1e308]})
         assert error(answer_of(future), 502, "bad-answer")["field"] == "reward"
-        assert far.expect_fault()["field"] == "reward"
-        close_external(instance, far)
+        assert external.expect_fault()["field"] == "reward"
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_agents_read_its_metadata(api: Api) -> None:
     modes = {"capabilities": ["reset", "render"], "render_modes": ["ansi"]}
-    with ExternalEnv.to(api, metadata={"render_fps": 30}, **modes) as far:
-        instance = create_external(api, far)
-        told = ok(instance.get(""))["metadata"]
-        assert told == {"render_fps": 30, "render_modes": ["ansi"]}
-        close_external(instance, far)
+    with ExternalEnv.to(api, metadata={"render_fps": 30}, **modes) as external:
+        instance = create_external(api, external)
+        body = ok(instance.get(""))["metadata"]
+        assert body == {"render_fps": 30, "render_modes": ["ansi"]}
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_wrappers_and_limits_of_steps_are_put_around(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far, max_episode_steps=1)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external, max_episode_steps=1)
         future = in_background(instance.post, "step/", {"action": 0})
-        far.answer("step", **RESULT)
+        external.answer("step", **RESULT)
         assert ok(answer_of(future))["truncated"] is True
-        close_external(instance, far)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_an_unknown_name_is_refused_with_the_connected_ones(api: Api) -> None:
-    def told() -> str:
+    def refusal() -> str:
         answer = api.post("/v1/envs/", {"env_id": "external/gmae"})
         return str(error(answer, 503, "external-away")["message"])
 
-    wait_until(lambda: "is not connected (no external environment is): start" in told())
+    wait_until(
+        lambda: "is not connected (no external environment is): start" in refusal()
+    )
     with contextlib.ExitStack() as stack:
-        far = stack.enter_context(ExternalEnv.to(api))
-        instance = create_external(api, far)
-        assert "external/gmae is not connected (connected: external/game)" in told()
+        external = stack.enter_context(ExternalEnv.to(api))
+        instance = create_external(api, external)
+        assert "external/gmae is not connected (connected: external/game)" in refusal()
         for number in range(6):
             stack.enter_context(ExternalEnv.to(api, name=f"a{number}"))
         first = ", ".join(f"external/a{number}" for number in range(5))
-        assert f"(connected: {first} and 2 more): start its program" in told()
-        close_external(instance, far)
+        assert f"(connected: {first} and 2 more): start its program" in refusal()
+        close_external(instance, external)
     wait_until_unlisted(api, "")
 
 
@@ -218,9 +220,9 @@ def test_a_create_waits_for_one_to_connect(api: Api) -> None:
     future = in_background(
         api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 20}
     )
-    with ExternalEnv.to(api) as far:
-        far.answer("init")
-        close_external(Instance(api, ok(answer_of(future))["instance_id"]), far)
+    with ExternalEnv.to(api) as external:
+        external.answer("init")
+        close_external(Instance(api, ok(answer_of(future))["instance_id"]), external)
     wait_until_unlisted(api)
 
 
@@ -239,41 +241,41 @@ def test_a_vector_takes_all_its_connections_or_none_and_steps_them_at_once(
     api: Api,
 ) -> None:
     with contextlib.ExitStack() as stack:
-        fars = [stack.enter_context(ExternalEnv.to(api)) for _ in range(2)]
+        externals = [stack.enter_context(ExternalEnv.to(api)) for _ in range(2)]
         body = {"env_id": "external/game", "num_envs": 3}
         answer = api.post("/v1/envs/", body)
         lack = error(answer, 503, "external-away")["message"]
         assert "needs 3 free connections, and 2 are free: try again" in lack
         assert listed_env(api)["free"] == 2
-        fars.append(stack.enter_context(ExternalEnv.to(api)))
+        externals.append(stack.enter_context(ExternalEnv.to(api)))
         future = in_background(api.post, "/v1/envs/", body)
-        asked = [far.expect("init") for far in fars]
-        for far, request in zip(fars, asked, strict=True):
-            far.send_message(id=request["id"], result={})
+        requests = [external.expect("init") for external in externals]
+        for external, request in zip(externals, requests, strict=True):
+            external.send_message(id=request["id"], result={})
         instance = Instance(api, ok(answer_of(future))["instance_id"])
 
         future = in_background(instance.post, "reset/", {"seed": 7})
-        asked = [far.expect("reset") for far in fars]
-        seeds = sorted(request["seed"] for request in asked)
+        requests = [external.expect("reset") for external in externals]
+        seeds = sorted(request["seed"] for request in requests)
         assert seeds == [7, 8, 9]
-        for far, request in zip(fars, asked, strict=True):
+        for external, request in zip(externals, requests, strict=True):
             place = (request["seed"] - 7) / 4
-            far.send_message(id=request["id"], result={"observation": [place, 0]})
+            external.send_message(id=request["id"], result={"observation": [place, 0]})
         assert ok(answer_of(future))["observation"] == [[0, 0], [0.25, 0], [0.5, 0]]
 
         future = in_background(instance.post, "step/", {"action": [0, 1, 2]})
         # All receive their requests before any has answered.
-        asked = [far.expect("step") for far in fars]
-        assert sorted(request["action"] for request in asked) == [0, 1, 2]
-        for far, request in reversed(list(zip(fars, asked, strict=True))):
-            far.send_message(
+        requests = [external.expect("step") for external in externals]
+        assert sorted(request["action"] for request in requests) == [0, 1, 2]
+        for external, request in reversed(list(zip(externals, requests, strict=True))):
+            external.send_message(
                 id=request["id"], result={**RESULT, "reward": request["action"]}
             )
         assert ok(answer_of(future))["reward"] == [0.0, 1.0, 2.0]
 
         future = in_background(instance.close)
-        for far in fars:
-            far.answer("close")
+        for external in externals:
+            external.answer("close")
         assert answer_of(future).status == 204
     wait_until_unlisted(api)
 
@@ -309,24 +311,24 @@ def test_each_agent_has_a_connection_of_its_own(api: Api) -> None:
 def test_nonsense_is_answered_and_ends_the_connection(
     api: Api, hello: dict[str, Any], code: str, words: str
 ) -> None:
-    with ExternalEnv(api, **hello) as far:
-        assert far.welcome["type"] == "refused"
-        assert far.welcome["code"] == code
-        assert words in far.welcome["message"]
-        status, reason = far.line.read_close()
+    with ExternalEnv(api, **hello) as external:
+        assert external.welcome["type"] == "refused"
+        assert external.welcome["code"] == code
+        assert words in external.welcome["message"]
+        status, reason = external.line.read_close()
         assert status == 1008
         assert reason
     assert listed_env(api) is None
 
 
 def test_pings_of_its_own_are_answered(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        far.send_message(type="ping")
-        assert far.receive() == {"type": "pong"}
-        instance = create_external(api, far)
-        far.send_message(type="ping")
-        assert far.receive() == {"type": "pong"}
-        close_external(instance, far)
+    with ExternalEnv.to(api) as external:
+        external.send_message(type="ping")
+        assert external.receive() == {"type": "pong"}
+        instance = create_external(api, external)
+        external.send_message(type="ping")
+        assert external.receive() == {"type": "pong"}
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
@@ -365,7 +367,7 @@ def test_there_is_a_limit_to_connections(make_server: MakeServer) -> None:
 
 def test_spaces_of_the_hello_are_in_the_registry(api: Api) -> None:
     with ExternalEnv.to(api, name="other"):
-        told = listed_env(api, "other")
-        assert told["observation_space"] == BOX
-        assert told["capabilities"] == ["reset", "seed"]
+        answer = listed_env(api, "other")
+        assert answer["observation_space"] == BOX
+        assert answer["capabilities"] == ["reset", "seed"]
     wait_until(lambda: listed_env(api, "other") is None)

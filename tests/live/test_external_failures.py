@@ -36,7 +36,7 @@ def api() -> Iterator[Api]:
 
 
 @pytest.fixture(scope="module")
-def hasty() -> Iterator[Api]:
+def impatient() -> Iterator[Api]:
     """A client of a server that waits 0.3 s for lost environments."""
     flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
     with server_with_broker(*flags, "--external-heartbeat", "0.3") as api:
@@ -49,18 +49,18 @@ def step(instance: Instance, action: int = 1, key: str = "") -> Any:
     return in_background(instance.post, "step/", {"action": action}, headers=headers)
 
 
-def stepped(instance: Instance, far: ExternalEnv) -> None:
+def stepped(instance: Instance, external: ExternalEnv) -> None:
     """Take a step that succeeds, once the environment is connected."""
     future = retry_in_background(instance.post, "step/", {"action": 1})
-    far.answer("step", **RESULT)
+    external.answer("step", **RESULT)
     ok(answer_of(future))
 
 
-def lost(instance: Instance, far: ExternalEnv, key: str = "") -> Any:
+def lost(instance: Instance, external: ExternalEnv, key: str = "") -> Any:
     """Disconnect the environment in a step; return the request."""
     future = step(instance, key=key)
-    request = far.expect("step")
-    far.drop()
+    request = external.expect("step")
+    external.drop()
     error(answer_of(future), 503, "external-away")
     return request
 
@@ -69,18 +69,18 @@ def test_no_environment_is_connected(api: Api) -> None:
     answer = api.post("/v1/envs/", {"env_id": "external/game"})
     error(answer, 503, "external-away")
     assert answer.header("Retry-After") == "1"
-    with ExternalEnv.to(api) as far:
-        close_external(create_external(api, far), far)
+    with ExternalEnv.to(api) as external:
+        close_external(create_external(api, external), external)
     wait_until_unlisted(api)
 
 
 def test_a_create_that_was_refused_is_made_under_its_key_later(api: Api) -> None:
     body, headers = {"env_id": "external/game"}, {"Idempotency-Key": "morning-1"}
     error(api.post("/v1/envs/", body, headers=headers), 503, "external-away")
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         future = in_background(api.post, "/v1/envs/", body, headers=headers)
-        far.answer("init")
-        close_external(Instance(api, ok(answer_of(future))["instance_id"]), far)
+        external.answer("init")
+        close_external(Instance(api, ok(answer_of(future))["instance_id"]), external)
     wait_until_unlisted(api)
 
 
@@ -127,77 +127,77 @@ def test_a_failed_vector_releases_its_connections(api: Api) -> None:
 
 
 def test_a_connection_lost_during_a_create_is_not_waited_for(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
-        far.expect("init")
-        far.drop()
+        external.expect("init")
+        external.drop()
         error(answer_of(future), 503, "external-away")
     wait_until_unlisted(api)
 
 
-def test_a_silent_one(hasty: Api) -> None:
-    with ExternalEnv.to(hasty) as far:
-        instance = create_and_reset(hasty, far)
+def test_a_silent_one(impatient: Api) -> None:
+    with ExternalEnv.to(impatient) as external:
+        instance = create_and_reset(impatient, external)
         future = step(instance)
-        late = far.expect("step")
+        late = external.expect("step")
         error(answer_of(future), 504, "external-deadline")
         error(answer_of(step(instance)), 409, "reset-needed")
-        far.send_message(id=late["id"], result={**RESULT, "reward": 99})
+        external.send_message(id=late["id"], result={**RESULT, "reward": 99})
         future = in_background(instance.post, "reset/", {})
-        far.answer("reset", observation=[1, 1])
+        external.answer("reset", observation=[1, 1])
         assert ok(answer_of(future))["observation"] == [1.0, 1.0]
         future = step(instance)
-        far.answer("step", **RESULT)
+        external.answer("step", **RESULT)
         assert ok(answer_of(future))["reward"] == 2.0
-        close_external(instance, far)
-    wait_until_unlisted(hasty)
+        close_external(instance, external)
+    wait_until_unlisted(impatient)
 
 
-def test_a_silent_one_does_not_cost_the_host_its_life(hasty: Api) -> None:
-    with ExternalEnv.to(hasty) as far:
-        instance = create_and_reset(hasty, far)
+def test_a_silent_one_does_not_cost_the_host_its_life(impatient: Api) -> None:
+    with ExternalEnv.to(impatient) as external:
+        instance = create_and_reset(impatient, external)
         future = in_background(instance.post, "reset/", {})
-        far.expect("reset")
+        external.expect("reset")
         error(answer_of(future), 504, "external-deadline")
-        assert instance.id in hasty.instances()
-        reset_external(instance, far)
-        close_external(instance, far)
-    wait_until_unlisted(hasty)
+        assert instance.id in impatient.instances()
+        reset_external(instance, external)
+        close_external(instance, external)
+    wait_until_unlisted(impatient)
 
 
-def test_one_that_does_not_begin_in_time(hasty: Api) -> None:
-    with ExternalEnv.to(hasty) as far:
-        future = in_background(hasty.post, "/v1/envs/", {"env_id": "external/game"})
-        far.expect("init")
+def test_one_that_does_not_begin_in_time(impatient: Api) -> None:
+    with ExternalEnv.to(impatient) as external:
+        future = in_background(impatient.post, "/v1/envs/", {"env_id": "external/game"})
+        external.expect("init")
         error(answer_of(future), 504, "external-deadline")
-    wait_until_unlisted(hasty)
+    wait_until_unlisted(impatient)
 
 
 def test_it_reports_an_error(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
         future = step(instance)
-        far.send_message(
-            id=far.expect("step")["id"], error={"message": "the crate is stuck"}
+        external.send_message(
+            id=external.expect("step")["id"], error={"message": "the crate is stuck"}
         )
-        told = error(answer_of(future), 502, "env-error")
-        assert told["message"] == "the crate is stuck"
+        problem = error(answer_of(future), 502, "env-error")
+        assert problem["message"] == "the crate is stuck"
         error(answer_of(step(instance)), 409, "reset-needed")
-        reset_external(instance, far)
-        stepped(instance, far)
-        close_external(instance, far)
+        reset_external(instance, external)
+        stepped(instance, external)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_it_refuses_an_action_and_goes_on(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
         future = step(instance)
         words = {"message": "there is a wall", "code": "invalid-action"}
-        far.send_message(id=far.expect("step")["id"], error=words)
+        external.send_message(id=external.expect("step")["id"], error=words)
         error(answer_of(future), 400, "invalid-action")
-        stepped(instance, far)
-        close_external(instance, far)
+        stepped(instance, external)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
@@ -218,18 +218,18 @@ def test_it_refuses_an_action_and_goes_on(api: Api) -> None:
     ],
 )
 def test_a_bad_answer(api: Api, changes: dict[str, Any], field: str) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
         future = step(instance)
-        far.answer("step", **{**RESULT, **changes})
-        told = error(answer_of(future), 502, "bad-answer")
-        assert told["field"] == field
-        assert field in told["message"]
-        fault = far.expect_fault()
+        external.answer("step", **{**RESULT, **changes})
+        problem = error(answer_of(future), 502, "bad-answer")
+        assert problem["field"] == field
+        assert field in problem["message"]
+        fault = external.expect_fault()
         assert fault["field"] == field
         error(answer_of(step(instance)), 409, "reset-needed")
-        reset_external(instance, far)
-        close_external(instance, far)
+        reset_external(instance, external)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
@@ -246,32 +246,32 @@ def test_a_bad_answer(api: Api, changes: dict[str, Any], field: str) -> None:
     ],
 )
 def test_an_unsolicited_message_in_a_step(api: Api, message: dict[str, Any]) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
         future = step(instance)
-        request = far.expect("step")
+        request = external.expect("step")
         assert request["id"] == 3
-        far.send_message(**message)
+        external.send_message(**message)
         if message.get("id") == 1:
             # An answer to an old request is late, whatever its content.
-            far.send_message(id=3, result=RESULT)
+            external.send_message(id=3, result=RESULT)
             ok(answer_of(future))
         else:
             error(answer_of(future), 502, "bad-answer")
-            assert far.expect_fault()["message"]
-        close_external(instance, far)
+            assert external.expect_fault()["message"]
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_an_unsolicited_message_between_steps(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        far.send_message(id=5, result={})
-        assert far.expect_fault()["id"] == 5
-        instance = create_and_reset(api, far)
-        far.send_message(id=50, result={})
-        assert far.expect_fault()["id"] == 50
-        stepped(instance, far)
-        close_external(instance, far)
+    with ExternalEnv.to(api) as external:
+        external.send_message(id=5, result={})
+        assert external.expect_fault()["id"] == 5
+        instance = create_and_reset(api, external)
+        external.send_message(id=50, result={})
+        assert external.expect_fault()["id"] == 50
+        stepped(instance, external)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
@@ -283,14 +283,14 @@ def test_an_unsolicited_message_between_steps(api: Api) -> None:
 def test_garbage_ends_the_connection(
     api: Api, opcode: int, payload: bytes, code: int, taken: bool
 ) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far) if taken else None
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external) if taken else None
         future = step(instance) if instance else None
         if taken:
-            far.expect("step")
-        far.line.send_frame(opcode, payload)
-        assert far.expect_fault()["field"] == "message"
-        assert far.line.read_close()[0] == code
+            external.expect("step")
+        external.line.send_frame(opcode, payload)
+        assert external.expect_fault()["field"] == "message"
+        assert external.line.read_close()[0] == code
         if future and instance:
             error(answer_of(future), 502, "bad-answer")
             error(answer_of(step(instance)), (503, 409))
@@ -300,52 +300,54 @@ def test_garbage_ends_the_connection(
 
 def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -> None:
     api = Api(make_server("--max-answer", "2048"))
-    with ExternalEnv.to(api) as far:
-        assert far.welcome["limits"] == {"max_message": 2048}
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api) as external:
+        assert external.welcome["limits"] == {"max_message": 2048}
+        instance = create_and_reset(api, external)
         future = step(instance)
-        number = far.expect("step")["id"]
-        far.send_message(id=number, result={**RESULT, "info": {"much": "x" * 3000}})
+        number = external.expect("step")["id"]
+        external.send_message(
+            id=number, result={**RESULT, "info": {"much": "x" * 3000}}
+        )
         error(answer_of(future), 502, "bad-answer")
-        assert far.expect_fault()["field"] == "message"
-        assert far.line.read_close()[0] == 1009
+        assert external.expect_fault()["field"] == "message"
+        assert external.line.read_close()[0] == 1009
         assert instance.close().status == 204
 
 
-def test_an_environment_that_ignores_pings_is_removed(hasty: Api) -> None:
-    with ExternalEnv.to(hasty) as free:
+def test_an_environment_that_ignores_pings_is_removed(impatient: Api) -> None:
+    with ExternalEnv.to(impatient) as free:
         assert free.line.read_frame()[0] == 9
         assert free.line.read_close() == (1001, "no answer to a ping")
-        wait_until_unlisted(hasty)
-    with ExternalEnv.to(hasty) as far:
-        instance = create_and_reset(hasty, far)
-        assert far.line.read_frame()[0] == 9
-        assert far.line.read_close() == (1001, "no answer to a ping")
-        wait_until(lambda: instance.id not in hasty.instances())
-    wait_until_unlisted(hasty)
+        wait_until_unlisted(impatient)
+    with ExternalEnv.to(impatient) as external:
+        instance = create_and_reset(impatient, external)
+        assert external.line.read_frame()[0] == 9
+        assert external.line.read_close() == (1001, "no answer to a ping")
+        wait_until(lambda: instance.id not in impatient.instances())
+    wait_until_unlisted(impatient)
 
 
-def test_an_environment_that_answers_pings_stays(hasty: Api) -> None:
-    with ExternalEnv.to(hasty) as far:
-        instance = create_and_reset(hasty, far)
+def test_an_environment_that_answers_pings_stays(impatient: Api) -> None:
+    with ExternalEnv.to(impatient) as external:
+        instance = create_and_reset(impatient, external)
         for _ in range(4):
-            opcode, payload = far.line.read_frame()
+            opcode, payload = external.line.read_frame()
             assert opcode == 9
-            far.line.send_frame(10, payload)
-        stepped(instance, far)
-        close_external(instance, far)
-    wait_until_unlisted(hasty)
+            external.line.send_frame(10, payload)
+        stepped(instance, external)
+        close_external(instance, external)
+    wait_until_unlisted(impatient)
 
 
 def test_the_host_dies(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
         (host,) = [each for each in api.server.members() if _holds(each, instance.id)]
         os.kill(host.pid, signal.SIGKILL)
-        assert far.line.read_to_end() == b""
+        assert external.line.read_to_end() == b""
         wait_until(lambda: instance.id not in api.instances())
         # It connects anew; its token is known no more.
-        with ExternalEnv.to(api, resume=far.welcome["resume"]) as again:
+        with ExternalEnv.to(api, resume=external.welcome["resume"]) as again:
             assert again.welcome["resumed"] is False
             close_external(create_external(api, again), again)
     wait_until_unlisted(api)
@@ -360,19 +362,22 @@ def _holds(process: psutil.Process, instance_id: str) -> bool:
 def test_the_broker_dies(make_server: Callable[..., Server]) -> None:
     api = Api(make_server())
     before = api.server.members()
-    with ExternalEnv.to(api, capabilities=REPLAY) as far, ExternalEnv.to(api) as free:
+    with (
+        ExternalEnv.to(api, capabilities=REPLAY) as external,
+        ExternalEnv.to(api) as free,
+    ):
         (broker,) = api.server.members() - before
-        instance = create_and_reset(api, far, wait_s=0)
+        instance = create_and_reset(api, external, wait_s=0)
         os.kill(broker.pid, signal.SIGKILL)
         assert free.line.read_to_end() == b""
         # Environments in use do not notice.
-        stepped(instance, far)
+        stepped(instance, external)
         with ExternalEnv.to(api) as again:
             wait_until(lambda: listed_env(api) and listed_env(api)["taken"] == 1)
             assert listed_env(api)["free"] == 1
             # The new broker knows the environment of this token.
-            far.drop()
-            with reconnect(api, far, capabilities=REPLAY) as newer:
+            external.drop()
+            with reconnect(api, external, capabilities=REPLAY) as newer:
                 stepped(instance, newer)
                 close_external(instance, newer)
             again.drop()
@@ -381,7 +386,7 @@ def test_the_broker_dies(make_server: Callable[..., Server]) -> None:
 def test_the_server_stops(make_server: Callable[..., Server]) -> None:
     server = make_server()
     api = Api(server)
-    with ExternalEnv.to(api) as far, ExternalEnv.to(api) as free:
-        create_and_reset(api, far)
+    with ExternalEnv.to(api) as external, ExternalEnv.to(api) as free:
+        create_and_reset(api, external)
         server.stop()
         assert free.line.read_close()[0] == 1001

@@ -49,14 +49,14 @@ class Counter:
         done: The actions, in their order.
         deadlines: The deadline of each request.
         cuts: Where to cut the connection in the next steps; ``""`` is not at all.
-        says: What the next steps answer instead, if anything.
+        answers: What the next steps answer instead, if anything.
     """
 
     def __init__(self, api: Api) -> None:
         self.done: list[int] = []
         self.deadlines: list[float] = []
         self.cuts: list[str] = []
-        self.says: list[dict[str, Any]] = []
+        self.answers: list[dict[str, Any]] = []
         self.was_cut = 0
         self._api = api
         self._record: tuple[int, dict[str, Any]] = (0, {})
@@ -75,24 +75,26 @@ class Counter:
         # At the end, it is in the midst of listening.
         with contextlib.suppress(AssertionError, OSError):
             while True:
-                asked = self._far.receive()
-                if asked["type"] == "fault":
+                request = self._far.receive()
+                if request["type"] == "fault":
                     continue
-                cut = self.cuts.pop(0) if asked["type"] == "step" and self.cuts else ""
+                cut = (
+                    self.cuts.pop(0) if request["type"] == "step" and self.cuts else ""
+                )
                 if cut == CUTS[0]:
                     self._come_back()
                     continue
-                number, said = self._record
-                if number != asked["id"]:
-                    said = {"id": asked["id"], **self._do(asked)}
-                    self._record = asked["id"], said
+                number, message = self._record
+                if number != request["id"]:
+                    message = {"id": request["id"], **self._do(request)}
+                    self._record = request["id"], message
                 if cut:
                     if cut == CUTS[2]:
-                        whole = frame(1, json.dumps(said).encode())
+                        whole = frame(1, json.dumps(message).encode())
                         self._far.line.send(whole[: len(whole) // 2])
                     self._come_back()
                     continue
-                self._far.send_message(**said)
+                self._far.send_message(**message)
 
     def _come_back(self) -> None:
         self.was_cut += 1
@@ -101,18 +103,18 @@ class Counter:
             self._api, resume=self._far.welcome["resume"], **HELLO
         )
 
-    def _do(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if asked["type"] == "reset":
+    def _do(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["type"] == "reset":
             return {"result": {"observation": [0, 0], "info": {}}}
-        if asked["type"] != "step":
+        if request["type"] != "step":
             return {"result": {}}
-        self.done.append(asked["action"])
-        self.deadlines.append(asked["deadline_s"])
-        if self.says:
-            return self.says.pop(0)
+        self.done.append(request["action"])
+        self.deadlines.append(request["deadline_s"])
+        if self.answers:
+            return self.answers.pop(0)
         count = len(self.done)
         result = {
-            "observation": [count % 1000, asked["action"]],
+            "observation": [count % 1000, request["action"]],
             "reward": count,
             "terminated": count % 50 == 0,
             "truncated": count % 50 == 25,
@@ -156,8 +158,8 @@ def test_steps_arrive_unchanged(api: Api, counter: Counter) -> None:
         for count in range(1, 121):
             assert_identical(env.step(count % 5), expected(count, count % 5))
         instance = Instance(api, env.instance_id)
-        told = ok(instance.get(""))
-        assert (told["steps"], told["episodes"]) == (120, 1)
+        body = ok(instance.get(""))
+        assert (body["steps"], body["episodes"]) == (120, 1)
         env.reset()
         env.step(np.int64(2))
         assert ok(instance.get(""))["steps"] == 121
@@ -190,13 +192,13 @@ def test_messages_beside_the_fast_path_arrive(api: Api, counter: Counter) -> Non
     result |= {"terminated": False, "truncated": False}
     with stepped(api) as env:
         env.step(1)
-        counter.says = [{"result": {**result, "info": {"level": 3}}}]
+        counter.answers = [{"result": {**result, "info": {"level": 3}}}]
         assert env.step(1)[4] == {"level": 3}
-        counter.says = [{"error": {"message": "the crate is stuck"}}]
+        counter.answers = [{"error": {"message": "the crate is stuck"}}]
         with pytest.raises(Exception, match="the crate is stuck"):
             env.step(1)
         env.reset()
-        counter.says = [{"result": {**result, "observation": [1, 5]}}]
+        counter.answers = [{"result": {**result, "observation": [1, 5]}}]
         with pytest.raises(ServerError, match="observation"):
             env.step(1)
         with pytest.raises(Exception, match="reset"):
@@ -230,6 +232,6 @@ def test_rest_and_stream_take_turns(api: Api, counter: Counter) -> None:
         instance = Instance(api, env.instance_id)
         for count in range(1, 20, 2):
             assert_identical(env.step(1), expected(count, 1))
-            told = ok(instance.post("step/", {"action": 3}))
-            assert told["observation"] == [count + 1, 3]
+            body = ok(instance.post("step/", {"action": 3}))
+            assert body["observation"] == [count + 1, 3]
     assert counter.done == [1, 3] * 10

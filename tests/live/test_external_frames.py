@@ -33,64 +33,64 @@ def api() -> Iterator[Api]:
         yield api
 
 
-def rendered(api: Api, far: ExternalEnv, mode: str, value: Any) -> Any:
+def rendered(api: Api, external: ExternalEnv, mode: str, value: Any) -> Any:
     """Return what an agent receives of an external environment's frame."""
     future = in_background(RemoteEnv, api.server.url, "external/game", render_mode=mode)
-    far.answer("init")
+    external.answer("init")
     env: Any = future.result(20)
     future = in_background(env.render)
-    far.answer("render", rendered=value)
+    external.answer("render", rendered=value)
     given = future.result(20)
     future = in_background(env.close)
-    far.answer("close")
+    external.answer("close")
     future.result(20)
     return given
 
 
 def test_agents_get_arrays(api: Api) -> None:
-    with ExternalEnv.to(api, **RGB) as far:
-        given = rendered(api, far, "rgb_array", PICTURE)
+    with ExternalEnv.to(api, **RGB) as external:
+        given = rendered(api, external, "rgb_array", PICTURE)
         assert type(given) is np.ndarray
         assert (given.shape, given.dtype) == ((2, 3, 3), np.uint8)
         assert given.tolist() == PICTURE
-        first, second = rendered(api, far, "rgb_array_list", [PICTURE, PICTURE])
+        first, second = rendered(api, external, "rgb_array_list", [PICTURE, PICTURE])
         assert first.dtype == second.dtype == np.uint8
         assert first.tolist() == second.tolist() == PICTURE
     wait_until_unlisted(api)
 
 
 def test_values_of_other_render_modes_are_unchanged(api: Api) -> None:
-    with ExternalEnv.to(api, **RGB) as far:
-        assert rendered(api, far, "ansi", "#..\n.o.") == "#..\n.o."
-        assert rendered(api, far, "depth", [[0.5, 1]]) == [[0.5, 1]]
+    with ExternalEnv.to(api, **RGB) as external:
+        assert rendered(api, external, "ansi", "#..\n.o.") == "#..\n.o."
+        assert rendered(api, external, "depth", [[0.5, 1]]) == [[0.5, 1]]
     wait_until_unlisted(api)
 
 
 def test_without_a_mode_nothing_is_drawn(api: Api) -> None:
     # As of Gymnasium's own, whose word for it the host's log has.
-    with ExternalEnv.to(api, **RGB) as far:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api, **RGB) as external:
+        instance = create_and_reset(api, external)
         env = RemoteEnv.attach(api.server.url, instance.id)
         with pytest.warns(UserWarning, match="made without a render_mode"):
             assert env.render() is None
         error(instance.get("render/"), 409, "no-render-mode")
         # It received no request.
         future = in_background(instance.post, "step/", {"action": 1})
-        far.answer("step", **RESULT)
+        external.answer("step", **RESULT)
         ok(answer_of(future))
-        close_external(instance, far)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_pictures_are_files_too(api: Api) -> None:
-    with ExternalEnv.to(api, **RGB) as far:
-        instance = create_and_reset(api, far, render_mode="rgb_array")
+    with ExternalEnv.to(api, **RGB) as external:
+        instance = create_and_reset(api, external, render_mode="rgb_array")
         future = in_background(instance.get, "render/", headers={"Accept": "image/png"})
-        far.answer("render", rendered=PICTURE)
+        external.answer("render", rendered=PICTURE)
         answer = answer_of(future)
         assert answer.content_type == "image/png"
         assert answer.body.startswith(b"\x89PNG")
-        close_external(instance, far)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
@@ -111,28 +111,28 @@ def test_pictures_are_files_too(api: Api) -> None:
 def test_an_invalid_frame_is_reported_on_both_sides(
     api: Api, value: Any, field: str
 ) -> None:
-    with ExternalEnv.to(api, **RGB) as far:
-        instance = create_and_reset(api, far, render_mode="rgb_array")
+    with ExternalEnv.to(api, **RGB) as external:
+        instance = create_and_reset(api, external, render_mode="rgb_array")
         future = in_background(instance.get, "render/")
-        far.answer("render", rendered=value)
-        told = error(answer_of(future), 502, "bad-answer")
-        assert told["field"] == field
-        assert far.expect_fault()["field"] == field
+        external.answer("render", rendered=value)
+        problem = error(answer_of(future), 502, "bad-answer")
+        assert problem["field"] == field
+        assert external.expect_fault()["field"] == field
         # Nothing has happened to the game, so it goes on.
         future = in_background(instance.post, "step/", {"action": 1})
-        far.answer("step", **RESULT)
+        external.answer("step", **RESULT)
         ok(answer_of(future))
-        close_external(instance, far)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_one_that_was_lost_is_drawn_anew(api: Api) -> None:
-    with ExternalEnv.to(api, **RGB) as far:
-        instance = create_and_reset(api, far, render_mode="rgb_array")
+    with ExternalEnv.to(api, **RGB) as external:
+        instance = create_and_reset(api, external, render_mode="rgb_array")
         future = in_background(instance.get, "render/", headers={"Accept": "image/png"})
-        far.expect("render")
-        far.drop()
-        with reconnect(api, far, **RGB) as again:
+        external.expect("render")
+        external.drop()
+        with reconnect(api, external, **RGB) as again:
             again.answer("render", rendered=PICTURE)
             assert answer_of(future).content_type == "image/png"
             close_external(instance, again)

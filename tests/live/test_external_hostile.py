@@ -55,19 +55,19 @@ def deep(member: str, levels: int) -> str:
 
 
 def test_a_deep_hello_is_refused_alone() -> None:
-    with server_with_broker() as api, ExternalEnv.to(api) as far:
+    with server_with_broker() as api, ExternalEnv.to(api) as external:
         for member in ("metadata", "observation_space", "action_space"):
             # Close to the depth that can be read, but not written again.
             for levels in (300, 900, *range(970, 990)):
                 line = open_websocket(api)
                 line.send_frame(1, deep(member, levels).encode())
-                told = json.loads(line.read_frame()[1])
-                assert told["code"] in ("bad-hello", "bad-space"), (levels, told)
+                body = json.loads(line.read_frame()[1])
+                assert body["code"] in ("bad-hello", "bad-space"), (levels, body)
                 line.close()
         # Another broker would not have this connection.
         assert listed_env(api)["free"] == 1
-        instance = create_and_reset(api, far)
-        close_external(instance, far)
+        instance = create_and_reset(api, external)
+        close_external(instance, external)
 
 
 def test_only_known_capabilities_are_listed() -> None:
@@ -88,8 +88,8 @@ def test_idle_connections_do_not_lock_out_an_environment(
             silent.append(open_websocket(api))
             stack.callback(silent[-1].close)
         with ExternalEnv.to(api):
-            told = json.loads(silent[0].read_frame()[1])
-            assert (told["type"], told["code"]) == ("refused", "too-many-external")
+            body = json.loads(silent[0].read_frame()[1])
+            assert (body["type"], body["code"]) == ("refused", "too-many-external")
             assert silent[0].read_close()[0] == 1008
             assert listed_env(api)["free"] == 2
         close_external(create_and_reset(api, accepted), accepted)
@@ -133,28 +133,30 @@ def test_spaces_that_are_too_large_are_refused_before_arrays_are_made() -> None:
         before = _peak_kib(process)
         for space, size in LARGE:
             for which in ("observation_space", "action_space"):
-                far = ExternalEnv(api, **{which: space})
-                far.drop()
-                told = far.welcome
-                assert (told["type"], told["code"]) == ("refused", "bad-space"), space
+                external = ExternalEnv(api, **{which: space})
+                external.drop()
+                answer = external.welcome
+                assert (answer["type"], answer["code"]) == ("refused", "bad-space"), (
+                    space
+                )
                 words = f"the size of one element is {size}, but must be at most"
-                assert f"{which}: " in told["message"]
-                assert f"{words} {64 * MIB} bytes" in told["message"], told
-                assert "--max-observation" in told["message"]
+                assert f"{which}: " in answer["message"]
+                assert f"{words} {64 * MIB} bytes" in answer["message"], answer
+                assert "--max-observation" in answer["message"]
         assert _peak_kib(process) - before < 16 * 1024
 
 
 def test_how_large_spaces_may_be_is_a_setting(make_server: MakeServer) -> None:
     api = Api(make_server("--max-observation", "4096"))
-    with ExternalEnv.to(api, observation_space={**FLOATS, "shape": [1024]}) as far:
+    with ExternalEnv.to(api, observation_space={**FLOATS, "shape": [1024]}) as external:
         assert listed_env(api)["free"] == 1
         with ExternalEnv(api, observation_space={**FLOATS, "shape": [1025]}) as large:
             assert "4100" in large.welcome["message"]
         # Nor may it have larger ones when it is created.
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
-        far.answer("init", observation_space={**FLOATS, "shape": [1025]})
-        told = error(answer_of(future), 502, "bad-answer")
-        assert "the size of one element is 4100" in told["message"]
+        external.answer("init", observation_space={**FLOATS, "shape": [1025]})
+        problem = error(answer_of(future), 502, "bad-answer")
+        assert "the size of one element is 4100" in problem["message"]
 
 
 def _peak_kib(process: psutil.Process) -> int:
@@ -168,7 +170,7 @@ def test_a_broker_without_descriptors_goes_on(make_server: MakeServer) -> None:
     pattern = re.compile(r"connect at tcp://([0-9.]+):(\d+)")
     match = wait_until(lambda: pattern.search(server.stdout))
     place = match[1], int(match[2])
-    with ExternalEnv.to(api) as far, contextlib.ExitStack() as stack:
+    with ExternalEnv.to(api) as external, contextlib.ExitStack() as stack:
         stack.enter_context(socket.create_connection(place, 20))
         broker = wait_until(lambda: _holder(server, place[1]))
         most = max(_descriptors(broker)) + 4
@@ -183,7 +185,7 @@ def test_a_broker_without_descriptors_goes_on(make_server: MakeServer) -> None:
         assert broker.cpu_times().user - spent < 0.5
         stack.close()
         assert ok(answer_of(future))["envs"][0]["external"]["free"] == 1
-        close_external(create_and_reset(api, far), far)
+        close_external(create_and_reset(api, external), external)
 
 
 def _holder(server: Server, port: int) -> psutil.Process | None:
@@ -216,14 +218,14 @@ def test_unread_answers_expire(make_server: MakeServer) -> None:
     path = f"/v1/external/{ok(api.post('/v1/external/', hello))['connection']}"
     create = {"env_id": "external/game", "wait_s": 5}
     future = in_background(api.post, "/v1/envs/", create)
-    asked = api.get(f"{path}/request").json()
-    no_content(api.post(f"{path}/answer", {"id": asked["id"], "result": {}}))
+    request = api.get(f"{path}/request").json()
+    no_content(api.post(f"{path}/answer", {"id": request["id"], "result": {}}))
     instance = Instance(api, ok(answer_of(future))["instance_id"])
     host = _host(api.server, instance)
     os.kill(host.pid, signal.SIGSTOP)
     try:
-        said = json.dumps({"type": "pong", "more": "x" * (MOST - 100)}).encode()
-        answers = [api.post(f"{path}/answer", data=said).status for _ in range(9)]
+        message = json.dumps({"type": "pong", "more": "x" * (MOST - 100)}).encode()
+        answers = [api.post(f"{path}/answer", data=message).status for _ in range(9)]
         assert answers[0] == 204
         # Some are in flight, two may wait, and no connection is left.
         assert answers[-1] == 404
@@ -234,8 +236,8 @@ def test_unread_answers_expire(make_server: MakeServer) -> None:
     finally:
         os.kill(host.pid, signal.SIGCONT)
     wait_until(lambda: instance.id not in api.instances(), 10)
-    told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
-    assert told["reason"] == "external-gone"
+    problem = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+    assert problem["reason"] == "external-gone"
     wait_until_unlisted(api)
 
 
@@ -244,8 +246,8 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
 ) -> None:
     api = Api(make_server())
     weight = {"metadata": {"weight": "x" * 60_000}, "capabilities": ["reset", "replay"]}
-    with ExternalEnv.to(api, **weight) as far, contextlib.ExitStack() as stack:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api, **weight) as external, contextlib.ExitStack() as stack:
+        instance = create_and_reset(api, external)
         host = _host(api.server, instance)
         os.kill(host.pid, signal.SIGSTOP)
         try:
@@ -253,11 +255,11 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
             for _ in range(300):
                 line = open_websocket(api)
                 stack.callback(line.close)
-                opcode, told = come_back(line, far, weight)
+                opcode, answer = come_back(line, external, weight)
                 if opcode == CLOSE:
                     break
             assert opcode == CLOSE
-            assert b"the host that has this environment is busy" in told
+            assert b"the host that has this environment is busy" in answer
             # And no other client waited; each would have waited for 5 seconds.
             with ExternalEnv.to(api, name="neighbour"):
                 assert listed_env(api, "neighbour")["free"] == 1
@@ -268,50 +270,50 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
         def heard_of() -> bool:
             line = open_websocket(api)
             stack.callback(line.close)
-            return come_back(line, far, weight)[0] != CLOSE
+            return come_back(line, external, weight)[0] != CLOSE
 
         wait_until(heard_of)
-        with reconnect(api, far, **weight) as again:
+        with reconnect(api, external, **weight) as again:
             reset_external(instance, again)
             close_external(instance, again)
 
 
 def come_back(
-    line: WebSocket, far: ExternalEnv, hello: dict[str, Any]
+    line: WebSocket, external: ExternalEnv, hello: dict[str, Any]
 ) -> tuple[int, bytes]:
     """Reconnect with a resume token; return the first message."""
-    said = {"type": "hello", "protocol": 1, "name": "game", **hello}
-    said |= {"observation_space": BOX, "action_space": THREE}
-    said |= {"resume": far.welcome["resume"]}
-    line.send_frame(1, json.dumps(said).encode())
+    message = {"type": "hello", "protocol": 1, "name": "game", **hello}
+    message |= {"observation_space": BOX, "action_space": THREE}
+    message |= {"resume": external.welcome["resume"]}
+    line.send_frame(1, json.dumps(message).encode())
     return line.read_frame()
 
 
 def test_a_flood_of_messages_ends_in_an_answer(make_server: MakeServer) -> None:
     api = Api(make_server())
-    with ExternalEnv.to(api, observation_space=THREE) as far:
-        instance = began_discrete(api, far)
+    with ExternalEnv.to(api, observation_space=THREE) as external:
+        instance = began_discrete(api, external)
         future = in_background(instance.post, "step/", {"action": 1})
-        asked = far.expect("step")
+        request = external.expect("step")
         ping = json.dumps({"type": "ping"}).encode()
         for _ in range(2000):
-            far.line.send_frame(1, ping)
-        for number in range(1, asked["id"]):
-            far.send_message(id=number, result={})
-        far.send_message(id=asked["id"], result=RESULT | {"observation": 2})
+            external.line.send_frame(1, ping)
+        for number in range(1, request["id"]):
+            external.send_message(id=number, result={})
+        external.send_message(id=request["id"], result=RESULT | {"observation": 2})
         assert ok(answer_of(future))["observation"] == 2
         for _ in range(2000):
-            far.expect("pong")
-        close_external(instance, far)
+            external.expect("pong")
+        close_external(instance, external)
 
 
-def began_discrete(api: Api, far: ExternalEnv) -> Instance:
+def began_discrete(api: Api, external: ExternalEnv) -> Instance:
     """Create an instance, and reset it, where observations are numbers."""
     create = {"env_id": "external/game", "wait_s": 5}
     future = in_background(api.post, "/v1/envs/", create)
-    far.answer("init")
+    external.answer("init")
     instance = Instance(api, ok(answer_of(future))["instance_id"])
     future = in_background(instance.post, "reset/", {})
-    far.answer("reset", observation=0)
+    external.answer("reset", observation=0)
     ok(answer_of(future))
     return instance

@@ -60,58 +60,60 @@ class Caller:
 
 
 def test_it_is_stepped_released_and_taken_again(api: Api) -> None:
-    far = Caller(api)
+    external = Caller(api)
     assert listed_env(api)["free"] == 1
     for _ in range(2):
-        instance = create_and_reset(api, far)
+        instance = create_and_reset(api, external)
         future = in_background(instance.post, "step/", {"action": 2})
-        assert far.answer("step", **RESULT)["action"] == 2
-        told = ok(answer_of(future))
-        assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
-        close_external(instance, far)
+        assert external.answer("step", **RESULT)["action"] == 2
+        body = ok(answer_of(future))
+        assert (body["observation"], body["reward"]) == (RESULT["observation"], 2.0)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_a_request_comes_until_it_is_answered(api: Api) -> None:
-    far = Caller(api)
-    instance = create_and_reset(api, far)
+    external = Caller(api)
+    instance = create_and_reset(api, external)
     future = in_background(instance.post, "step/", {"action": 1})
-    assert far.expect("step") == far.expect("step")
-    far.answer("step", **RESULT)
+    assert external.expect("step") == external.expect("step")
+    external.answer("step", **RESULT)
     ok(answer_of(future))
-    no_content(api.get(f"{far.path}/request?wait_s=0"))
-    close_external(instance, far)
+    no_content(api.get(f"{external.path}/request?wait_s=0"))
+    close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_a_fault_is_fetched(api: Api) -> None:
-    far = Caller(api)
-    instance = create_and_reset(api, far)
+    external = Caller(api)
+    instance = create_and_reset(api, external)
     future = in_background(instance.post, "step/", {"action": 1})
-    far.answer("step", **{**RESULT, "reward": "much"})
+    external.answer("step", **{**RESULT, "reward": "much"})
     error(answer_of(future), 502, "bad-answer")
-    assert far.expect("fault")["field"] == "reward"
-    close_external(instance, far)
+    assert external.expect("fault")["field"] == "reward"
+    close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_an_environment_that_stops_polling_is_removed(api: Api) -> None:
-    far = Caller(api)
-    instance = create_and_reset(api, far)
+    external = Caller(api)
+    instance = create_and_reset(api, external)
     wait_until(lambda: instance.id not in api.instances(), 10)
-    told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
-    assert told["reason"] == "external-gone"
-    error(api.get(f"{far.path}/request?wait_s=0"), 404, "not-found")
-    error(api.post(f"{far.path}/answer", {"id": 1, "result": {}}), 404, "not-found")
+    problem = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+    assert problem["reason"] == "external-gone"
+    error(api.get(f"{external.path}/request?wait_s=0"), 404, "not-found")
+    error(
+        api.post(f"{external.path}/answer", {"id": 1, "result": {}}), 404, "not-found"
+    )
 
 
 def test_it_resumes_with_its_token(api: Api) -> None:
     replay = {"capabilities": ["reset", "replay"]}
-    far = Caller(api, **replay)
-    instance = create_and_reset(api, far)
+    external = Caller(api, **replay)
+    instance = create_and_reset(api, external)
     future = in_background(instance.post, "step/", {"action": 1})
-    first = far.expect("step")
-    again = Caller(api, resume=far.welcome["resume"], **replay)
+    first = external.expect("step")
+    again = Caller(api, resume=external.welcome["resume"], **replay)
     assert again.welcome["resumed"] is True
     assert again.answer("step", **RESULT)["id"] == first["id"]
     ok(answer_of(future))
@@ -128,9 +130,9 @@ def test_nonsense_is_refused(api: Api) -> None:
         error(api.post("/v1/external/", {**HELLO, **change}), 400, code)
     error(api.post("/v1/external/", data=b"{"), 400, "bad-hello")
     error(api.get("/v1/external/deadbeef/request"), 404, "not-found")
-    far = Caller(api)
+    external = Caller(api)
     for wait_s in ("-1", "51", "long"):
-        refused = api.get(f"{far.path}/request?wait_s={wait_s}")
+        refused = api.get(f"{external.path}/request?wait_s={wait_s}")
         error(refused, 400, "bad-parameter")
     wait_until_unlisted(api)
 
@@ -156,17 +158,17 @@ def test_an_answer_may_be_as_long_as_the_welcome_says(
     most = 100_000
     flags = ["--max-body", "2048", "--max-answer", str(most), "--external-grace", "1"]
     api = Api(make_server(*flags))
-    far = Caller(api)
-    assert far.welcome["limits"]["max_message"] == most
-    instance = create_and_reset(api, far)
+    external = Caller(api)
+    assert external.welcome["limits"]["max_message"] == most
+    instance = create_and_reset(api, external)
     future = in_background(instance.post, "step/", {"action": 1})
     long = {"score": "x" * 50_000}
-    far.answer("step", **{**RESULT, "info": long})
+    external.answer("step", **{**RESULT, "info": long})
     assert ok(answer_of(future))["info"] == long
-    answer = api.post(f"{far.path}/answer", data=b" " * (most + 1))
+    answer = api.post(f"{external.path}/answer", data=b" " * (most + 1))
     error(answer, 413, "body-too-large")
     error(api.post("/v1/external/", data=b" " * 2049), 413, "body-too-large")
-    close_external(instance, far)
+    close_external(instance, external)
 
 
 def test_it_needs_the_token(make_server: Callable[..., Server]) -> None:

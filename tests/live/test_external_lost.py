@@ -31,7 +31,7 @@ def api() -> Iterator[Api]:
 
 
 @pytest.fixture(scope="module")
-def hasty() -> Iterator[Api]:
+def impatient() -> Iterator[Api]:
     """A client of a server that waits 0.3 s for lost environments."""
     flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
     with server_with_broker(*flags, "--external-heartbeat", "0.3") as api:
@@ -52,63 +52,63 @@ def step_again(instance: Instance, action: int = 1, key: str = "") -> Any:
     )
 
 
-def stepped(instance: Instance, far: ExternalEnv) -> None:
+def stepped(instance: Instance, external: ExternalEnv) -> None:
     """Take a step that succeeds, once the environment is connected."""
     future = retry_in_background(instance.post, "step/", {"action": 1})
-    far.answer("step", **RESULT)
+    external.answer("step", **RESULT)
     ok(answer_of(future))
 
 
-def lost(instance: Instance, far: ExternalEnv, key: str = "") -> Any:
+def lost(instance: Instance, external: ExternalEnv, key: str = "") -> Any:
     """Disconnect the environment in a step; return the request."""
     future = step(instance, key=key)
-    request = far.expect("step")
-    far.drop()
+    request = external.expect("step")
+    external.drop()
     error(answer_of(future), 503, "external-away")
     return request
 
 
 def test_it_drops_between_steps_and_goes_on(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
-        far.drop()
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
+        external.drop()
         answer = instance.post("step/", {"action": 1})
         error(answer, 503, "external-away")
         assert answer.header("Retry-After") == "1"
-        with reconnect(api, far) as again:
+        with reconnect(api, external) as again:
             # No request was sent, so none is in doubt.
             stepped(instance, again)
             close_external(instance, again)
     wait_until_unlisted(api)
 
 
-def test_it_drops_in_a_step_and_does_not_come_back(hasty: Api) -> None:
-    with ExternalEnv.to(hasty) as far:
-        instance = create_and_reset(hasty, far)
-        lost(instance, far)
-        wait_until(lambda: instance.id not in hasty.instances())
-        told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
-        assert told["reason"] == "external-gone"
-    wait_until_unlisted(hasty)
+def test_it_drops_in_a_step_and_does_not_come_back(impatient: Api) -> None:
+    with ExternalEnv.to(impatient) as external:
+        instance = create_and_reset(impatient, external)
+        lost(instance, external)
+        wait_until(lambda: instance.id not in impatient.instances())
+        problem = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+        assert problem["reason"] == "external-gone"
+    wait_until_unlisted(impatient)
 
 
-def test_it_drops_between_steps_and_does_not_come_back(hasty: Api) -> None:
-    with ExternalEnv.to(hasty) as far:
-        instance = create_and_reset(hasty, far)
-        far.drop()
-        wait_until(lambda: instance.id not in hasty.instances())
-        told = error(instance.post("reset/", {}), 410, "instance-ended")
-        assert told["reason"] == "external-gone"
-    wait_until_unlisted(hasty)
+def test_it_drops_between_steps_and_does_not_come_back(impatient: Api) -> None:
+    with ExternalEnv.to(impatient) as external:
+        instance = create_and_reset(impatient, external)
+        external.drop()
+        wait_until(lambda: instance.id not in impatient.instances())
+        problem = error(instance.post("reset/", {}), 410, "instance-ended")
+        assert problem["reason"] == "external-gone"
+    wait_until_unlisted(impatient)
 
 
 @pytest.mark.parametrize("keys", [("", ""), ("k-1", "k-1")])
 def test_with_replay_no_step_is_doubled(api: Api, keys: tuple[str, str]) -> None:
-    with ExternalEnv.to(api, capabilities=REPLAY) as far:
-        instance = create_and_reset(api, far)
-        first = lost(instance, far, key=keys[0])
+    with ExternalEnv.to(api, capabilities=REPLAY) as external:
+        instance = create_and_reset(api, external)
+        first = lost(instance, external, key=keys[0])
         error(answer_of(step(instance, key=keys[0])), 503, "external-away")
-        with reconnect(api, far, capabilities=REPLAY) as again:
+        with reconnect(api, external, capabilities=REPLAY) as again:
             future = step_again(instance, key=keys[1])
             second = again.answer("step", **RESULT)
             assert second["id"] == first["id"]
@@ -125,10 +125,10 @@ def test_with_replay_no_step_is_doubled(api: Api, keys: tuple[str, str]) -> None
 def test_another_step_than_the_lost_one_is_refused(
     api: Api, action: int, keys: tuple[str, str]
 ) -> None:
-    with ExternalEnv.to(api, capabilities=REPLAY) as far:
-        instance = create_and_reset(api, far)
-        lost(instance, far, key=keys[0])
-        with reconnect(api, far, capabilities=REPLAY) as again:
+    with ExternalEnv.to(api, capabilities=REPLAY) as external:
+        instance = create_and_reset(api, external)
+        lost(instance, external, key=keys[0])
+        with reconnect(api, external, capabilities=REPLAY) as again:
             refused = step_again(instance, action, key=keys[1])
             error(answer_of(refused), 409, "reset-needed")
             reset_external(instance, again)
@@ -138,10 +138,10 @@ def test_another_step_than_the_lost_one_is_refused(
 
 
 def test_without_replay_the_outcome_is_unknown(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
-        lost(instance, far)
-        with reconnect(api, far) as again:
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
+        lost(instance, external)
+        with reconnect(api, external) as again:
             error(answer_of(step_again(instance)), 502, "outcome-unknown")
             error(answer_of(step(instance)), 409, "reset-needed")
             reset_external(instance, again)
@@ -151,12 +151,12 @@ def test_without_replay_the_outcome_is_unknown(api: Api) -> None:
 
 
 def test_a_page_that_is_reloaded_is_a_new_connection(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
-        far.drop()
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
+        external.drop()
         with ExternalEnv.to(api) as fresh:
             assert fresh.welcome["resumed"] is False
-            assert fresh.welcome["connection"] != far.welcome["connection"]
+            assert fresh.welcome["connection"] != external.welcome["connection"]
             error(answer_of(step(instance)), 503, "external-away")
             other = create_and_reset(api, fresh)
             close_external(other, fresh)
@@ -165,37 +165,37 @@ def test_a_page_that_is_reloaded_is_a_new_connection(api: Api) -> None:
 
 
 def test_an_unknown_token_is_a_new_connection(api: Api) -> None:
-    with ExternalEnv.to(api, resume="made up") as far:
-        assert far.welcome["resumed"] is False
-        assert far.welcome["resume"] != "made up"
+    with ExternalEnv.to(api, resume="made up") as external:
+        assert external.welcome["resumed"] is False
+        assert external.welcome["resume"] != "made up"
     wait_until_unlisted(api)
 
 
 def test_a_token_of_another_environment_is_no_good(api: Api) -> None:
     with (
-        ExternalEnv.to(api) as far,
-        ExternalEnv.to(api, name="other", resume=far.welcome["resume"]) as thief,
+        ExternalEnv.to(api) as external,
+        ExternalEnv.to(api, name="other", resume=external.welcome["resume"]) as second,
     ):
-        assert thief.welcome["resumed"] is False
-        stepped(instance := create_and_reset(api, far), far)
-        close_external(instance, far)
+        assert second.welcome["resumed"] is False
+        stepped(instance := create_and_reset(api, external), external)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_of_a_token_shown_twice_the_newer_wins_while_it_is_free(api: Api) -> None:
-    with ExternalEnv.to(api) as far, reconnect(api, far) as newer:
-        assert far.line.read_close()[0] == 1001
+    with ExternalEnv.to(api) as external, reconnect(api, external) as newer:
+        assert external.line.read_close()[0] == 1001
         assert listed_env(api)["free"] == 1
         close_external(create_external(api, newer), newer)
     wait_until_unlisted(api)
 
 
 def test_of_a_token_shown_twice_the_newer_wins_in_a_step(api: Api) -> None:
-    with ExternalEnv.to(api, capabilities=REPLAY) as far:
-        instance = create_and_reset(api, far)
+    with ExternalEnv.to(api, capabilities=REPLAY) as external:
+        instance = create_and_reset(api, external)
         future = step(instance)
-        first = far.expect("step")
-        with reconnect(api, far, capabilities=REPLAY) as newer:
+        first = external.expect("step")
+        with reconnect(api, external, capabilities=REPLAY) as newer:
             assert newer.answer("step", **RESULT)["id"] == first["id"]
             ok(answer_of(future))
             close_external(instance, newer)
@@ -209,12 +209,12 @@ def test_only_lost_environments_of_a_vector_get_the_request_again(api: Api) -> N
     ):
         body = {"env_id": "external/game", "num_envs": 2}
         future = in_background(api.post, "/v1/envs/", body)
-        for far in (one, two):
-            far.answer("init")
+        for external in (one, two):
+            external.answer("init")
         instance = Instance(api, ok(answer_of(future))["instance_id"])
         future = in_background(instance.post, "reset/", {})
-        for far in (one, two):
-            far.answer("reset", observation=[0, 0])
+        for external in (one, two):
+            external.answer("reset", observation=[0, 0])
         ok(answer_of(future))
 
         future = in_background(instance.post, "step/", {"action": [1, 2]})
@@ -227,11 +227,11 @@ def test_only_lost_environments_of_a_vector_get_the_request_again(api: Api) -> N
             assert again.answer("step", **RESULT)["id"] == first["id"]
             assert ok(answer_of(future))["reward"] == [5.0, 2.0]
             future = in_background(instance.post, "step/", {"action": [0, 0]})
-            for far in (one, again):
-                assert far.answer("step", **RESULT)["action"] == 0
+            for external in (one, again):
+                assert external.answer("step", **RESULT)["action"] == 0
             ok(answer_of(future))
             future = in_background(instance.close)
-            for far in (one, again):
-                far.answer("close")
+            for external in (one, again):
+                external.answer("close")
             assert answer_of(future).status == 204
     wait_until_unlisted(api)

@@ -60,8 +60,8 @@ def url_of(server: Server, way: str) -> str:
 
 def free(server: Server) -> int:
     """Count the connections that can be taken."""
-    told = listed_env(Api(server), "provided")
-    return told["free"] if told else 0
+    answer = listed_env(Api(server), "provided")
+    return answer["free"] if answer else 0
 
 
 @pytest.fixture(autouse=True)

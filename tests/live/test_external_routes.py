@@ -34,13 +34,13 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_left(server: Server) -> Iterator[None]:
+def nothing_left(server: Server) -> Iterator[None]:
     yield
     api = Api(server)
     wait_until(lambda: not ok(api.get("/v1/registry/?search=external/"))["envs"], 20)
 
 
-def lender(server: Server, transport: str) -> dict[str, Any]:
+def provider_options(server: Server, transport: str) -> dict[str, Any]:
     """Return how an environment connects."""
     if transport == "tcp":
         match = wait_until(lambda: _TCP.search(server.stdout))
@@ -62,7 +62,7 @@ def driver(server: Server, transport: str) -> Place:
 @pytest.mark.parametrize("agent_side", ["rest", "stream", "zeromq"])
 def test_each_cell(server: Server, agent_side: str, env_side: str) -> None:
     local = gymnasium.make("Blackjack-v1")
-    with provided_env(env_id="Blackjack-v1", **lender(server, env_side)):
+    with provided_env(env_id="Blackjack-v1", **provider_options(server, env_side)):
         there = driver(server, agent_side)
         with RemoteEnv(there, "external/provided", wait_s=20) as env:
             assert env.observation_space == local.observation_space
@@ -85,12 +85,14 @@ def test_each_cell(server: Server, agent_side: str, env_side: str) -> None:
 def test_an_agent_of_tangos(server: Server, env_side: str) -> None:
     local = gymnasium.make("FrozenLake-v1")
     with (
-        provided_env(env_id="FrozenLake-v1", name="tango", **lender(server, env_side)),
+        provided_env(
+            env_id="FrozenLake-v1", name="tango", **provider_options(server, env_side)
+        ),
         TangoAgent(server) as agent,
     ):
-        told = wait_until(lambda: free(agent.reset(seed=5)), 20)
+        answer = wait_until(lambda: free(agent.reset(seed=5)), 20)
         observation, info = local.reset(seed=5)
-        assert told == {"observation": observation, "info": info}
+        assert answer == {"observation": observation, "info": info}
         local.action_space.seed(3)
         for _ in range(STEPS):
             action = local.action_space.sample()
@@ -109,16 +111,16 @@ def test_an_agent_of_tangos(server: Server, env_side: str) -> None:
     local.close()
 
 
-def free(told: Any) -> Any:
-    return None if "error" in told else told
+def free(answer: Any) -> Any:
+    return None if "error" in answer else answer
 
 
 @pytest.mark.parametrize("agent_side", ["rest", "stream", "zeromq"])
 def test_a_page_of_tangos(server: Server, agent_side: str) -> None:
     with TangoPage(server) as page:
         drive = _POOL.submit(episode, driver(server, agent_side))
-        asked = {"type": "reset", "seed": 3, "options": None}
-        page.answer(asked, {"observation": CELLS, "info": {}})
+        request = {"type": "reset", "seed": 3, "options": None}
+        page.answer(request, {"observation": CELLS, "info": {}})
         for action in "0123":
             page.answer({"type": "action", "action": action}, STEPPED)
         page.answer({"type": "close"}, {"info": "closed"})

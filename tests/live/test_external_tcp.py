@@ -55,9 +55,9 @@ class Counted:
         return json.loads(self._read(size))
 
     def answer(self, kind: str, **result: Any) -> None:
-        asked = self.receive()
-        assert asked["type"] == kind
-        self.send_message(id=asked["id"], result=result)
+        request = self.receive()
+        assert request["type"] == kind
+        self.send_message(id=request["id"], result=result)
 
     def _read(self, size: int) -> bytes:
         data = b""
@@ -71,16 +71,16 @@ class Counted:
 
 def test_it_is_stepped_and_released(server: Server) -> None:
     api = Api(server)
-    with Counted(server) as far:
-        far.send_message(**HELLO)
-        assert far.receive()["type"] == "welcome"
+    with Counted(server) as external:
+        external.send_message(**HELLO)
+        assert external.receive()["type"] == "welcome"
         for _ in range(2):
-            instance = create_and_reset(api, far)
+            instance = create_and_reset(api, external)
             future = in_background(instance.post, "step/", {"action": 2})
-            far.answer("step", **RESULT)
-            told = ok(answer_of(future))
-            assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
-            close_external(instance, far)
+            external.answer("step", **RESULT)
+            body = ok(answer_of(future))
+            assert (body["observation"], body["reward"]) == (RESULT["observation"], 2.0)
+            close_external(instance, external)
     wait_until_unlisted(Api(server))
 
 
@@ -88,23 +88,23 @@ def test_it_is_stepped_and_released(server: Server) -> None:
 def test_an_invalid_length_prefix_ends_the_connection(
     server: Server, data: bytes
 ) -> None:
-    with Counted(server) as far:
-        far.socket.sendall(data)
-        assert far.socket.recv(1) == b""
+    with Counted(server) as external:
+        external.socket.sendall(data)
+        assert external.socket.recv(1) == b""
 
 
 def test_an_environment_that_ignores_pings_is_removed(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server("--external-tcp", "0", "--external-heartbeat", "0.2")
-    with Counted(server) as far:
-        far.send_message(**HELLO)
-        assert far.receive()["type"] == "welcome"
-        assert far.receive() == {"type": "ping"}
-        far.send_message(type="pong")
-        assert far.receive() == {"type": "ping"}
+    with Counted(server) as external:
+        external.send_message(**HELLO)
+        assert external.receive()["type"] == "welcome"
+        assert external.receive() == {"type": "ping"}
+        external.send_message(type="pong")
+        assert external.receive() == {"type": "ping"}
         with pytest.raises(EOFError):
-            far.receive()
+            external.receive()
         wait_until_unlisted(Api(server))
 
 
@@ -114,13 +114,13 @@ def test_idle_connections_do_not_lock_out_an_environment(server: Server) -> None
         accepted.send_message(**HELLO)
         assert accepted.receive()["type"] == "welcome"
         silent = [stack.enter_context(Counted(server)) for _ in range(64)]
-        far = stack.enter_context(Counted(server))
-        told = silent[0].receive()
-        assert (told["type"], told["code"]) == ("refused", "too-many-external")
+        external = stack.enter_context(Counted(server))
+        answer = silent[0].receive()
+        assert (answer["type"], answer["code"]) == ("refused", "too-many-external")
         with pytest.raises(EOFError):
             silent[0].receive()
-        far.send_message(**HELLO)
-        assert far.receive()["type"] == "welcome"
+        external.send_message(**HELLO)
+        assert external.receive()["type"] == "welcome"
         # The others of them stay, as does the one that was accepted before.
         silent[1].send_message(**HELLO)
         assert silent[1].receive()["type"] == "welcome"
@@ -132,19 +132,19 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
     flags = ["--external-tcp", "127.0.0.1:0", "--token", TOKEN]
     server = make_server(*flags, token=TOKEN)
     for token in ("", "another-token-of-the-tests"):
-        with Counted(server) as far:
-            far.send_message(**HELLO, token=token)
-            assert far.receive()["code"] == "unauthorized"
+        with Counted(server) as external:
+            external.send_message(**HELLO, token=token)
+            assert external.receive()["code"] == "unauthorized"
             with pytest.raises(EOFError):
-                far.receive()
+                external.receive()
     # Nothing but the token is parsed of a hello that shows the wrong one.
     for changes in ({"observation_space": {"type": "no space"}}, {"protocol": [2]}):
-        with Counted(server) as far:
-            far.send_message(**HELLO | changes)
-            assert far.receive()["code"] == "unauthorized"
-    with Counted(server) as far:
-        far.send_message(**HELLO, token=TOKEN)
-        assert far.receive()["type"] == "welcome"
+        with Counted(server) as external:
+            external.send_message(**HELLO | changes)
+            assert external.receive()["code"] == "unauthorized"
+    with Counted(server) as external:
+        external.send_message(**HELLO, token=TOKEN)
+        assert external.receive()["type"] == "welcome"
         assert listed_env(Api(server))["free"] == 1
         assert TOKEN not in json.dumps(listed_env(Api(server)))
 

@@ -32,42 +32,42 @@ def api(make_server: Callable[..., Server]) -> Api:
 
 
 @contextlib.contextmanager
-def far_side(api: Api) -> Iterator[tuple[ExternalEnv, Instance]]:
+def watched_external(api: Api) -> Iterator[tuple[ExternalEnv, Instance]]:
     """Yield an environment with large observations, and an instance of it."""
-    with ExternalEnv.to(api, observation_space=MANY) as far:
-        instance = create_external(api, far)
-        yield far, instance
-        close_external(instance, far)
+    with ExternalEnv.to(api, observation_space=MANY) as external:
+        instance = create_external(api, external)
+        yield external, instance
+        close_external(instance, external)
 
 
-def reset(far: ExternalEnv, instance: Instance) -> None:
+def reset(external: ExternalEnv, instance: Instance) -> None:
     """Begin an episode, with an observation of nothing but 0."""
     future = in_background(instance.post, "reset/", {"seed": 1})
-    far.answer("reset", observation=[0] * SIZE)
+    external.answer("reset", observation=[0] * SIZE)
     ok(answer_of(future))
 
 
-def step(far: ExternalEnv, instance: Instance, count: int) -> Any:
+def step(external: ExternalEnv, instance: Instance, count: int) -> Any:
     """Take a step, whose observation is only its count."""
     future = in_background(instance.post, "step/", {"action": 1})
     given = {"reward": count, "terminated": False, "truncated": False}
-    far.answer("step", observation=[count] * SIZE, **given)
+    external.answer("step", observation=[count] * SIZE, **given)
     return ok(answer_of(future))
 
 
 def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(api: Api) -> None:
     count = 12
     with (
-        far_side(api) as (far, instance),
+        watched_external(api) as (external, instance),
         open_slow_watcher(instance, BINARY) as watcher,
     ):
         with open_watcher(instance, BINARY) as quick:
-            reset(far, instance)
+            reset(external, instance)
             assert quick.copy_binary()[:4] == (RESET, 1, 0, 200)
             for number in range(1, count + 1):
-                assert step(far, instance, number)["reward"] == number
-                op, told, dropped, status, given = quick.copy_binary()
-                assert (op, told, dropped, status) == (STEP, number + 1, 0, 200)
+                assert step(external, instance, number)["reward"] == number
+                op, answer, dropped, status, given = quick.copy_binary()
+                assert (op, answer, dropped, status) == (STEP, number + 1, 0, 200)
                 assert given["observation"][-1] == number
         assert ok(instance.get(""))["steps"] == count
         # The first was being written, and of the others the last one waited.
@@ -78,23 +78,28 @@ def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(api: Api) -> None:
         assert last[4]["observation"].dtype == np.uint8
         assert (last[4]["observation"] == count).all()
         # And it continues without a loss.
-        step(far, instance, count + 1)
+        step(external, instance, count + 1)
         assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
 
 
 def test_problems_reach_a_slow_watcher_too(api: Api) -> None:
-    with far_side(api) as (far, instance), open_slow_watcher(instance, TEXT) as watcher:
-        reset(far, instance)
-        step(far, instance, 1)
+    with (
+        watched_external(api) as (external, instance),
+        open_slow_watcher(instance, TEXT) as watcher,
+    ):
+        reset(external, instance)
+        step(external, instance, 1)
         future = in_background(instance.post, "step/", {"action": 1})
-        far.answer("step", observation=[7], reward=0, terminated=False, truncated=False)
-        told = error(answer_of(future), 502, "bad-answer")
-        assert far.expect_fault()["field"] == "observation"
+        external.answer(
+            "step", observation=[7], reward=0, terminated=False, truncated=False
+        )
+        problem = error(answer_of(future), 502, "bad-answer")
+        assert external.expect_fault()["field"] == "observation"
         assert watcher.copy()["op"] == "reset"
         copy = watcher.copy()
         assert (copy["op"], copy["dropped"], copy["status"]) == ("step", 1, 502)
-        assert copy["body"]["message"] == told["message"]
-        reset(far, instance)
+        assert copy["body"]["message"] == problem["message"]
+        reset(external, instance)
         assert watcher.copy()["body"]["observation"] == [0] * SIZE
 
 
@@ -104,24 +109,26 @@ def test_a_watcher_that_reads_nothing_is_dropped_and_the_environment_stays(
     neighbour = api.create()
     neighbour.reset()
     with (
-        far_side(api) as (far, instance),
+        watched_external(api) as (external, instance),
         open_slow_watcher(instance, BINARY) as watcher,
     ):
-        reset(far, instance)
+        reset(external, instance)
         assert ok(instance.get(""))["watchers"] == 1
         count = 0
 
         def gone() -> bool:
             nonlocal count
             count += 1
-            assert step(far, instance, count % 256)["observation"][0] == count % 256
+            assert (
+                step(external, instance, count % 256)["observation"][0] == count % 256
+            )
             assert neighbour.step(0)["reward"]
             neighbour.reset()
             return bool(ok(instance.get(""))["watchers"] == 0)
 
         wait_until(gone, 15.0, "the watcher to be dropped")
         assert watcher.read_to_end()
-        step(far, instance, 1)
+        step(external, instance, 1)
     neighbour.close()
 
 
@@ -130,28 +137,28 @@ def test_a_slow_watcher_does_not_cost_the_environment_its_life(
 ) -> None:
     """Pings continue while the host waits for a watcher that reads nothing."""
     api = Api(make_server("--external-heartbeat", "0.5"))
-    with far_side(api) as (far, instance):
-        reset(far, instance)
+    with watched_external(api) as (external, instance):
+        reset(external, instance)
         with open_slow_watcher(instance, BINARY):
 
             def gone() -> bool:
-                opcode, payload = far.line.read_frame()
+                opcode, payload = external.line.read_frame()
                 assert opcode == PING, (opcode, payload)
-                far.line.send_frame(PONG, payload)
+                external.line.send_frame(PONG, payload)
                 return bool(ok(instance.get(""))["watchers"] == 0)
 
             wait_until(gone, 15.0, "the watcher to be dropped")
-        step(far, instance, 1)
+        step(external, instance, 1)
 
 
 def test_a_late_slow_watcher_begins_with_the_latest(api: Api) -> None:
-    with far_side(api) as (far, instance):
-        reset(far, instance)
+    with watched_external(api) as (external, instance):
+        reset(external, instance)
         for number in (1, 2):
-            step(far, instance, number)
+            step(external, instance, number)
         with open_slow_watcher(instance, BINARY) as late:
-            told = late.copy_binary()
-            assert told[:4] == (STEP, 0, 0, 200)
-            assert (told[4]["observation"] == 2).all()
-            step(far, instance, 3)
+            answer = late.copy_binary()
+            assert answer[:4] == (STEP, 0, 0, 200)
+            assert (answer[4]["observation"] == 2).all()
+            step(external, instance, 3)
             assert late.copy_binary()[:4] == (STEP, 1, 0, 200)

@@ -88,8 +88,8 @@ def test_requests_that_need_a_process_are_refused_and_leave_nothing(
     for path, body in (("/v1/envs/", CREATE), ("/v1/registry/", None)):
         for _ in range(5):
             answer = api.post(path, body) if body else api.get(path)
-            told = calls.error(answer, 503, "fork-failed")
-            assert "Resource temporarily unavailable" in told["message"]
+            error = calls.error(answer, 503, "fork-failed")
+            assert "Resource temporarily unavailable" in error["message"]
             assert answer.header("Retry-After")
         # Connections of web workers end a moment later.
         wait_until(lambda: supervisor.num_fds() == descriptors)
@@ -126,8 +126,8 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
             wait_until(
                 lambda name=name: f"cannot start the {name} yet" in server.stderr, 10.0
             )
-        told = calls.error(api.post("/v1/external/", {}), (400, 503))
-        assert told["code"] == "fork-failed"
+        error = calls.error(api.post("/v1/external/", {}), (400, 503))
+        assert error["code"] == "fork-failed"
         assert instance.step(0)
         assert api.instances() == {instance.id: "CartPole-v1"}
     finally:
@@ -165,8 +165,8 @@ def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
     wait_until(lambda: supervisor.num_fds() == before + 5)
     monitor = {"directory": "one", "force": True, "resume": False}
     with free_descriptors(supervisor, 1):
-        told = calls.error(instance.post("monitor/start/", monitor), 507, "disk-full")
-        assert "could not open a file" in told["message"]
+        error = calls.error(instance.post("monitor/start/", monitor), 507, "disk-full")
+        assert "could not open a file" in error["message"]
     assert "no process can be started to open a file" in server.stderr
     assert api.instances() == {instance.id: "CartPole-v1"}
     calls.no_content(instance.post("monitor/start/", monitor))
@@ -183,15 +183,15 @@ def test_a_supervisor_without_descriptors_reports_it(
     instance = api.create()
     wait_until(lambda: supervisor.num_fds() == idle + 5)
     with free_descriptors(supervisor, 1):
-        for told, words in (
+        for answer, words in (
             (api.get("/v1/registry/"), "Too many open files"),
             (api.post("/v1/envs/", CREATE), "Too many open files"),
             # Last, since the broker is started again and again from then on.
             (api.post("/v1/external/", {}), "Too many open files"),
         ):
-            problem = calls.error(told, (429, 503))
+            problem = calls.error(answer, (429, 503))
             assert words in problem["message"], problem
-            assert told.header("Retry-After")
+            assert answer.header("Retry-After")
     assert calls.ok(api.get("/v1/registry/?search=CartPole"))["count"]
     instance.reset()
 
@@ -203,9 +203,9 @@ def test_a_supervisor_that_can_accept_nothing_rests(
     api, supervisor = Api(server), server.supervisor
     with free_descriptors(supervisor, 0):
         before = sum(supervisor.cpu_times()[:2])
-        told = api.get("/v1/registry/")
-        calls.error(told, 503, "supervisor-unavailable")
-        assert told.header("Retry-After")
+        body = api.get("/v1/registry/")
+        calls.error(body, 503, "supervisor-unavailable")
+        assert body.header("Retry-After")
         # The request waited for seconds.
         assert sum(supervisor.cpu_times()[:2]) - before < 0.2
     wait_until(lambda: api.get("/v1/registry/").status == 200, 30.0)

@@ -55,8 +55,10 @@ def test_instances_step_on_and_new_ones_are_refused(
     before = os.listdir(disk.path)
     for _ in range(3):
         instance.step(1)
-        told = error(api.post("/v1/envs/", {"env_id": "CartPole-v1"}), 507, "disk-full")
-        assert str(disk.path) in told["message"]
+        problem = error(
+            api.post("/v1/envs/", {"env_id": "CartPole-v1"}), 507, "disk-full"
+        )
+        assert str(disk.path) in problem["message"]
     unready = api.get("/readyz")
     assert str(disk.path) in error(unready, 503, "disk-full")["message"]
     assert unready.header("Retry-After")
@@ -127,9 +129,9 @@ def test_files_have_a_limit_that_does_not_end_the_environment(
         assert info["child"] != 0
     options = {"num_envs": 2, "hosts": 2, "kwargs": {"size": 1 << 20}}
     vector = {"env_id": "toys/Big-v0", **options}
-    told = error(Api(server).post("/v1/envs/", vector), 400, "bad-parameter")
-    assert "num_envs is 2" in told["message"]
-    assert "--host-file-size" in told["message"]
+    problem = error(Api(server).post("/v1/envs/", vector), 400, "bad-parameter")
+    assert "num_envs is 2" in problem["message"]
+    assert "--host-file-size" in problem["message"]
 
 
 def test_printed_output_is_dropped(

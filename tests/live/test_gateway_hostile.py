@@ -33,12 +33,12 @@ def witness(server: Server) -> Iterator[ZmqPeer]:
     """An agent that is there before, and has to be served after."""
     before = gateway(server)
     with ZmqPeer(server) as peer:
-        welcome = peer.ask(type="agent", protocol=1, create=CART)
+        welcome = peer.call(type="agent", protocol=1, create=CART)
         assert welcome["type"] == "welcome", welcome
-        assert peer.ask(op="reset")["status"] == 200
+        assert peer.call(op="reset")["status"] == 200
         yield peer
-        assert peer.ask(op="reset")["status"] == 200
-        assert peer.ask(op="close")["status"] == 204
+        assert peer.call(op="reset")["status"] == 200
+        assert peer.call(op="close")["status"] == 204
     assert gateway(server) == before
 
 
@@ -60,16 +60,16 @@ FOREIGN = [
 def test_any_message_of_a_tango_agent_is_answered(
     server: Server, witness: ZmqPeer
 ) -> None:
-    with ZmqExternalEnv.to(server) as far, TangoAgent(server) as agent:
+    with ZmqExternalEnv.to(server) as external, TangoAgent(server) as agent:
         agent.socket.send(b'{"type":"reset"}')
-        far.answer("init")
-        far.answer("reset", observation=[0, 1])
+        external.answer("init")
+        external.answer("reset", observation=[0, 1])
         assert "observation" in agent.receive()
         for message in FOREIGN:
             agent.socket.send(message)
             assert agent.receive()["error"]["status"] in (400, 501), message
         agent.socket.send(b'{"type":"close"}')
-        far.answer("close")
+        external.answer("close")
         assert agent.receive() == {"info": "closed"}
 
 
@@ -86,14 +86,14 @@ def test_a_message_in_pieces_ends_the_conversation(
     server: Server, witness: ZmqPeer
 ) -> None:
     with ZmqPeer(server) as peer:
-        peer.ask(type="agent", protocol=1, create=CART, key="pieces")
+        peer.call(type="agent", protocol=1, create=CART, key="pieces")
         peer.socket.send_multipart([b'{"op":', b'"reset"}'])
-        told = peer.receive()
-        assert (told["type"], told["code"]) == ("refused", "bad-parameter")
+        answer = peer.receive()
+        assert (answer["type"], answer["code"]) == ("refused", "bad-parameter")
         # So refusing any number of them takes no memory.
-        assert "over" in peer.ask(op="reset")["message"]
-        peer.ask(type="agent", protocol=1, create=CART, key="pieces")
-        assert peer.ask(op="close")["status"] == 204
+        assert "over" in peer.call(op="reset")["message"]
+        peer.call(type="agent", protocol=1, create=CART, key="pieces")
+        assert peer.call(op="close")["status"] == 204
 
 
 HELLO_BY_TCP = b'{"type":"hello","protocol":1,"name":"game"' + b" " * 300 + b"}"
@@ -102,7 +102,7 @@ HELLO = b'{"type":"hello"}'
 
 
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [
         b"POST /v1/envs/ HTTP/1.1\r\nContent-Length: 200\r\n\r\n" + bytes(200),
         ANOTHER + ANOTHER,
@@ -112,17 +112,17 @@ HELLO = b'{"type":"hello"}'
     ids=["HTTP", "plain TCP", "ZMTP 1", "ZMTP 2"],
 )
 def test_other_protocols_and_old_zeromq(
-    server: Server, witness: ZmqPeer, said: bytes
+    server: Server, witness: ZmqPeer, output: bytes
 ) -> None:
     host, port = zmq_url(server).removeprefix("tcp://").split(":")
     with socket.create_connection((host, int(port)), 20) as line:
-        heard = line.recv(10)
-        line.sendall(said)
+        message = line.recv(10)
+        line.sendall(output)
         # A peer with another protocol is not answered in this one.
-        while HELLO in said and b"libzmq 4" not in heard:
+        while HELLO in output and b"libzmq 4" not in message:
             more = line.recv(1024)
-            assert more, heard
-            heard += more
+            assert more, message
+            message += more
 
 
 def test_nothing_is_kept_for_a_host_that_has_not_answered_yet(
@@ -130,7 +130,7 @@ def test_nothing_is_kept_for_a_host_that_has_not_answered_yet(
 ) -> None:
     with ZmqPeer(server) as first, ZmqPeer(server) as second:
         before = server.members()
-        welcome = first.ask(type="agent", protocol=1, create=CART)
+        welcome = first.call(type="agent", protocol=1, create=CART)
         (host,) = server.members() - before
         host.suspend()
         try:
@@ -140,7 +140,7 @@ def test_nothing_is_kept_for_a_host_that_has_not_answered_yet(
             assert "welcome" in second.receive()["message"]
         finally:
             host.resume()
-        assert first.ask(op="close")["status"] == 204
+        assert first.call(op="close")["status"] == 204
 
 
 def test_a_flood_of_connections_ends_no_others(
@@ -148,8 +148,8 @@ def test_a_flood_of_connections_ends_no_others(
 ) -> None:
     server = make_server(*ZMQ)
     with ZmqExternalEnv.to(server), ZmqPeer(server) as there, ZmqPeer(server) as late:
-        assert late.ask(type="nobody")["type"] == "refused"
-        created = there.ask(type="agent", protocol=1, create=CART)
+        assert late.call(type="nobody")["type"] == "refused"
+        created = there.call(type="agent", protocol=1, create=CART)
         before = gateway(server)
         usual = before.rlimit(psutil.RLIMIT_NOFILE)
         before.rlimit(psutil.RLIMIT_NOFILE, (before.num_fds(), usual[1]))
@@ -158,13 +158,13 @@ def test_a_flood_of_connections_ends_no_others(
             {"type": "agent", "protocol": 1, "create": CART},
             {"type": "agent", "protocol": 1, "instance_id": created["instance_id"]},
         ):
-            told = late.ask(**greeting)
-            assert (told["type"], told["status"]) == ("refused", 503), told
-        assert there.ask(op="reset")["status"] == 200
+            answer = late.call(**greeting)
+            assert (answer["type"], answer["status"]) == ("refused", 503), answer
+        assert there.call(op="reset")["status"] == 200
         before.rlimit(psutil.RLIMIT_NOFILE, usual)
-        assert late.ask(type="agent", protocol=1, create=CART)["type"] == "welcome"
-        assert late.ask(op="close")["status"] == 204
-        assert there.ask(op="close")["status"] == 204
+        assert late.call(type="agent", protocol=1, create=CART)["type"] == "welcome"
+        assert late.call(op="close")["status"] == 204
+        assert there.call(op="close")["status"] == 204
         assert gateway(server) == before
 
 
@@ -174,9 +174,9 @@ def test_idle_connections_do_not_lock_out_a_peer(
     server = make_server(*ZMQ, "--max-external", "1")
     host, port = zmq_url(server).removeprefix("tcp://").split(":")
     with contextlib.ExitStack() as stack:
-        far = stack.enter_context(ZmqExternalEnv.to(server))
+        external = stack.enter_context(ZmqExternalEnv.to(server))
         agent = stack.enter_context(ZmqPeer(server))
-        assert agent.ask(type="agent", protocol=1, create=CART)["type"] == "welcome"
+        assert agent.call(type="agent", protocol=1, create=CART)["type"] == "welcome"
         # ZMTP 3 from a peer that sends its half of the greeting and no more.
         silent = []
         for _ in range(66):
@@ -191,10 +191,10 @@ def test_idle_connections_do_not_lock_out_a_peer(
             with contextlib.suppress(BlockingIOError):
                 assert line.recv(1024)
         late = stack.enter_context(ZmqPeer(server))
-        assert late.ask(type="nobody")["type"] == "refused"
-        assert agent.ask(op="reset")["status"] == 200
-        assert agent.ask(op="close")["status"] == 204
-        assert far.welcome
+        assert late.call(type="nobody")["type"] == "refused"
+        assert agent.call(op="reset")["status"] == 200
+        assert agent.call(op="close")["status"] == 204
+        assert external.welcome
 
 
 def test_a_first_message_without_end_is_not_kept(
@@ -207,7 +207,7 @@ def test_a_first_message_without_end_is_not_kept(
         socket.create_connection((host, int(port)), 20) as line,
     ):
         # The greeting and the READY of ZMTP 3.0, and then piece after piece.
-        assert patient.ask(type="hello", token="x")["code"] == "unauthorized"
+        assert patient.call(type="hello", token="x")["code"] == "unauthorized"
         line.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + bytes(48))
         ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
         line.sendall(bytes([4, len(ready)]) + ready)
@@ -222,8 +222,8 @@ def test_a_first_message_without_end_is_not_kept(
         assert sent < 1024
         # A peer that sends whole messages stays connected.
         for _ in range(20):
-            told = patient.ask(type="hello", token="x", filler="x" * 2**20)
-            assert told["status"] in (401, 413, 429)
+            answer = patient.call(type="hello", token="x", filler="x" * 2**20)
+            assert answer["status"] in (401, 413, 429)
 
 
 def test_a_long_first_message_is_refused_unread(
@@ -231,10 +231,10 @@ def test_a_long_first_message_is_refused_unread(
 ) -> None:
     server = make_server(*ZMQ, "--token", TOKEN, "--max-body", "4096", token=TOKEN)
     with ZmqPeer(server) as peer:
-        told = peer.ask(type="hello", token="x", filler="x" * 2**20)
-        assert (told["code"], told["status"]) == ("body-too-large", 413)
-        assert str(2**20) in told["message"]
-        assert peer.ask(type="hello", token="x")["code"] == "unauthorized"
+        answer = peer.call(type="hello", token="x", filler="x" * 2**20)
+        assert (answer["code"], answer["status"]) == ("body-too-large", 413)
+        assert str(2**20) in answer["message"]
+        assert peer.call(type="hello", token="x")["code"] == "unauthorized"
 
 
 def test_a_server_stops_in_time_despite_peers_that_read_nothing(
@@ -242,7 +242,7 @@ def test_a_server_stops_in_time_despite_peers_that_read_nothing(
 ) -> None:
     server = make_server(*ZMQ)
     with ZmqPeer(server) as peer, ZmqPeer(server), ZmqExternalEnv.to(server):
-        peer.ask(type="agent", protocol=1, create=CART)
+        peer.call(type="agent", protocol=1, create=CART)
         peer.socket.setsockopt(zmq.SNDTIMEO, 20_000)
         # Answers fill all buffers on the way, and more.
         for _ in range(20_000):
@@ -255,9 +255,9 @@ def test_a_page_is_free_again_when_the_gateway_of_its_agent_was_killed(
 ) -> None:
     server = make_server(*ZMQ)
     with TangoPage(server, **SPACES) as page, TangoAgent(server) as agent:
-        asked = {"type": "reset", "seed": None, "options": None}
+        request = {"type": "reset", "seed": None, "options": None}
         agent.socket.send(b'{"type":"reset"}')
-        page.answer(asked, {"observation": [[0, 0], [0, 0]], "info": {}})
+        page.answer(request, {"observation": [[0, 0], [0, 0]], "info": {}})
         assert "observation" in agent.receive()
         first = gateway(server)
         first.kill()

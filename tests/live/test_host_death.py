@@ -52,10 +52,10 @@ def test_a_crash_is_502_then_410(
 ) -> None:
     neighbour = hostile("Harmless")
     instance = hostile(vice)
-    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
-    assert told["signal"] == signal_name
+    error = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
+    assert error["signal"] == signal_name
     if vice == "Segfault":
-        assert "about to read address 0" in told["log_tail"]
+        assert "about to read address 0" in error["log_tail"]
     for answer in (instance.post("step/", {"action": 0}), instance.get("")):
         assert calls.error(answer, 410, "instance-ended")["reason"] == "crashed"
     calls.error(instance.close(), 410, "instance-ended")
@@ -64,9 +64,9 @@ def test_a_crash_is_502_then_410(
 
 def test_an_exit_with_status_0_is_a_crash_too(hostile: Callable[..., Instance]) -> None:
     instance = hostile("Exit0")
-    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
-    assert told["signal"] is None
-    assert "exit status 0" in told["message"]
+    error = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
+    assert error["signal"] is None
+    assert "exit status 0" in error["message"]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_an_exception_is_502_and_the_instance_lives(
     hostile: Callable[..., Instance], vice: str, kind: str
 ) -> None:
     instance = hostile(vice)
-    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
-    assert told["error_type"] == kind
+    error = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
+    assert error["error_type"] == kind
     calls.error(instance.post("step/", {"action": 0}), 409, "reset-needed")
     instance.reset()
     assert instance.step(0)["observation"] == 1
@@ -90,8 +90,8 @@ def test_a_call_past_its_deadline_is_504_then_410(
     instance = hostile(vice)
     pid = instance.reset()["info"]["pid"]
     calls.error(instance.post("step/", {"action": 1}), 504, "step-deadline")
-    told = calls.error(instance.post("step/", {"action": 0}), 410, "instance-ended")
-    assert told["reason"] == "step-deadline"
+    error = calls.error(instance.post("step/", {"action": 0}), 410, "instance-ended")
+    assert error["reason"] == "step-deadline"
     wait_until(lambda: not psutil.pid_exists(pid), 1.0, "the host to be gone")
 
 
@@ -101,8 +101,8 @@ def test_memory_beyond_the_limit_ends_the_host(
     server = make_server(*HOSTILE, "--host-memory", str(512 << 20))
     instance = Api(server).create("hostile/Leak-v0")
     instance.reset()
-    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
-    assert told["reason"] == "memory"
+    error = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
+    assert error["reason"] == "memory"
 
 
 def test_a_forked_child_that_returns_ends_the_instance(
@@ -113,12 +113,12 @@ def test_a_forked_child_that_returns_ends_the_instance(
     instance = hostile("ForkReturns")
     answer = instance.post("step/", {"action": 1})
     if answer.status != 200:
-        told = calls.error(answer, 502, "env-crashed")
-        assert "forked returned" in told["message"]
+        error = calls.error(answer, 502, "env-crashed")
+        assert "forked returned" in error["message"]
     wait_until(lambda: instance.get("").status == 410, message="its end")
-    told = calls.error(instance.get(""), 410, "instance-ended")
-    assert told["reason"] == "crashed"
-    assert "os._exit()" in told["message"]
+    error = calls.error(instance.get(""), 410, "instance-ended")
+    assert error["reason"] == "crashed"
+    assert "os._exit()" in error["message"]
     wait_until(lambda: hostile_server.members() <= before, message="both processes")
     assert neighbour.step(0)["observation"] == 1
 
@@ -163,8 +163,8 @@ def test_a_forked_child_that_returns_from_making_makes_nothing(
         instance = Instance(api, calls.ok(answer)["instance_id"])
         wait_until(lambda: instance.get("").status == 410, message="its end")
     else:
-        told = calls.error(answer, 502, "env-crashed")
-        assert "forked returned" in told["message"]
+        error = calls.error(answer, 502, "env-crashed")
+        assert "forked returned" in error["message"]
 
 
 def test_a_forked_child_of_a_shard_ends_the_vector(
@@ -230,9 +230,9 @@ def test_a_burst_of_output_never_reaches_the_disk(
         neighbour.reset()
     printing.join()
     assert 0 < most <= 2 << 20
-    told = calls.error(answers[0], 502, "env-crashed")
-    assert told["signal"] == "SIGABRT"
-    assert "the last word\nFatal Python error: Aborted" in told["log_tail"]
+    error = calls.error(answers[0], 502, "env-crashed")
+    assert error["signal"] == "SIGABRT"
+    assert "the last word\nFatal Python error: Aborted" in error["log_tail"]
 
 
 def test_closed_descriptors_end_the_instance_only(

@@ -101,9 +101,9 @@ def test_programs_with_the_set_user_id_bit_gain_nothing(server: ForAnother) -> N
 
 def test_external_environments_are_reached(server: Server) -> None:
     api = Api(server)
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
-        far.answer("init")
+        external.answer("init")
         no_content(Instance(api, ok(answer_of(future))["instance_id"]).close())
 
 

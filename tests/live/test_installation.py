@@ -108,11 +108,13 @@ def test_without_extras_a_server_starts_and_steps(
     pip("install", "-q", "--no-compile", *pinned, *wheels.values(), python=python)
     assert "No broken requirements" in pip("check", python=python)
     with Server(program=str(python.with_name("gym-http-server"))) as server:
-        told = run(python, "-I", "-c", STEPS, server.url).splitlines()
+        output = run(python, "-I", "-c", STEPS, server.url).splitlines()
     # By Gymnasium itself.
     first = [0.02727336, 0.18847767, 0.03625453, -0.26141977]
-    assert [float(n) for n in re.findall(r"[-.\de]+", told[0])] == pytest.approx(first)
-    assert told[1:] == ["(2, 4)"]
+    assert [float(n) for n in re.findall(r"[-.\de]+", output[0])] == pytest.approx(
+        first
+    )
+    assert output[1:] == ["(2, 4)"]
 
 
 def test_the_client_works_with_an_older_gymnasium(
@@ -136,6 +138,6 @@ def test_the_client_works_with_an_older_gymnasium(
     chosen = " or ".join(f"({each})" for each in words)
     flags = ("-q", "-p", "no:cacheprovider", "--override-ini=pythonpath=.")
     command = (python, "-m", "pytest", *flags, "-k", chosen, *files)
-    told = run(*command, **{PYTHON: sys.executable})
-    (count,) = re.findall(r"^(\d+) passed", told, re.MULTILINE)
+    output = run(*command, **{PYTHON: sys.executable})
+    (count,) = re.findall(r"^(\d+) passed", output, re.MULTILINE)
     assert int(count) > len(words)

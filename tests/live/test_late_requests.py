@@ -23,15 +23,15 @@ ACKNOWLEDGED = 1
 
 
 @pytest.fixture(scope="module")
-def tidal_server() -> Iterator[Server]:
+def overwriting_server() -> Iterator[Server]:
     with Server("--import", overwritten_array.__name__) as started:
         yield started
 
 
 @pytest.fixture
-def tide(tidal_server: Server) -> Iterator[Instance]:
+def overwriting(overwriting_server: Server) -> Iterator[Instance]:
     """An instance that overwrites its large answers afterwards."""
-    instance = Api(tidal_server).create("overwritten/Array-v0")
+    instance = Api(overwriting_server).create("overwritten/Array-v0")
     yield instance
     instance.close()
 
@@ -71,39 +71,44 @@ def value_of(body: bytes) -> bytes:
 
 @pytest.mark.parametrize("acknowledged", [0, ACKNOWLEDGED])
 def test_a_lost_large_answer_is_replayed_unchanged(
-    tide: Instance, acknowledged: int
+    overwriting: Instance, acknowledged: int
 ) -> None:
-    with begin(tide) as stream:
+    with begin(overwriting) as stream:
         first = step(stream, 2)
-    with WebSocket.to(tide, SESSION) as stream:
+    with WebSocket.to(overwriting, SESSION) as stream:
         # Of requests before 2, that is: its own answer it has not had.
         again = step(stream, 2, status=acknowledged)
     assert (first.status, again.status) == (200, 200)
     assert len(again.body) > 20_000
     assert value_of(again.body)[-20_000:] == first.body[-20_000:]
-    assert steps(tide) == 1
+    assert steps(overwriting) == 1
 
 
-def test_another_session_acknowledges_its_own_answers_only(tide: Instance) -> None:
-    with begin(tide) as stream, WebSocket.to(tide, "other-session") as other:
+def test_another_session_acknowledges_its_own_answers_only(
+    overwriting: Instance,
+) -> None:
+    with (
+        begin(overwriting) as stream,
+        WebSocket.to(overwriting, "other-session") as other,
+    ):
         first = step(stream, 2)
         step(other, 3, status=ACKNOWLEDGED)
         again = step(stream, 2)
     assert again.body[-20_000:] == first.body[-20_000:]
-    assert steps(tide) == 2
+    assert steps(overwriting) == 2
 
 
 def test_a_late_copy_of_an_earlier_request_takes_no_answer_away(
-    tide: Instance,
+    overwriting: Instance,
 ) -> None:
-    with begin(tide) as stream, WebSocket.to(tide, SESSION) as late:
+    with begin(overwriting) as stream, WebSocket.to(overwriting, SESSION) as late:
         step(stream, 2)
         third = step(stream, 3, status=ACKNOWLEDGED)
         step(late, 2, status=ACKNOWLEDGED)
         again = step(stream, 3)
     assert again.status == 200
     assert again.body[-20_000:] == third.body[-20_000:]
-    assert steps(tide) == 2
+    assert steps(overwriting) == 2
 
 
 @pytest.mark.parametrize("way", ["stream", "rest"])
@@ -179,10 +184,12 @@ def test_keys_that_only_look_like_numbers_of_a_session_may_come_in_any_order(
 
 @pytest.mark.parametrize("streams", [True, False])
 def test_thousands_may_be_sent_before_an_answer_is_read(
-    tidal_server: Server, streams: bool
+    overwriting_server: Server, streams: bool
 ) -> None:
     count = 2000
-    address = Address(tidal_server.url, retries=Retries(total=5.0), streams=streams)
+    address = Address(
+        overwriting_server.url, retries=Retries(total=5.0), streams=streams
+    )
     handle = address.create(
         {"env_id": "overwritten/Array-v0", "disable_env_checker": True}
     )
@@ -192,6 +199,6 @@ def test_thousands_may_be_sent_before_an_answer_is_read(
             handle.send("step/", {"action": 1})
         rewards = [handle.receive().get("reward") for _ in range(count + 1)]
         assert rewards == [None] + [1.0] * count
-        assert handle.ask("GET", "")["steps"] == count
+        assert handle.call("GET", "")["steps"] == count
     finally:
         handle.end()

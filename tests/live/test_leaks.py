@@ -47,7 +47,7 @@ def overdue(api: Api) -> None:
     ended(instance)
 
 
-def vanished(api: Api) -> None:
+def client_left(api: Api) -> None:
     """The client leaves while its instance is made."""
     body = b'{"env_id": "hostile/SlowInit-v0"}'
     head = b"POST /v1/envs/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
@@ -62,11 +62,11 @@ def ended(instance: Instance) -> None:
 
 # Six normal lives, then one of each bad end.
 LIVES: tuple[Callable[[Api], None], ...] = (
-    *(normal, normal, killed, normal, normal, overdue, normal, normal, vanished),
+    *(normal, normal, killed, normal, normal, overdue, normal, normal, client_left),
 )
 
 
-def servants(server: Server) -> dict[str, psutil.Process]:
+def server_processes(server: Server) -> dict[str, psutil.Process]:
     """Return the supervisor and the web workers."""
     found = {}
     for process in psutil.Process(server.pid).children(recursive=True):
@@ -108,7 +108,7 @@ def test_nothing_piles_up(make_server: Callable[..., Server]) -> None:
         *("--step-deadline", "0.2", "--max-instances", "32"),
     )
     api = Api(server)
-    processes = servants(server)
+    processes = server_processes(server)
     assert len(processes) == 3
     (remover,) = server.members() - {*processes.values(), *gunicorn(server)}
     # Before the first life: after it, connections to ended hosts wait to be swept.
@@ -118,7 +118,7 @@ def test_nothing_piles_up(make_server: Callable[..., Server]) -> None:
     resident = {name: p.memory_info().rss for name, p in processes.items()}
     run(api, itertools.islice(itertools.cycle(LIVES), CYCLES))
     empty(api)
-    assert servants(server) == processes
+    assert server_processes(server) == processes
     for name, process in processes.items():
         # Logs of the last instances that ended are kept open.
         kept = MAX_KEPT_LOGS if name == "supervisor" else 0

@@ -39,13 +39,15 @@ def test_creates_beyond_the_slots_are_429(make_server: Callable[..., Server]) ->
 
 
 @pytest.fixture
-def forgetful(make_server: Callable[..., Server]) -> Server:
+def short_idle_server(make_server: Callable[..., Server]) -> Server:
     """A server that ends instances after a second without use."""
     return make_server("--import", "tests.support.envs.hostile", "--idle-timeout", "1")
 
 
-def test_idle_instances_are_ended_and_busy_ones_are_not(forgetful: Server) -> None:
-    api = Api(forgetful)
+def test_idle_instances_are_ended_and_busy_ones_are_not(
+    short_idle_server: Server,
+) -> None:
+    api = Api(short_idle_server)
     idle = api.create()
     busy = api.create("hostile/Slow-v0", kwargs={"seconds": 3.0})
     stepping = api.create()
@@ -66,8 +68,8 @@ def test_idle_instances_are_ended_and_busy_ones_are_not(forgetful: Server) -> No
 
     wait_until(ended, 2.9, "the idle instance to end")
     assert stepping.reset(seed=0)
-    told = calls.error(idle.post("reset/"), 410, "instance-ended")
-    assert told["reason"] == "idle"
+    error = calls.error(idle.post("reset/"), 410, "instance-ended")
+    assert error["reason"] == "idle"
     step.join(5.0)
     assert calls.ok(answers[0])
 
@@ -109,8 +111,8 @@ def test_request_heads_have_at_most_64_kib(
         answer = connection.read_response()
     assert answer.status == status
     if status == 431:
-        told = calls.error(answer, 431, "headers-too-large")
-        assert "61440 bytes for all of them" in told["message"]
+        error = calls.error(answer, 431, "headers-too-large")
+        assert "61440 bytes for all of them" in error["message"]
 
 
 def test_a_head_without_end_is_refused_early(server: Server) -> None:

@@ -78,19 +78,22 @@ def test_reset_step_and_render(create: Callable[..., Instance], env_id: str) -> 
     try:
         local.action_space.seed(4)
         observation, info = local.reset(seed=11)
-        told = remote.reset(seed=11)
-        assert told["observation"] == as_json(observation)
-        assert told["info"] == as_json(info)
+        answer = remote.reset(seed=11)
+        assert answer["observation"] == as_json(observation)
+        assert answer["info"] == as_json(info)
         ends = 0
         for number in range(FEW_STEPS if "ALE" in env_id else STEPS):
             action = local.action_space.sample()
             observation, reward, terminated, truncated, info = local.step(action)
-            told = remote.step(plain(action) if np.shape(action) else int(action))
-            assert told["observation"] == as_json(observation), number
-            assert told["reward"] == as_json(reward), number
-            assert (told["terminated"], told["truncated"]) == (terminated, truncated)
-            assert told["done"] == (terminated or truncated)
-            assert told["info"] == as_json(info), number
+            answer = remote.step(plain(action) if np.shape(action) else int(action))
+            assert answer["observation"] == as_json(observation), number
+            assert answer["reward"] == as_json(reward), number
+            assert (answer["terminated"], answer["truncated"]) == (
+                terminated,
+                truncated,
+            )
+            assert answer["done"] == (terminated or truncated)
+            assert answer["info"] == as_json(info), number
             if number % 20 == 10:
                 same_frame(remote, local)
             if terminated or truncated:
@@ -135,9 +138,9 @@ def test_options_kwargs_steps_and_wrappers(create: Callable[..., Instance]) -> N
     assert remote.reset(seed=3, options=options)["observation"] == as_json(observation)
     for number in range(7):
         observation, reward, _, truncated, _ = local.step(number % 2)
-        told = remote.step(number % 2)
-        assert told["reward"] == reward == 0.5
-        assert told["truncated"] is truncated is (number == 6)
+        answer = remote.step(number % 2)
+        assert answer["reward"] == reward == 0.5
+        assert answer["truncated"] is truncated is (number == 6)
     local.close()
 
 
@@ -160,8 +163,8 @@ def test_samples_are_those_of_the_seeded_space(create: Callable[..., Instance]) 
     for which in ("action", "observation"):
         space = getattr(local, f"{which}_space")
         space.seed(5)
-        told = remote.post(f"{which}_space/sample", {"seed": 5}).json()
-        assert told == {which: as_json(space.sample())}
+        body = remote.post(f"{which}_space/sample", {"seed": 5}).json()
+        assert body == {which: as_json(space.sample())}
         assert remote.get(f"{which}_space/sample").json() == {
             which: as_json(space.sample())
         }

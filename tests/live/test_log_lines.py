@@ -206,10 +206,10 @@ def test_refused_zeromq_peers_are_logged(make_server: Callable[..., Server]) -> 
     server = make_server(*flags, token=TOKEN)
     began = time.monotonic()
     with ZmqPeer(server) as peer:
-        assert peer.ask(type="hello", token="wrong")["code"] == "unauthorized"
+        assert peer.call(type="hello", token="wrong")["code"] == "unauthorized"
         assert logged(server, "wrong token from 127.0.0.1")["level"] == "WARNING"
         for _ in range(50):
-            assert peer.ask(type="nonsense", token=TOKEN)["code"] == "bad-parameter"
+            assert peer.call(type="nonsense", token=TOKEN)["code"] == "bad-parameter"
         words = "refused the first message from 127.0.0.1: type is 'nonsense'"
         assert logged(server, words)["level"] == "WARNING"
     passed = time.monotonic() - began

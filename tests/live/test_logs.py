@@ -39,7 +39,7 @@ def instance(api: Api) -> Iterator[Instance]:
     made.close()
 
 
-def say(instance: Instance, data: bytes) -> None:
+def print_(instance: Instance, data: bytes) -> None:
     """Have the environment print something."""
     instance.step(f"x{data.hex()}")
 
@@ -52,7 +52,7 @@ def log(instance: Instance, start: int = 0, wait_s: float = 0) -> Response:
     return answer
 
 
-def told(answer: Response) -> tuple[bytes, int, int, str]:
+def content(answer: Response) -> tuple[bytes, int, int, str]:
     """Return the bytes, the next offset, how much was cut, and whether it ended."""
     next_, cut = answer.header("Gym-Log-Next"), answer.header("Gym-Log-Cut")
     ended = answer.header("Gym-Log-Ended")
@@ -62,51 +62,51 @@ def told(answer: Response) -> tuple[bytes, int, int, str]:
     return answer.body, int(next_), int(cut), ended
 
 
-def whole(instance: Instance) -> bytes:
+def read_all(instance: Instance) -> bytes:
     """Read all of the log, part by part."""
     data, start = b"", 0
     while part := log(instance, start):
         if not part.body:
             return data
         data += part.body
-        start = told(part)[1]
+        start = content(part)[1]
     raise AssertionError
 
 
 def test_a_log_is_read_from_any_offset(instance: Instance) -> None:
-    say(instance, b"one\n")
-    wait_until(lambda: whole(instance) == b"one\n")
-    assert told(log(instance)) == (b"one\n", 4, 0, "false")
-    assert told(log(instance, 2)) == (b"e\n", 4, 0, "false")
-    assert told(log(instance, 4)) == (b"", 4, 0, "false")
-    assert told(log(instance, 999)) == (b"", 4, 0, "false")
-    say(instance, b"two\n")
-    wait_until(lambda: told(log(instance, 4)) == (b"two\n", 8, 0, "false"))
+    print_(instance, b"one\n")
+    wait_until(lambda: read_all(instance) == b"one\n")
+    assert content(log(instance)) == (b"one\n", 4, 0, "false")
+    assert content(log(instance, 2)) == (b"e\n", 4, 0, "false")
+    assert content(log(instance, 4)) == (b"", 4, 0, "false")
+    assert content(log(instance, 999)) == (b"", 4, 0, "false")
+    print_(instance, b"two\n")
+    wait_until(lambda: content(log(instance, 4)) == (b"two\n", 8, 0, "false"))
 
 
 def test_bytes_come_as_they_were_printed(instance: Instance) -> None:
-    say(instance, bytes(range(256)))
-    wait_until(lambda: whole(instance) == bytes(range(256)))
+    print_(instance, bytes(range(256)))
+    wait_until(lambda: read_all(instance) == bytes(range(256)))
 
 
 def test_waiting_for_output(instance: Instance) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(log, instance, 0, 20)
         began = time.monotonic()
-        say(instance, b"here\n")
-        assert told(waiting.result()) == (b"here\n", 5, 0, "false")
+        print_(instance, b"here\n")
+        assert content(waiting.result()) == (b"here\n", 5, 0, "false")
         assert time.monotonic() - began < 10
-    assert told(log(instance, 5, 0.3)) == (b"", 5, 0, "false")
+    assert content(log(instance, 5, 0.3)) == (b"", 5, 0, "false")
 
 
 def test_waiting_beyond_the_end_is_waiting_for_output(instance: Instance) -> None:
-    say(instance, b"one\n")
-    wait_until(lambda: whole(instance) == b"one\n")
+    print_(instance, b"one\n")
+    wait_until(lambda: read_all(instance) == b"one\n")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(log, instance, 10**17, 20)
         began = time.monotonic()
-        wait_until(lambda: say(instance, b"x") or waiting.done(), 15)
-        data, next_, cut, _ = told(waiting.result())
+        wait_until(lambda: print_(instance, b"x") or waiting.done(), 15)
+        data, next_, cut, _ = content(waiting.result())
     assert data
     assert set(data) == set(b"x")
     assert (next_ > 4, cut) == (True, 0)
@@ -120,9 +120,9 @@ def test_the_end_of_the_instance_ends_the_wait(api: Api) -> None:
         waiting = pool.submit(log, instance, 0, 20)
         began = time.monotonic()
         no_content(instance.close())
-        assert told(waiting.result()) == (b"bye\n", 4, 0, "true")
+        assert content(waiting.result()) == (b"bye\n", 4, 0, "true")
         assert time.monotonic() - began < 10
-    assert told(log(instance, 4, 20)) == (b"", 4, 0, "true")
+    assert content(log(instance, 4, 20)) == (b"", 4, 0, "true")
     assert time.monotonic() - began < 10
 
 
@@ -130,13 +130,13 @@ def test_many_waiting_readers_delay_no_request(api: Api, instance: Instance) -> 
     with ThreadPoolExecutor(40) as pool:
         waiting = [pool.submit(log, instance, 0, 20) for _ in range(40)]
         for _ in range(3):
-            say(instance, b"")
+            print_(instance, b"")
         other = api.create()
         other.reset()
         no_content(other.close())
         assert not any(each.done() for each in waiting)
-        say(instance, b"now\n")
-        assert {told(each.result())[0] for each in waiting} == {b"now\n"}
+        print_(instance, b"now\n")
+        assert {content(each.result())[0] for each in waiting} == {b"now\n"}
 
 
 def test_a_cut_log_has_a_note(instance: Instance) -> None:
@@ -144,25 +144,25 @@ def test_a_cut_log_has_a_note(instance: Instance) -> None:
     line = b"0123456789" * 10_000
 
     def cut() -> int:
-        say(instance, line)
-        return told(log(instance))[2]
+        print_(instance, line)
+        return content(log(instance))[2]
 
     missing = wait_until(cut, 20)
-    data, next_, again, _ = told(log(instance))
+    data, next_, again, _ = content(log(instance))
     assert again == missing
     assert next_ == missing + len(data)
     assert not data.startswith(b"[")
     # Offsets go on as if nothing had been cut.
-    assert told(log(instance, next_ - 10))[0].startswith(data[-10:])
-    assert told(log(instance, missing + 5))[:3] == (data[5:], next_, 0)
-    assert told(log(instance, missing - 5))[:3] == (data, next_, 5)
+    assert content(log(instance, next_ - 10))[0].startswith(data[-10:])
+    assert content(log(instance, missing + 5))[:3] == (data[5:], next_, 0)
+    assert content(log(instance, missing - 5))[:3] == (data, next_, 5)
 
 
 def test_output_like_the_note_of_a_cut_is_output(instance: Instance) -> None:
     forged = b"[999 bytes of this log were cut here]\nx\n"
-    say(instance, forged)
-    wait_until(lambda: told(log(instance))[0].endswith(b"x\n"))
-    assert told(log(instance)) == (forged, len(forged), 0, "false")
+    print_(instance, forged)
+    wait_until(lambda: content(log(instance))[0].endswith(b"x\n"))
+    assert content(log(instance)) == (forged, len(forged), 0, "false")
 
 
 def test_the_logs_of_the_last_that_ended_are_kept(api: Api) -> None:
@@ -173,7 +173,7 @@ def test_the_logs_of_the_last_that_ended_are_kept(api: Api) -> None:
         instances.append(made)
     for number, made in enumerate(instances[1:], 1):
         farewell = f"{number}\n".encode()
-        assert told(log(made)) == (farewell, len(farewell), 0, "true")
+        assert content(log(made)) == (farewell, len(farewell), 0, "true")
     error(instances[0].get("log/"), 400, "unknown-instance")
 
 
@@ -181,7 +181,7 @@ def test_the_log_of_a_crash_is_kept(api: Api) -> None:
     made = api.create("printing/Actions-v0")
     made.reset()
     error(made.post("step/", {"action": "crash"}), 502, "env-crashed")
-    data, _, _, ended = told(log(made))
+    data, _, _, ended = content(log(made))
     assert b"about to crash\n" in data
     assert ended == "true"
     # As before.
@@ -203,7 +203,7 @@ def test_the_log_of_an_instance_that_is_being_made(api: Api) -> None:
         created = pool.submit(api.post, "/v1/envs/", body)
         (instance_id,) = wait_until(making)
         made = Instance(api, instance_id)
-        assert told(log(made, 0, 20))[0] == b"being made\n"
+        assert content(log(made, 0, 20))[0] == b"being made\n"
         assert created.result().status == 200
     no_content(made.close())
 
@@ -230,7 +230,7 @@ def test_readers_do_not_outlast_the_server(api: Api) -> None:
         made.reset()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(log, made, 0, 25)
-            say(made, b"")
+            print_(made, b"")
             began = time.monotonic()
             assert server.stop() == 0
             assert time.monotonic() - began < 10

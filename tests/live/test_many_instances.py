@@ -36,9 +36,9 @@ def test_a_batch_steps_many_instances(api: Api, create: Create) -> None:
     items[2]["action"] = 7
     items.insert(3, {"instance_id": "00c0ffee", "action": 1})
     items.append({"instance_id": "no/id", "action": 1})
-    told = batch(api, *items)
-    assert told["pending"] == []
-    results = told["results"]
+    answer = batch(api, *items)
+    assert answer["pending"] == []
+    results = answer["results"]
     named = [each["instance_id"] for each in results]
     assert named == [each["instance_id"] for each in items]
     statuses = [each["status"] for each in results]
@@ -73,8 +73,8 @@ def test_a_batch_with_a_key_is_stepped_once(api: Api, create: Create) -> None:
         "action": 0,
         "key": again["results"][0]["key"],
     }
-    (told,) = batch(api, spent)["results"]
-    assert (told["status"], told["problem"]["code"]) == (422, "key-reused")
+    (answer,) = batch(api, spent)["results"]
+    assert (answer["status"], answer["problem"]["code"]) == (422, "key-reused")
 
 
 def test_pending_steps_continue_and_are_returned_later(
@@ -86,15 +86,15 @@ def test_pending_steps_continue_and_are_returned_later(
     for each in (slow, *quick):
         each.reset()
     items = [{"instance_id": each.id, "action": 1} for each in (slow, *quick)]
-    told = batch(api, *items, first=2)
-    assert [r["instance_id"] for r in told["results"]] == [each.id for each in quick]
-    (pending,) = told["pending"]
+    answer = batch(api, *items, first=2)
+    assert [r["instance_id"] for r in answer["results"]] == [each.id for each in quick]
+    (pending,) = answer["pending"]
     assert pending["instance_id"] == slow.id
     # Together with new steps of the others.
     again = [items[0] | {"key": pending["key"]}, *items[1:]]
-    told = batch(api, *again)
-    assert [r["status"] for r in told["results"]] == [200] * 3
-    assert told["results"][0]["replayed"]
+    answer = batch(api, *again)
+    assert [r["status"] for r in answer["results"]] == [200] * 3
+    assert answer["results"][0]["replayed"]
     for each, steps in ((slow, 1), (quick[0], 2), (quick[1], 2)):
         assert calls.ok(each.get(""))["steps"] == steps
 
@@ -107,20 +107,20 @@ def test_answers_that_do_not_fit_are_returned_later(
     for each in instances:
         each.reset()
     items = [{"instance_id": i.id, "actions": [0, 1] * 5} for i in instances]
-    told = batch(api, *items)
-    assert told["pending"]
-    assert told["results"]
-    seen = {each["instance_id"] for each in told["results"]}
-    while told["pending"]:
-        keys = {each["instance_id"]: each["key"] for each in told["pending"]}
+    answer = batch(api, *items)
+    assert answer["pending"]
+    assert answer["results"]
+    seen = {each["instance_id"] for each in answer["results"]}
+    while answer["pending"]:
+        keys = {each["instance_id"]: each["key"] for each in answer["pending"]}
         left = [
             i | {"key": keys[i["instance_id"]]}
             for i in items
             if i["instance_id"] in keys
         ]
-        told = batch(api, *left)
-        assert all(each["replayed"] for each in told["results"])
-        seen |= {each["instance_id"] for each in told["results"]}
+        answer = batch(api, *left)
+        assert all(each["replayed"] for each in answer["results"])
+        seen |= {each["instance_id"] for each in answer["results"]}
     assert seen == {each.id for each in instances}
     for each in instances:
         assert calls.ok(each.get(""))["steps"] == 10
@@ -134,8 +134,8 @@ def test_a_batch_is_as_slow_as_its_slowest(make_server: Callable[..., Server]) -
     for each in instances:
         each.reset()
     began = time.monotonic()
-    told = batch(api, *({"instance_id": i.id, "action": 1} for i in instances))
-    assert len(told["results"]) == 6
+    answer = batch(api, *({"instance_id": i.id, "action": 1} for i in instances))
+    assert len(answer["results"]) == 6
     # One after the other, it would take three seconds.
     assert time.monotonic() - began < 2.9
 
@@ -194,10 +194,10 @@ def test_a_batch_in_typed_json(api: Api, create: Create) -> None:
     data = f'{{"steps": [{item}]}}'.encode()
     answer = api.post("/v1/batch/step/", data=data, headers=headers)
     assert (answer.status, answer.content_type) == (200, TYPED)
-    (told,) = typed.decode(answer.body)["results"]
+    (result,) = typed.decode(answer.body)["results"]
     with gymnasium.make("CartPole-v1") as local:
         local.reset(seed=1)
-        assert_identical(told["answer"]["observation"], local.step(np.int64(1))[0])
+        assert_identical(result["answer"]["observation"], local.step(np.int64(1))[0])
     answer = api.post("/v1/batch/step/", data=b"", headers={"Accept": BINARY})
     calls.error(answer, 406, "not-acceptable")
     answer = api.post("/v1/batch/step/", data=b"", headers={"Content-Type": BINARY})

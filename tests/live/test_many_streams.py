@@ -30,7 +30,7 @@ class Busy:
         self.instance = instance
         self.stream = WebSocket.to(instance, sec_websocket_protocol=TEXT)
         self.rest = RawConnection(instance.api.server.port)
-        self.stream.ask(op="reset", seed=0)
+        self.stream.call(op="reset", seed=0)
         path = instance.path("action_space/")
         host = f"127.0.0.1:{instance.api.server.port}"
         self._request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
@@ -42,7 +42,7 @@ class Busy:
 
     def over_stream(self) -> None:
         """Send one request over the stream."""
-        assert self.stream.ask(op="action_space")["status"] == 200
+        assert self.stream.call(op="action_space")["status"] == 200
 
     def over_rest(self) -> None:
         """Send one request over REST."""
@@ -68,7 +68,7 @@ def test_idle_streams_cost_nothing_and_outlive_web_workers(
     quiet = make_server("--workers", "1")
     crowded = make_server("--workers", "1", "--max-instances", "64")
     for server in (quiet, crowded):
-        server.wait_settled()
+        server.wait_all_running()
     with contextlib.ExitStack() as stack:
         crowd = [Api(crowded).create("FrozenLake-v1") for _ in range(INSTANCES)]
         streams = [
@@ -92,8 +92,8 @@ def test_idle_streams_cost_nothing_and_outlive_web_workers(
             stream.send_frame(PING, b"?")
         for stream in streams:
             assert stream.read_frame() == (PONG, b"?")
-        told = calls.ok(Api(crowded).get("/v1/"))
-        assert told["instances"] == INSTANCES + 1
+        body = calls.ok(Api(crowded).get("/v1/"))
+        assert body["instances"] == INSTANCES + 1
         counted = [calls.ok(each.get(""))["streams"] for each in crowd]
         assert counted == [EACH] * INSTANCES
 

@@ -36,16 +36,16 @@ def test_a_module_with_threads_gets_interpreters_of_its_own(
     assert supervisor.num_threads() == 1
     apart = api.create("hostile/Threaded-v0")
     apart.reset()
-    told = apart.step(1)["info"]
-    assert "gym_http_server.envhost" in told["command"]
-    assert len(told["argv"]) == 1
+    answer = apart.step(1)["info"]
+    assert "gym_http_server.envhost" in answer["command"]
+    assert len(answer["argv"]) == 1
     forked = api.create("CartPole-v1")
     assert forked.reset(seed=0)
     assert supervisor.num_threads() == 1
     found = calls.ok(api.get("/v1/registry/?search=threaded"))["envs"]
     assert [env["env_id"] for env in found] == ["hostile/Threaded-v0"]
     calls.no_content(apart.close())
-    wait_until(lambda: not psutil.pid_exists(told["pid"]), 3.0, "the host to be gone")
+    wait_until(lambda: not psutil.pid_exists(answer["pid"]), 3.0, "the host to be gone")
 
 
 def test_a_module_that_cannot_be_imported_is_reported_in_a_line(

@@ -79,12 +79,12 @@ def test_lines_that_find_no_room_are_counted(instance: Instance, disk: Disk) -> 
 
     closing = {"headers": {"Idempotency-Key": "close-it"}}
     first = instance.post("monitor/close/", **closing)
-    told = error(first, 507, "disk-full")
-    assert told["episodes_written"] == written
-    assert told["episodes_lost"] == lost + 1
-    assert f"wrote {written} of 62 episodes" in told["message"]
+    problem = error(first, 507, "disk-full")
+    assert problem["episodes_written"] == written
+    assert problem["episodes_lost"] == lost + 1
+    assert f"wrote {written} of 62 episodes" in problem["message"]
     again = error(instance.post("monitor/close/", **closing), 507, "disk-full")
-    assert {**again, "request_id": ""} == {**told, "request_id": ""}
+    assert {**again, "request_id": ""} == {**problem, "request_id": ""}
     no_content(instance.post("monitor/close/"))
     assert len(episodes(file)) == written
     assert "monitor_error" not in instance.reset()
@@ -108,10 +108,10 @@ def test_streams_report_it(instance: Instance, disk: Disk) -> None:
     fail(instance, disk)
     with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
         for request in ({"op": "reset"}, {"op": "step", "action": 1}):
-            answer = stream.ask(**request)
+            answer = stream.call(**request)
             assert answer["status"] == 200
             assert "No space left" in answer["body"]["monitor_error"]
-        refused = stream.ask(op="monitor_close")
+        refused = stream.call(op="monitor_close")
         assert (refused["status"], refused["body"]["code"]) == (507, "disk-full")
     fail(instance, disk)
     with WebSocket.to(instance) as stream:
@@ -169,7 +169,7 @@ def test_paths_that_are_no_files_are_refused_at_once(
         case _:
             path.symlink_to("/dev/null")
     for options in ({"force": True}, {"resume": True}, {}):
-        told = error(start(instance, folder.name, **options), 400, "bad-parameter")
-        assert "expected a regular file" in told["message"]
-        assert kind in told["message"]
+        problem = error(start(instance, folder.name, **options), 400, "bad-parameter")
+        assert "expected a regular file" in problem["message"]
+        assert kind in problem["message"]
     instance.reset()

@@ -40,13 +40,13 @@ def instance(server: Server) -> Iterator[Instance]:
 
 def test_the_report_equals_the_file(instance: Instance) -> None:
     assert ok(instance.get("monitor/")) == NOTHING
-    asked = "/tmp/Über uns/100%"
-    response = instance.post("monitor/start/", {"directory": asked})
+    request = "/tmp/Über uns/100%"
+    response = instance.post("monitor/start/", {"directory": request})
     no_content(response)
-    directory = asked.removeprefix("/")
-    told = response.header("Gym-Monitor-Directory") or ""
-    assert told.isascii()
-    assert unquote(told) == directory
+    directory = request.removeprefix("/")
+    answer = response.header("Gym-Monitor-Directory") or ""
+    assert answer.isascii()
+    assert unquote(answer) == directory
     with gymnasium.make("CartPole-v1", max_episode_steps=2) as local:
         expected = []
         for seed in (3, 4):
@@ -85,7 +85,7 @@ def test_the_report_has_the_last_episodes(instance: Instance) -> None:
 
 def test_a_monitor_that_was_started_over_a_stream(instance: Instance) -> None:
     with WebSocket.to(instance, "", sec_websocket_protocol=TEXT) as stream:
-        assert stream.ask(op="monitor_start", directory="streamed")["status"] == 204
+        assert stream.call(op="monitor_start", directory="streamed")["status"] == 204
     report = ok(instance.get("monitor/"))
     assert report == NOTHING | {"active": True, "directory": "streamed"}
 

@@ -192,18 +192,18 @@ def test_rest_and_streams(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_external_environments_and_pages_of_tango(proxied: Proxied) -> None:
     api = api_of(proxied)
-    far = ExternalEnv(api)
-    close_external(create_and_reset(api, far), far)
-    far.line.close()
+    external = ExternalEnv(api)
+    close_external(create_and_reset(api, external), external)
+    external.line.close()
     wait_until_unlisted(api)
     with (
         ThreadPoolExecutor(1) as pool,
         TangoPage(proxied) as page,  # type: ignore[arg-type]
     ):
         instance = api.create("external/tango")
-        asked = pool.submit(instance.post, "reset/", {})
+        request = pool.submit(instance.post, "reset/", {})
         page.answer({"type": "reset", "seed": None, "options": None}, FIRST)
-        assert ok(asked.result(20))["observation"] == FIRST["observation"]
+        assert ok(request.result(20))["observation"] == FIRST["observation"]
         no_content(instance.close())
     wait_until_unlisted(api, "tango")
 
@@ -211,9 +211,11 @@ def test_external_environments_and_pages_of_tango(proxied: Proxied) -> None:
 def test_a_proxy_that_removes_upgrade_is_named(without_upgrades: Proxied) -> None:
     api = api_of(without_upgrades)
     for path in ("/v1/external/", "/game/ws?observation_space={}&action_space={}"):
-        told = error(refused_handshake(api, path=path), 426, "upgrade-required")
-        assert "a proxy between client and server may have removed" in told["message"]
-        assert "deploy/nginx.conf" in told["message"]
+        problem = error(refused_handshake(api, path=path), 426, "upgrade-required")
+        assert (
+            "a proxy between client and server may have removed" in problem["message"]
+        )
+        assert "deploy/nginx.conf" in problem["message"]
     with pytest.warns(UserWarning, match="a proxy between client and server may"):
         seen = episode(RemoteEnv(without_upgrades.url, "CartPole-v1"))
     assert_identical(seen, episode(gymnasium.make("CartPole-v1")))

@@ -69,9 +69,9 @@ def killed_client(url: str, api: Api, **environ: str) -> Instance:
 
 def full(api: Api) -> Any:
     """Find no free slot; return the error's instance that is idle longest."""
-    told = calls.error(api.post("/v1/envs/", CART), 429, "too-many-instances")
+    error = calls.error(api.post("/v1/envs/", CART), 429, "too-many-instances")
     # None is idle while a stream is open.
-    return told.get("oldest_idle", {"ends_in_s": 1e9, "idle_s": 0.0})
+    return error.get("oldest_idle", {"ends_in_s": 1e9, "idle_s": 0.0})
 
 
 def wait_in_vain(api: Api) -> Any:
@@ -94,9 +94,9 @@ def check_reclaimed(api: Api, orphan: Instance) -> None:
         return str(calls.ok(answer)["instance_id"])
 
     Instance(api, wait_until(made, 20.0, "the slot of the orphan")).close()
-    told = calls.error(orphan.post("step/", {"action": 0}), 410, "instance-ended")
-    assert told["reason"] == "orphaned"
-    assert "its clients were gone" in told["message"]
+    error = calls.error(orphan.post("step/", {"action": 0}), 410, "instance-ended")
+    assert error["reason"] == "orphaned"
+    assert "its clients were gone" in error["message"]
     line = f"{orphan.id} ended: orphaned [request successor]"
     wait_until(lambda: line in api.server.stderr, 5.0, "the line of the end")
 
@@ -132,19 +132,19 @@ def test_the_slot_of_a_killed_client_over_tls_is_free_after_a_while(
 
 def test_a_connection_that_is_reset_orphans_an_instance(first: Instance) -> None:
     stream = WebSocket.to(first, sec_websocket_protocol=TEXT)
-    assert stream.ask(op="reset")["status"] == 200
+    assert stream.call(op="reset")["status"] == 200
     reset_connection(stream)
     check_reclaimed(first.api, first)
 
 
 def test_a_closing_handshake_does_not_orphan_an_instance(first: Instance) -> None:
     with WebSocket.to(first, sec_websocket_protocol=TEXT) as stream:
-        assert stream.ask(op="reset")["status"] == 200
+        assert stream.call(op="reset")["status"] == 200
         stream.send_frame(CLOSE, struct.pack(">H", 1000))
         stream.read_close()
     # One that ended otherwise later on changes nothing: the first may come back.
     with WebSocket.to(first, sec_websocket_protocol=TEXT) as stream:
-        assert stream.ask(op="reset")["status"] == 200
+        assert stream.call(op="reset")["status"] == 200
     idle = wait_in_vain(first.api)
     assert (idle["instance_id"], idle["env_id"]) == (first.id, "CartPole-v1")
     assert idle["idle_s"] + idle["ends_in_s"] == pytest.approx(900.0, abs=0.2)
@@ -153,7 +153,7 @@ def test_a_closing_handshake_does_not_orphan_an_instance(first: Instance) -> Non
 @pytest.mark.parametrize("request_", ["step", "look", "stream"])
 def test_a_request_ends_orphanhood(request_: str, first: Instance) -> None:
     with WebSocket.to(first, sec_websocket_protocol=TEXT) as stream:
-        assert stream.ask(op="reset")["status"] == 200
+        assert stream.call(op="reset")["status"] == 200
     wait_until(lambda: full(first.api)["ends_in_s"] <= TIMEOUT, 5.0, "the orphan")
     if request_ == "step":
         first.step(0)
@@ -183,17 +183,17 @@ def test_the_answer_names_the_end_of_an_orphan(
     api = Api(make_server("--max-instances", "1", "--idle-timeout", "0"))
     orphan = killed_client(api.server.url, api)
 
-    def told() -> Any:
+    def orphaned() -> Any:
         idle = full(api)
         return idle if idle["ends_in_s"] is not None else None
 
-    idle = wait_until(told, 10.0, "the instance to be orphaned")
+    idle = wait_until(orphaned, 10.0, "the instance to be orphaned")
     assert idle["instance_id"] == orphan.id
     assert 100.0 < idle["ends_in_s"] <= 150.0
     orphan.step(0)
-    told_now = calls.error(api.post("/v1/envs/", CART), 429, "too-many-instances")
-    assert told_now["oldest_idle"]["ends_in_s"] is None
-    assert "the server does not end idle instances" in told_now["message"]
+    answer = calls.error(api.post("/v1/envs/", CART), 429, "too-many-instances")
+    assert answer["oldest_idle"]["ends_in_s"] is None
+    assert "the server does not end idle instances" in answer["message"]
 
 
 def test_orphans_are_kept_where_the_timeout_is_off(
@@ -209,9 +209,9 @@ def test_the_oldest_orphan_ends_first(make_server: Callable[..., Server]) -> Non
     older, younger = api.create(), api.create()
     with WebSocket.to(younger, sec_websocket_protocol=TEXT) as lasting:
         with WebSocket.to(older, sec_websocket_protocol=TEXT) as stream:
-            assert stream.ask(op="reset")["status"] == 200
+            assert stream.call(op="reset")["status"] == 200
         wait_until(lambda: full(api)["ends_in_s"] <= TIMEOUT, 5.0, "the orphan")
-        assert lasting.ask(op="reset")["status"] == 200
+        assert lasting.call(op="reset")["status"] == 200
 
     def made() -> bool:
         return api.post("/v1/envs/", CART).status == 200

@@ -61,11 +61,11 @@ def test_a_kill_by_the_kernel_has_the_reason_memory(
     killed = api.create("hostile/KillSelf-v0")
     for instance in (neighbour, leak, killed):
         instance.reset()
-    told = calls.error(killed.post("step/", {"action": 1}), 502, "env-crashed")
-    assert told["reason"] == "crashed", "what ends by SIGKILL otherwise"
-    told = calls.error(leak.post("step/", {"action": 1}), 502, "env-crashed")
-    assert (told["reason"], told["signal"]) == ("memory", "SIGKILL")
-    assert "memory ran out" in told["message"]
+    error = calls.error(killed.post("step/", {"action": 1}), 502, "env-crashed")
+    assert error["reason"] == "crashed", "what ends by SIGKILL otherwise"
+    error = calls.error(leak.post("step/", {"action": 1}), 502, "env-crashed")
+    assert (error["reason"], error["signal"]) == ("memory", "SIGKILL")
+    assert "memory ran out" in error["message"]
     assert calls.error(leak.get(""), 410, "instance-ended")["reason"] == "memory"
     assert len(neighbour.step(0)["observation"]) == 4
     server.stop()

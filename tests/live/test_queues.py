@@ -69,9 +69,9 @@ class Gate:
             assert len(sent) < 10 * WAITING, "nothing is refused"
         for each in refused:
             sent.remove(each)
-            told = calls.error(each.read_response(), 429, "queue-full")
-            assert f"{WAITING} requests wait" in told["message"]
-            assert "--max-waiting" in told["message"]
+            error = calls.error(each.read_response(), 429, "queue-full")
+            assert f"{WAITING} requests wait" in error["message"]
+            assert "--max-waiting" in error["message"]
         return sent
 
     def _send(self, stack: contextlib.ExitStack) -> RawConnection:
@@ -193,8 +193,8 @@ def test_polls_of_logs_have_a_limit_of_their_own(short_server: Server) -> None:
         assert len(refused) <= count - most
         for each in refused:
             answer = each.read_response()
-            told = calls.error(answer, 429, "queue-full")
-            assert f"wait for the log of instance {instance.id}" in told["message"]
+            error = calls.error(answer, 429, "queue-full")
+            assert f"wait for the log of instance {instance.id}" in error["message"]
             assert answer.header("Retry-After")
         # They block neither requests to the instance nor reads of its log.
         instance.reset()

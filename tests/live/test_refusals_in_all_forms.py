@@ -18,9 +18,9 @@ pytestmark = pytest.mark.live
 def test_human_render_mode_among_the_arguments(env_id: str, api: Api) -> None:
     given = {"env_id": env_id, "kwargs": {"render_mode": "human"}}
     for more in ({}, {"num_envs": 2}):
-        told = error(api.post("/v1/envs/", given | more), 400, "bad-parameter")
-        assert told["message"].startswith("kwargs.render_mode is 'human'")
-        assert "rgb_array" in told["message"]
+        problem = error(api.post("/v1/envs/", given | more), 400, "bad-parameter")
+        assert problem["message"].startswith("kwargs.render_mode is 'human'")
+        assert "rgb_array" in problem["message"]
 
 
 def test_other_render_modes_among_the_arguments(
@@ -55,10 +55,10 @@ BY_NAME_OF_VECTORS = [
 def test_private_names_among_the_arguments(instance: Instance) -> None:
     for method, given in BY_NAME:
         answer = instance.post(f"attributes/{method}/call/", given)
-        told = error(answer, 404, "no-attribute")
-        assert "private" in told["message"], (method, given)
-    told = ok(instance.post("attributes/get_wrapper_attr/call/", {"args": ["gravity"]}))
-    assert told["value"] == 9.8
+        body = error(answer, 404, "no-attribute")
+        assert "private" in body["message"], (method, given)
+    body = ok(instance.post("attributes/get_wrapper_attr/call/", {"args": ["gravity"]}))
+    assert body["value"] == 9.8
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -70,8 +70,8 @@ def test_private_names_among_the_arguments_of_vectors(
         if method == "call_async" and mode == "sync":
             continue
         answer = instance.post(f"attributes/{method}/call/", given)
-        told = error(answer, 404, "no-attribute")
-        assert "private" in told["message"], (method, given)
+        problem = error(answer, 404, "no-attribute")
+        assert "private" in problem["message"], (method, given)
     given = {"args": ["get_wrapper_attr", "gravity"]}
     assert ok(instance.post("attributes/call/call/", given))["value"] == [9.8, 9.8]
 
@@ -96,8 +96,8 @@ def test_links_of_other_sites_have_no_effects(
     instance.reset()
     headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
     for path in CHANGES:
-        told = error(instance.get(path, headers=headers), 403, "origin-refused")
-        assert f"Sec-Fetch-Site: {site}" in told["message"]
+        problem = error(instance.get(path, headers=headers), 403, "origin-refused")
+        assert f"Sec-Fetch-Site: {site}" in problem["message"]
     ok(instance.get("action_space/", headers=headers))
     error(
         instance.api.get("/v1/external/none/request/", headers=headers),

@@ -44,7 +44,7 @@ def test_a_survey_that_hangs_or_dies_is_reported_and_restarted(
     options = ("--import", "odd_registering", "--create-deadline", "5")
     server = make_server(*options, python_path=(tmp_path,))
     api = Api(server)
-    server.wait_settled()
+    server.wait_all_running()
     before = server.members()
     for source, how in ((SLEEPS, "took longer than 5 s"), (EXITS, "ended early")):
         deed.write_text(source)
@@ -55,8 +55,8 @@ def test_a_survey_that_hangs_or_dies_is_reported_and_restarted(
             instance.reset()
             instance.close()
             for answer in asking:
-                told = calls.error(answer.result(), 503, "survey-failed")
-                assert f"{how} while loading 'odd_entry:Env'" in told["message"]
+                error = calls.error(answer.result(), 503, "survey-failed")
+                assert f"{how} while loading 'odd_entry:Env'" in error["message"]
         wait_until(
             lambda: not server.members() - before, 5.0, "what it has started to end"
         )

@@ -31,8 +31,8 @@ def test_instances_of_the_server_before_are_410(
             instance.close(),
             handshaken(instance),
         ):
-            told = calls.error(answer, 410, "server-restarted")
-            assert known.id in told["message"]
+            error = calls.error(answer, 410, "server-restarted")
+            assert known.id in error["message"]
     never = Instance(api, NEVER)
     calls.error(never.post("reset/"), 400, "unknown-instance")
     modern = {"Accept": "application/problem+json"}
@@ -57,6 +57,6 @@ def test_a_server_that_cannot_note_ids_serves(
     server = make_server("--data-dir", str(tmp_path))
     for _ in range(2):
         Api(server).create().close()
-    told = "cannot note instance IDs in"
-    wait_until(lambda: told in server.stderr)
-    assert server.stderr.count(told) == 1
+    output = "cannot note instance IDs in"
+    wait_until(lambda: output in server.stderr)
+    assert server.stderr.count(output) == 1

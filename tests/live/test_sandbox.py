@@ -345,9 +345,9 @@ def test_v1_describes_the_sandbox(sandboxed: Sandboxed, server: Server) -> None:
     off = {"files": False, "host_user": None, "network": "host", "signals": False}
     off["system_calls"] = False
     assert ok(Api(server).get("/v1/"))["sandbox"] == off
-    told = ok(Api(sandboxed).get("/v1/"))["sandbox"]
+    body = ok(Api(sandboxed).get("/v1/"))["sandbox"]
     signals = landlock.abi() >= 6
-    assert told == {**off, "files": True, "signals": signals, "system_calls": True}
+    assert body == {**off, "files": True, "signals": signals, "system_calls": True}
 
 
 def test_auto_is_on_beyond_loopback(make_server: Callable[..., Server]) -> None:
@@ -375,14 +375,14 @@ def test_environments_cannot_lease_external_connections(
     sandboxed: Sandboxed, make: Callable[..., Instance]
 ) -> None:
     api, intruder = Api(sandboxed), make()
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         path = str(sandboxed.run / "broker.sock")
         assert attempt(intruder, "lease", path, "game") == 0
         assert listed_env(api)["free"] == 1
         assert "refused a connection of an environment to the broker" in (
             sandboxed.stderr
         )
-        far.drop()
+        external.drop()
         wait_until_unlisted(api)
 
 
@@ -395,7 +395,7 @@ def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_broker(
     intruder = api.create(INTRUDER)
     assert attempt(intruder, "send_lingering", 600) == 1
     no_content(api.create().close())
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         (path,) = server.run_dir.glob("*/broker.sock")
         # The first list surveys the registry, which takes long on a busy machine.
         assert listed_env(api)
@@ -404,7 +404,7 @@ def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_broker(
             began = time.monotonic()
             assert listed_env(api)
             assert time.monotonic() - began < 5
-        far.drop()
+        external.drop()
         wait_until_unlisted(api)
     assert server.stop() == 0
 
@@ -413,12 +413,12 @@ def test_nonsense_from_an_environment_does_not_end_the_broker(
     sandboxed: Sandboxed, make: Callable[..., Instance]
 ) -> None:
     api, intruder = Api(sandboxed), make()
-    with ExternalEnv.to(api) as far:
+    with ExternalEnv.to(api) as external:
         for op in (Op.EXTERNAL_LEASE, Op.EXTERNAL_CONNECT, Op.ACTION_SPACE):
             path = str(sandboxed.run / "broker.sock")
             assert attempt(intruder, "connect", path, op) == "ECONNREFUSED"
         assert listed_env(api) is not None
-        far.drop()
+        external.drop()
         wait_until_unlisted(api)
     assert "the broker failed" not in sandboxed.stderr
 

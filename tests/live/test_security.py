@@ -121,10 +121,10 @@ def test_names_of_loopback_are_one_origin(
     no_content(instance.close())
     if not origin.endswith(headers["Host"]):
         # For the browser they are two origins, so answers must permit this one.
-        asked = {"Access-Control-Request-Method": "POST"}
+        request = {"Access-Control-Request-Method": "POST"}
         for response in (
             api.get("/v1/envs/"),
-            api.request("OPTIONS", "/v1/envs/", headers=asked),
+            api.request("OPTIONS", "/v1/envs/", headers=request),
         ):
             assert response.status in (200, 204)
             assert response.header("Access-Control-Allow-Origin") == origin

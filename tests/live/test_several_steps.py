@@ -26,14 +26,14 @@ COLUMNS = ("observations", "rewards", "terminated", "truncated", "infos")
 
 
 @pytest.fixture(scope="module")
-def minefield() -> Iterator[Server]:
+def explosive_server() -> Iterator[Server]:
     with Server("--import", "tests.support.envs.failing_actions") as shared:
         yield shared
 
 
 @pytest.fixture
-def mined(minefield: Server) -> Iterator[Instance]:
-    instance = Api(minefield).create("failing/Actions-v0")
+def explosive(explosive_server: Server) -> Iterator[Instance]:
+    instance = Api(explosive_server).create("failing/Actions-v0")
     instance.reset()
     yield instance
     instance.close()
@@ -49,8 +49,8 @@ def exactly(instance: Instance, rest: str, given: Any, media: str = BINARY) -> A
     return CODECS[media].decode(answer.body)
 
 
-def columns_of(told: dict[str, Any]) -> list[list[Any]]:
-    return [unpacked(told[name], name in told["scalars"]) for name in COLUMNS]
+def columns_of(answer: dict[str, Any]) -> list[list[Any]]:
+    return [unpacked(answer[name], name in answer["scalars"]) for name in COLUMNS]
 
 
 def local_columns(env: Any, actions: Any) -> list[list[Any]]:
@@ -66,15 +66,15 @@ def test_several_steps_are_one_after_the_other(create: Create) -> None:
     instance = create()
     instance.reset(seed=3)
     actions = [1, 0, 1, 1, 0] + [1] * 30
-    told = calls.ok(instance.post("step/", {"actions": actions}))
+    body = calls.ok(instance.post("step/", {"actions": actions}))
     with gymnasium.make("CartPole-v1") as local:
         local.reset(seed=3)
         columns = local_columns(local, actions)
     for name, column in zip(COLUMNS, columns, strict=True):
-        assert told[name] == plain(column), name
-    ends = told["done"]
+        assert body[name] == plain(column), name
+    ends = body["done"]
     assert ends == [False] * (len(columns[0]) - 1) + [True]
-    assert (told["steps"], told["stopped"]) == (len(ends), "episode")
+    assert (body["steps"], body["stopped"]) == (len(ends), "episode")
     assert calls.ok(instance.get(""))["steps"] == len(ends)
 
 
@@ -99,21 +99,21 @@ def test_nothing_is_lost_in_columns(env_id: str, media: str, create: Create) -> 
             instance.reset(seed=seed)
             local.reset(seed=seed)
             actions = [local.action_space.sample() for _ in range(20)]
-            told = exactly(instance, "step/", {"actions": actions}, media)
+            answer = exactly(instance, "step/", {"actions": actions}, media)
             columns = local_columns(local, actions)
-            assert_identical(columns_of(told), columns)
-            assert told["steps"] == len(columns[0])
+            assert_identical(columns_of(answer), columns)
+            assert answer["steps"] == len(columns[0])
 
 
 def test_actions_may_be_the_rows_of_an_array(create: Create) -> None:
     instance = create("Pendulum-v1")
     actions = np.linspace(-2, 2, 9, dtype=np.float32).reshape(9, 1)
     instance.reset(seed=1)
-    told = exactly(instance, "step/", {"actions": actions})
+    answer = exactly(instance, "step/", {"actions": actions})
     with gymnasium.make("Pendulum-v1") as local:
         local.reset(seed=1)
-        assert_identical(columns_of(told), local_columns(local, list(actions)))
-    assert told["observations"].shape == (9, 3)
+        assert_identical(columns_of(answer), local_columns(local, list(actions)))
+    assert answer["observations"].shape == (9, 3)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_several_steps_before_a_reset_are_refused(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("media", ["application/json", BINARY, TYPED])
-def test_steps_before_a_failure_are_returned(media: str, mined: Instance) -> None:
-    instance = mined
+def test_steps_before_a_failure_are_returned(media: str, explosive: Instance) -> None:
+    instance = explosive
     answer = instance.post(
         "step/",
         {"actions": [1, 2, 3, 13, 4]},
@@ -159,14 +159,14 @@ def test_steps_before_a_failure_are_returned(media: str, mined: Instance) -> Non
     )
     problem = calls.error(answer, 502, "env-error")
     assert (problem["steps"], problem["error_type"]) == (3, "ValueError")
-    told = problem["results"]
+    result = problem["results"]
     if media == "application/json":
-        assert told["observations"] == [[1.0], [2.0], [3.0]]
-        assert told["rewards"] == [1.0, 2.0, 3.0]
+        assert result["observations"] == [[1.0], [2.0], [3.0]]
+        assert result["rewards"] == [1.0, 2.0, 3.0]
     else:
-        told = typed.decode(json.dumps(told).encode())
-        assert_identical(told["observations"], np.array([[1.0], [2.0], [3.0]]))
-        assert_identical(told["rewards"], np.array([1.0, 2.0, 3.0]))
+        result = typed.decode(json.dumps(result).encode())
+        assert_identical(result["observations"], np.array([[1.0], [2.0], [3.0]]))
+        assert_identical(result["rewards"], np.array([1.0, 2.0, 3.0]))
     again = instance.post(
         "step/",
         {"actions": [1, 2, 3, 13, 4]},
@@ -180,12 +180,14 @@ def test_steps_before_a_failure_are_returned(media: str, mined: Instance) -> Non
     assert calls.ok(instance.post("step/", {"actions": [1, 2]}))["steps"] == 2
 
 
-def test_values_that_cannot_be_sent_do_not_hide_others(mined: Instance) -> None:
-    answer = mined.post("step/", {"actions": [1, 2, 14]}, headers={"Accept": BINARY})
+def test_values_that_cannot_be_sent_do_not_hide_others(explosive: Instance) -> None:
+    answer = explosive.post(
+        "step/", {"actions": [1, 2, 14]}, headers={"Accept": BINARY}
+    )
     problem = calls.error(answer, 501, "unsupported-value")
     assert problem["steps"] == 3
-    told = typed.decode(json.dumps(problem["results"]).encode())
-    assert_identical(told["rewards"], np.array([1.0, 2.0]))
+    output = typed.decode(json.dumps(problem["results"]).encode())
+    assert_identical(output["rewards"], np.array([1.0, 2.0]))
 
 
 @pytest.mark.parametrize("media", ["application/json", BINARY, TYPED])
@@ -206,16 +208,16 @@ def test_a_batch_stops_before_its_answer_is_too_large(
             assert answer.status == 200, answer
             assert len(answer.body) <= 20_000
             if media == "application/json":
-                told = answer.json()
-                seen += told["observations"]
+                body = answer.json()
+                seen += body["observations"]
             else:
-                told = CODECS[media].decode(answer.body)
-                seen += [plain(each) for each in told["observations"]]
-            left = left[told["steps"] :]
-            assert told["stopped"] in ("answer-size", "episode", None)
-            if told["stopped"] != "answer-size":
+                body = CODECS[media].decode(answer.body)
+                seen += [plain(each) for each in body["observations"]]
+            left = left[body["steps"] :]
+            assert body["stopped"] in ("answer-size", "episode", None)
+            if body["stopped"] != "answer-size":
                 break
-            assert told["steps"] > 50
+            assert body["steps"] > 50
         columns = local_columns(local, [np.array([0.5], np.float32)] * 999)
     assert seen == plain(columns[0])
     assert calls.ok(instance.get(""))["steps"] == len(seen)
@@ -244,9 +246,9 @@ def test_the_step_deadline_is_each_steps_own(
     instance = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 0.3})
     instance.reset()
     began = time.monotonic()
-    told = calls.ok(instance.post("step/", {"actions": [1] * 6}))
+    body = calls.ok(instance.post("step/", {"actions": [1] * 6}))
     assert time.monotonic() - began > 1.5
-    assert told["steps"] == 6
+    assert body["steps"] == 6
     slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 5.0})
     slow.reset()
     calls.error(slow.post("step/", {"actions": [1, 1]}), 504, "step-deadline")
@@ -270,10 +272,10 @@ def test_a_rollout_equals_a_local_loop(create: Create) -> None:
     for env_id in ("CartPole-v1", "FrozenLake-v1", "Pendulum-v1"):
         instance = create(env_id)
         given = {"episodes": 3, "seed": 9, "max_steps": 40}
-        told = exactly(instance, "rollout/", given)
+        answer = exactly(instance, "rollout/", given)
         with gymnasium.make(env_id) as local:
             local.action_space.seed(9)
-            for index, episode in enumerate(told["episodes"]):
+            for index, episode in enumerate(answer["episodes"]):
                 observation, info = local.reset(seed=9 if index == 0 else None)
                 observations, infos = [observation], [info]
                 actions: list[Any] = []
@@ -294,15 +296,15 @@ def test_a_rollout_equals_a_local_loop(create: Create) -> None:
                 assert_identical(drawn, actions)
                 assert episode["length"] == len(actions)
                 assert episode["return"] == pytest.approx(sum(map(float, rewards)))
-        assert told["stopped"] is None
-        assert told["steps"] == sum(each["length"] for each in told["episodes"])
+        assert answer["stopped"] is None
+        assert answer["steps"] == sum(each["length"] for each in answer["episodes"])
 
 
 def test_a_rollout_of_given_actions(instance: Instance) -> None:
-    told = calls.ok(
+    body = calls.ok(
         instance.post("rollout/", {"actions": [[1, 0], [1] * 50], "seed": 2})
     )
-    first, second = told["episodes"]
+    first, second = body["episodes"]
     with gymnasium.make("CartPole-v1") as local:
         begun = local.reset(seed=2)[0]
         columns = local_columns(local, [1, 0])
@@ -313,7 +315,7 @@ def test_a_rollout_of_given_actions(instance: Instance) -> None:
     assert (first["actions"], first["length"]) == ([1, 0], 2)
     assert second["done"][-1]
     assert second["actions"] == [1] * second["length"]
-    assert told["stopped"] is None
+    assert body["stopped"] is None
 
 
 @pytest.mark.parametrize(
@@ -345,9 +347,9 @@ def test_rollouts_that_cannot_be_played(body: Any, instance: Instance) -> None:
 
 def test_a_rollout_has_its_most_steps(create: Create) -> None:
     instance = create("Pendulum-v1")
-    told = calls.ok(instance.post("rollout/", {"episodes": 60}))
-    assert (told["steps"], told["stopped"]) == (10_000, "steps")
-    assert [each["length"] for each in told["episodes"]] == [200] * 50 + [0]
+    body = calls.ok(instance.post("rollout/", {"episodes": 60}))
+    assert (body["steps"], body["stopped"]) == (10_000, "steps")
+    assert [each["length"] for each in body["episodes"]] == [200] * 50 + [0]
 
 
 def test_a_rollout_with_a_key_is_played_once(instance: Instance) -> None:
@@ -372,14 +374,14 @@ def test_several_steps_of_a_vector(mode: str, create: Create) -> None:
     rows = [local.step(action) for action in actions]
     assert any(row[2].any() for row in rows)
     columns = [list(column) for column in zip(*rows, strict=True)]
-    told = exactly(instance, "step/", {"actions": actions[:30]})
-    assert_identical(columns_of(told), [each[:30] for each in columns])
-    assert told["stopped"] is None
+    answer = exactly(instance, "step/", {"actions": actions[:30]})
+    assert_identical(columns_of(answer), [each[:30] for each in columns])
+    assert answer["stopped"] is None
     plainly = [action.tolist() for action in actions[30:]]
-    told = calls.ok(instance.post("step/", {"actions": plainly}))
-    assert told["observations"] == plain(columns[0][30:])
+    answer = calls.ok(instance.post("step/", {"actions": plainly}))
+    assert answer["observations"] == plain(columns[0][30:])
     ends = [a | b for a, b in zip(*columns[2:4], strict=True)]
-    assert told["done"] == plain(ends[30:])
+    assert answer["done"] == plain(ends[30:])
     calls.error(instance.post("rollout/", {}), 400, "bad-parameter")
     local.close()
 
@@ -387,21 +389,23 @@ def test_several_steps_of_a_vector(mode: str, create: Create) -> None:
 def test_several_steps_over_a_stream(instance: Instance) -> None:
     instance.reset(seed=3)
     with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
-        told = stream.ask(op="step", actions=[1, 0, 1])
-        played = stream.ask(op="rollout", actions=[[1, 1]], seed=3)
+        answer = stream.call(op="step", actions=[1, 0, 1])
+        played = stream.call(op="rollout", actions=[[1, 1]], seed=3)
     with gymnasium.make("CartPole-v1") as local:
         local.reset(seed=3)
-        assert told["body"]["observations"] == plain(local_columns(local, [1, 0, 1])[0])
+        assert answer["body"]["observations"] == plain(
+            local_columns(local, [1, 0, 1])[0]
+        )
         local.reset(seed=3)
         columns = local_columns(local, [1, 1])
     (episode,) = played["body"]["episodes"]
     assert episode["observations"][1:] == plain(columns[0])
 
 
-def test_a_rollout_begins_anew_after_a_failure(mined: Instance) -> None:
-    problem = calls.error(mined.post("rollout/", {"actions": [[1, 13], [1]]}), 502)
+def test_a_rollout_begins_anew_after_a_failure(explosive: Instance) -> None:
+    problem = calls.error(explosive.post("rollout/", {"actions": [[1, 13], [1]]}), 502)
     assert problem["steps"] == 1
-    (told,) = problem["results"]["episodes"]
-    assert (told["actions"], told["observations"]) == ([1], [[0.0], [1.0]])
-    told = calls.ok(mined.post("rollout/", {"actions": [[1, 2]]}))
-    assert told["episodes"][0]["return"] == 3.0
+    (answer,) = problem["results"]["episodes"]
+    assert (answer["actions"], answer["observations"]) == ([1], [[0.0], [1.0]])
+    answer = calls.ok(explosive.post("rollout/", {"actions": [[1, 2]]}))
+    assert answer["episodes"][0]["return"] == 3.0

@@ -97,9 +97,9 @@ def started(
 
 
 def serves(folder: Path) -> bool:
-    said = (folder / "output").read_text()
-    assert "Traceback" not in said, said
-    return "Listening on http://127.0.0.1:" in said
+    output = (folder / "output").read_text()
+    assert "Traceback" not in output, output
+    return "Listening on http://127.0.0.1:" in output
 
 
 @pytest.mark.parametrize("home", [None, "", "relative"])

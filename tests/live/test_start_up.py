@@ -19,11 +19,11 @@ pytestmark = pytest.mark.live
 def complaint(server: Server, timeout: float = 10.0) -> str:
     """Return the one line with which a server refused to start."""
     assert server.wait_exit(timeout) != 0, server.log()
-    said = server.stdout + server.stderr
-    lines = [line for line in said.splitlines() if line.strip()]
-    assert len(lines) == 1, said
-    assert "Traceback" not in said
-    assert "Listening" not in said
+    output = server.stdout + server.stderr
+    lines = [line for line in output.splitlines() if line.strip()]
+    assert len(lines) == 1, output
+    assert "Traceback" not in output
+    assert "Listening" not in output
     return lines[0]
 
 

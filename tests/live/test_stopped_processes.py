@@ -97,7 +97,7 @@ def test_a_stopped_supervisor_is_unavailable_and_instances_go_on(
             for answer in pool.map(lambda call: call(), requests):
                 calls.error(answer, 503, "supervisor-unavailable")
         assert instance.step(0)
-        assert stream.ask(op="step", action=1)["status"] == 200
+        assert stream.call(op="step", action=1)["status"] == 200
         supervisor.resume()
     wait_until(lambda: api.get("/healthz").status == 200, 5.0, "health")
     key = {"Idempotency-Key": "a"}

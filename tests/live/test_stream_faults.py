@@ -72,12 +72,12 @@ GARBAGE = {
 def test_garbage_closes_its_stream_and_no_other(instance: Instance, name: str) -> None:
     data, code = GARBAGE[name]
     with text(instance) as other, text(instance) as stream:
-        other.ask(op="reset", seed=0)
+        other.call(op="reset", seed=0)
         stream.send(data)
-        told, reason = stream.read_close()
-        assert told == code, reason
+        answer, reason = stream.read_close()
+        assert answer == code, reason
         assert reason
-        assert other.ask(op="step", action=0)["status"] == 200
+        assert other.call(op="step", action=0)["status"] == 200
         instance.step(1)
         wait_until(lambda: open_streams(instance) == 1)
 
@@ -118,17 +118,17 @@ def test_a_client_that_reads_nothing_loses_its_stream(
     instance = create_toy("toys/Big-v0")
     with text(instance) as busy, WebSocket.to(instance) as stuck:
         began = time.monotonic()
-        busy.ask(op="attribute", name="steps")
+        busy.call(op="attribute", name="steps")
         stuck.send_binary(1, 1)
         for number in range(2, 20):
             stuck.send_binary(2, number, b'{"action":0}', form=0x31)
         longest = 0.0
         while open_streams(instance) == 2:
             # Other streams have their turns, and so has REST.
-            asked = time.monotonic()
-            assert busy.ask(op="attribute", name="steps")["status"] == 200
+            request = time.monotonic()
+            assert busy.call(op="attribute", name="steps")["status"] == 200
             instance.get("action_space/")
-            longest = max(longest, time.monotonic() - asked)
+            longest = max(longest, time.monotonic() - request)
             assert time.monotonic() < began + 30, "the stream is never dropped"
         took = time.monotonic() - began
     assert took > SEND_SECONDS - 0.5
@@ -153,7 +153,7 @@ def test_a_slow_reader_keeps_its_stream(create_toy: Callable[..., Instance]) -> 
 
 def test_closing_the_instance_closes_streams_with_a_reason(instance: Instance) -> None:
     with text(instance) as one, text(instance) as other:
-        one.ask(op="reset")
+        one.call(op="reset")
         calls.no_content(instance.close())
         assert one.read_close() == (1001, "the instance was closed")
         assert other.read_close()[0] == 1001
@@ -165,14 +165,14 @@ def test_a_host_that_is_killed_ends_its_streams(server: Server) -> None:
     instance = Api(server).create()
     neighbour = Api(server).create()
     with text(instance) as stream, text(neighbour) as other:
-        stream.ask(op="reset")
+        stream.call(op="reset")
         pid = host_of(instance, server)
         os.kill(pid, signal.SIGKILL)
         assert stream.read_to_end() == b""
-        assert other.ask(op="reset")["status"] == 200
+        assert other.call(op="reset")["status"] == 200
     with WebSocket.to(instance) as stream:
-        told = calls.error(stream.response, 410, "instance-ended")
-    assert told["reason"] == "crashed"
+        error = calls.error(stream.response, 410, "instance-ended")
+    assert error["reason"] == "crashed"
     neighbour.close()
 
 
@@ -187,25 +187,25 @@ def host_of(instance: Instance, server: Server) -> int:
 
 def test_streams_outlive_web_workers(make_server: MakeServer) -> None:
     server = make_server("--workers", "2")
-    server.wait_settled()
+    server.wait_all_running()
     instance = Api(server).create()
     with text(instance, "mine") as stream:
-        stream.ask(op="reset", seed=1)
+        stream.call(op="reset", seed=1)
         killed = web_workers(server)
         for worker in killed:
             worker.kill()
         for _ in range(20):
-            assert stream.ask(op="step", action=1)["status"] == 200
+            assert stream.call(op="step", action=1)["status"] == 200
         wait_until(lambda: new_workers(server, killed) >= 2, 20, "other workers")
         arbiter, before = processes.gunicorn(server.pid)
         os.kill(arbiter.pid, signal.SIGHUP)
         wait_until(lambda: new_workers(server, before) >= 2, 20, "newer workers")
         wait_until(lambda: not processes.alive(before), 20, "their end")
-        told = stream.ask(op="step", action=1)
-        assert told["number"] == 22
+        answer = stream.call(op="step", action=1)
+        assert answer["number"] == 22
         key = {"Idempotency-Key": "mine-22"}
         again = instance.post("step/", data=b'{"action":1}', headers=key)
-        assert calls.ok(again) == told["body"]
+        assert calls.ok(again) == answer["body"]
     instance.close()
 
 
@@ -216,16 +216,16 @@ def new_workers(server: Server, old: set[psutil.Process]) -> int:
 
 def test_web_workers_hold_nothing_of_a_stream(make_server: MakeServer) -> None:
     server = make_server("--workers", "1")
-    server.wait_settled()
+    server.wait_all_running()
     instance = Api(server).create()
     with text(instance) as first:
-        first.ask(op="reset")
+        first.call(op="reset")
         (worker,) = web_workers(server)
         before = worker.num_fds()
         streams = [text(instance) for _ in range(50)]
         try:
             for stream in streams:
-                assert stream.ask(op="step", action=0)["status"] in (200, 409)
+                assert stream.call(op="step", action=0)["status"] in (200, 409)
             wait_until(lambda: worker.num_fds() <= before + 2, message="descriptors")
             threads = worker.num_threads()
             assert threads < 20

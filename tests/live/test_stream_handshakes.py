@@ -42,7 +42,7 @@ def test_a_session_is_generated_when_missing(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "chosen"),
+    ("protocols", "chosen"),
     [
         (TEXT, TEXT),
         (f"{TEXT}, {BINARY}", TEXT),
@@ -51,13 +51,13 @@ def test_a_session_is_generated_when_missing(instance: Instance) -> None:
     ],
 )
 def test_the_first_dialect_that_is_known_is_taken(
-    instance: Instance, asked: str | None, chosen: str | None
+    instance: Instance, protocols: str | None, chosen: str | None
 ) -> None:
-    with WebSocket.to(instance, sec_websocket_protocol=asked) as stream:
+    with WebSocket.to(instance, sec_websocket_protocol=protocols) as stream:
         assert stream.response.status == 101
         assert stream.response.header("Sec-WebSocket-Protocol") == chosen
         if chosen != BINARY:
-            assert stream.ask(op="reset")["status"] == 200
+            assert stream.call(op="reset")["status"] == 200
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_requests_without_an_upgrade_are_426(
     instance: Instance, changes: dict[str, str | None]
 ) -> None:
     with WebSocket.to(instance, **changes) as stream:
-        told = calls.error(stream.response, 426, "upgrade-required")
+        error = calls.error(stream.response, 426, "upgrade-required")
     assert stream.response.header("Upgrade") == "websocket"
     if "sec_websocket_version" in changes:
         assert stream.response.header("Sec-WebSocket-Version") == "13"
-    assert told["message"]
+    assert error["message"]
     calls.error(instance.get("stream"), 426, "upgrade-required")
 
 
@@ -172,7 +172,7 @@ def test_a_refusal_leaves_the_connection_for_another_try(instance: Instance) -> 
         calls.error(stream.response, 400, "bad-parameter")
         stream.send(handshake(instance, sec_websocket_protocol=TEXT))
         assert stream.read_response().status == 101
-        assert stream.ask(op="reset", seed=1)["status"] == 200
+        assert stream.call(op="reset", seed=1)["status"] == 200
 
 
 def test_the_description_counts_streams(instance: Instance) -> None:
@@ -192,13 +192,13 @@ def test_there_are_64_streams_and_no_more(instance: Instance) -> None:
     try:
         assert {stream.response.status for stream in streams} == {101}
         with WebSocket.to(instance) as another:
-            told = calls.error(another.response, 503, "too-many-streams")
-        assert "64" in told["message"]
+            error = calls.error(another.response, 503, "too-many-streams")
+        assert "64" in error["message"]
         assert another.response.header("Retry-After")
-        assert streams[-1].ask(op="reset", seed=0)["status"] == 200
+        assert streams[-1].call(op="reset", seed=0)["status"] == 200
         streams.pop(0).close()
         wait_until(lambda: opens(instance), message="room for another stream")
-        assert streams[-1].ask(op="step", action=0)["status"] == 200
+        assert streams[-1].call(op="step", action=0)["status"] == 200
     finally:
         for stream in streams:
             stream.close()

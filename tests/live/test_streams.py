@@ -81,7 +81,7 @@ def test_text_equals_rest(create_either: Callable[..., Instance]) -> None:
     over_rest, over_stream = create_either(), create_either()
     with text(over_stream) as stream:
         expected = over_rest.reset(seed=3)
-        assert stream.ask(op="reset", seed=3) == {
+        assert stream.call(op="reset", seed=3) == {
             "number": 1,
             "status": 200,
             "body": expected,
@@ -89,10 +89,10 @@ def test_text_equals_rest(create_either: Callable[..., Instance]) -> None:
         warned = []
         for number in range(2, 60):
             action = number % 2
-            told = stream.ask(op="step", action=action)
-            warned += told["body"].pop("warnings", [])
+            answer = stream.call(op="step", action=action)
+            warned += answer["body"].pop("warnings", [])
             expected = over_rest.step(action)
-            assert told == {"number": number, "status": 200, "body": expected}
+            assert answer == {"number": number, "status": 200, "body": expected}
         # CartPole warns once of steps after the end; over REST a header has that.
         (warning,) = warned
         assert "already returned terminated = True" in warning["message"]
@@ -193,16 +193,16 @@ def test_problems_are_answers(instance: Instance) -> None:
 def test_text_by_hand(create: Callable[..., Instance]) -> None:
     instance = create(render_mode="rgb_array")
     with text(instance) as stream:
-        assert stream.ask(op="reset", seed=1)["number"] == 1
-        assert stream.ask(op="step", action=0)["number"] == 2
-        assert stream.ask(op="step", action=0, number=10)["number"] == 10
-        assert stream.ask(op="step", action=0)["number"] == 11
-        typed = stream.ask(op="reset", seed=1, form="typed")["body"]["observation"]
+        assert stream.call(op="reset", seed=1)["number"] == 1
+        assert stream.call(op="step", action=0)["number"] == 2
+        assert stream.call(op="step", action=0, number=10)["number"] == 10
+        assert stream.call(op="step", action=0)["number"] == 11
+        typed = stream.call(op="reset", seed=1, form="typed")["body"]["observation"]
         assert typed["$t"] == "nd"
-        image = stream.ask(op="render")["body"]
+        image = stream.call(op="render")["body"]
         assert np.shape(image) == (400, 600, 3)
-        assert stream.ask(op="attribute", name="gravity")["body"]["value"] == 9.8
-        assert stream.ask(op="monitor_close") == {
+        assert stream.call(op="attribute", name="gravity")["body"]["value"] == 9.8
+        assert stream.call(op="monitor_close") == {
             "number": 15,
             "status": 204,
             "body": None,
@@ -213,9 +213,9 @@ def test_text_by_hand(create: Callable[..., Instance]) -> None:
 def test_text_has_rendered_text(create: Callable[..., Instance]) -> None:
     instance = create("CliffWalking-v1", render_mode="ansi")
     with text(instance) as stream:
-        stream.ask(op="reset")
-        told = stream.ask(op="render")
-    assert (told["status"], told["body"]) == (200, instance.get("render/").text)
+        stream.call(op="reset")
+        answer = stream.call(op="render")
+    assert (answer["status"], answer["body"]) == (200, instance.get("render/").text)
 
 
 @pytest.mark.parametrize(
@@ -251,29 +251,31 @@ def test_a_text_that_is_no_request_is_refused_and_the_next_is_not(
     instance: Instance, sent: bytes, code: str | None
 ) -> None:
     with text(instance) as stream:
-        stream.ask(op="reset")
+        stream.call(op="reset")
         stream.send_frame(1, sent)
-        told = stream.receive()
-        assert 400 <= told["status"] < 500, told
-        assert code is None or told["body"]["code"] == code
-        assert told["body"]["message"]
-        assert stream.ask(op="step", action=0, number=50)["status"] == 200
+        answer = stream.receive()
+        assert 400 <= answer["status"] < 500, answer
+        assert code is None or answer["body"]["code"] == code
+        assert answer["body"]["message"]
+        assert stream.call(op="step", action=0, number=50)["status"] == 200
     assert steps(instance) == 1
 
 
 def test_a_hundred_steps_in_one_piece(create_either: Callable[..., Instance]) -> None:
     instance = create_either("toys/Echo-v0", kwargs={"space": "discrete"})
     with text(instance) as stream:
-        stream.ask(op="reset")
+        stream.call(op="reset")
         requests = [
             json.dumps({"op": "step", "action": number % 3}).encode()
             for number in range(100)
         ]
         stream.send(b"".join(frame(1, request) for request in requests))
-        told = [stream.receive() for _ in requests]
-    assert [each["number"] for each in told] == list(range(2, 102))
-    assert [each["body"]["observation"] for each in told] == [n % 3 for n in range(100)]
-    assert [each["body"]["info"]["steps"] for each in told] == list(range(1, 101))
+        found = [stream.receive() for _ in requests]
+    assert [each["number"] for each in found] == list(range(2, 102))
+    assert [each["body"]["observation"] for each in found] == [
+        n % 3 for n in range(100)
+    ]
+    assert [each["body"]["info"]["steps"] for each in found] == list(range(1, 101))
 
 
 def test_messages_sent_with_the_handshake_are_read(
@@ -291,13 +293,13 @@ def test_messages_sent_with_the_handshake_are_read(
 
 def test_a_number_again_is_the_stored_answer(instance: Instance) -> None:
     with text(instance, "again") as stream, text(instance, "again") as other:
-        stream.ask(op="reset", seed=1)
-        first = stream.ask(op="step", action=1)
-        assert stream.ask(op="step", action=1, number=2) == first
-        assert other.ask(op="step", action=1, number=2) == first
-        refused = stream.ask(op="step", action=0, number=2)
+        stream.call(op="reset", seed=1)
+        first = stream.call(op="step", action=1)
+        assert stream.call(op="step", action=1, number=2) == first
+        assert other.call(op="step", action=1, number=2) == first
+        refused = stream.call(op="step", action=0, number=2)
         assert (refused["status"], refused["body"]["code"]) == (422, "key-reused")
-        second = stream.ask(op="step", action=1)
+        second = stream.call(op="step", action=1)
         assert second["number"] == 3
         assert second["body"] != first["body"]
     assert steps(instance) == 2
@@ -308,14 +310,14 @@ def test_rest_and_streams_know_each_others_keys(instance: Instance) -> None:
     signatures: dict[int, bytes] = {}
     with WebSocket.to(instance, "both") as stream:
         stream.call_binary(RESET, 1, EMPTY)
-        told = decoded(stream.call_binary(STEP, 2, ACTION), signatures)
+        answer = decoded(stream.call_binary(STEP, 2, ACTION), signatures)
         again = instance.post("step/", data=ACTION, headers=keyed("both", 2, **media))
         assert replayed(again)
-        assert_identical(values.decode(again.body), told)
+        assert_identical(values.decode(again.body), answer)
         first = instance.post("step/", data=ACTION, headers=keyed("both", 3, **media))
         assert not replayed(first)
-        told = decoded(stream.call_binary(STEP, 3, ACTION), signatures)
-        assert_identical(told, values.decode(first.body))
+        answer = decoded(stream.call_binary(STEP, 3, ACTION), signatures)
+        assert_identical(answer, values.decode(first.body))
         other = instance.post("step/", {"action": 1}, headers=keyed("both", 3))
         calls.error(other, 422, "key-reused")
     assert steps(instance) == 2
@@ -327,20 +329,20 @@ def test_rest_and_stream_on_one_instance(instance: Instance) -> None:
         text(instance) as stream,
         WebSocket.to(instance) as other,
     ):
-        stream.ask(op="reset", seed=8)
+        stream.call(op="reset", seed=8)
         local.reset(seed=8)
         for number in range(1, 13):
             action = number % 2
             if number % 3 == 0:
-                told = stream.ask(op="step", action=action)["body"]
+                result = stream.call(op="step", action=action)["body"]
             elif number % 3 == 1:
-                told = instance.step(action)
+                result = instance.step(action)
             else:
                 body = value('{"dict":[["action","int"]]}', struct.pack("<q", action))
                 answer = other.call_binary(STEP, number, body, form=0x13)
-                told = json.loads(answer.body)
+                result = json.loads(answer.body)
             observation = local.step(action)[0]
-            assert np.array(told["observation"], np.float32).tolist() == (
+            assert np.array(result["observation"], np.float32).tolist() == (
                 observation.tolist()
             )
 
@@ -350,13 +352,13 @@ def test_leaving_does_not_end_the_instance(
 ) -> None:
     instance = create_either()
     with text(instance) as stream:
-        stream.ask(op="reset")
+        stream.call(op="reset")
         stream.send_message(op="step", action=1)
     wait_until(lambda: calls.ok(instance.get(""))["streams"] == 0)
     assert steps(instance) <= 1
     instance.step(0)
     with text(instance) as stream:
-        assert stream.ask(op="step", action=0)["status"] == 200
+        assert stream.call(op="step", action=0)["status"] == 200
 
 
 def test_pings_are_answered_between_requests(
@@ -367,7 +369,7 @@ def test_pings_are_answered_between_requests(
             stream.send_frame(PING, payload)
             assert stream.read_frame() == (PONG, payload)
         stream.send_frame(PONG, b"nobody asked")
-        assert stream.ask(op="reset")["status"] == 200
+        assert stream.call(op="reset")["status"] == 200
         # A message in fragments, with a ping between.
         stream.send(
             frame(1, b'{"op": "st', fin=False)
@@ -401,20 +403,22 @@ def test_large_observations(
         first = stream.call_binary(RESET, 1, values.encode({"seed": 1}))
         expected = local.reset(seed=1)[0]
         assert_identical(decoded(first, signatures)["observation"], expected)
-        asked = [values.encode({"action": local.action_space.sample()}) for _ in "four"]
+        requests = [
+            values.encode({"action": local.action_space.sample()}) for _ in "four"
+        ]
         # All at once: answers that wait must not change with later steps.
-        for number, body in enumerate(asked, start=2):
+        for number, body in enumerate(requests, start=2):
             stream.send_binary(STEP, number, body)
-        for body in asked:
+        for body in requests:
             got = decoded(stream.receive_binary(), signatures)
             expected = local.step(values.decode(body)["action"])[0]
             assert_identical(got["observation"], expected)
-        again = stream.call_binary(STEP, number, asked[-1])
+        again = stream.call_binary(STEP, number, requests[-1])
         assert again.status in (200, 409)
         if again.status == 200:
             got = decoded(again, signatures)
             assert_identical(got["observation"], expected)
-    assert steps(instance) == len(asked)
+    assert steps(instance) == len(requests)
 
 
 def gymnasium_twin(env_id: str) -> gymnasium.Env[Any, Any]:

@@ -18,31 +18,31 @@ SABOTEURS = ("--import", "tests.support.envs.supervisor_attacks")
 
 
 @pytest.fixture(scope="module")
-def saboteur_server() -> Iterator[Server]:
+def attacked_server() -> Iterator[Server]:
     """A server with short limits, which a failing test may end."""
     with Server(*SABOTEURS, "--step-deadline", "2", "--max-instances", "4") as started:
         yield started
 
 
 @pytest.fixture
-def neighbour(saboteur_server: Server) -> Iterator[Instance]:
+def neighbour(attacked_server: Server) -> Iterator[Instance]:
     """An instance that has to live on."""
-    instance = Api(saboteur_server).create()
+    instance = Api(attacked_server).create()
     instance.reset()
     yield instance
     instance.step(0)
     calls.no_content(instance.close())
 
 
-def sabotage(server: Server, vice: str) -> Response:
+def attack(server: Server, attack_name: str) -> Response:
     """Make an instance misbehave and return the answer."""
-    instance = Api(server).create(f"attack/{vice}-v0")
+    instance = Api(server).create(f"attack/{attack_name}-v0")
     instance.reset()
     return instance.post("step/", {"action": 1})
 
 
 @pytest.mark.parametrize(
-    ("vice", "code"),
+    ("attack_name", "code"),
     [
         ("CutStatus", ("env-crashed",)),
         ("PipeForLog", ("env-crashed",)),
@@ -55,10 +55,13 @@ def sabotage(server: Server, vice: str) -> Response:
     ],
 )
 def test_sabotage_ends_the_saboteur_only(
-    saboteur_server: Server, neighbour: Instance, vice: str, code: tuple[str, ...]
+    attacked_server: Server,
+    neighbour: Instance,
+    attack_name: str,
+    code: tuple[str, ...],
 ) -> None:
-    told = calls.error(sabotage(saboteur_server, vice), (410, 502, 504))
-    assert told["code"] in code
+    error = calls.error(attack(attacked_server, attack_name), (410, 502, 504))
+    assert error["code"] in code
     for instance_id, env_id in neighbour.api.instances().items():
         if env_id.startswith("attack/"):
             calls.no_content(Instance(neighbour.api, instance_id).close())
@@ -67,23 +70,23 @@ def test_sabotage_ends_the_saboteur_only(
         5.0,
         "the slot to be free",
     )
-    (folder,) = saboteur_server.instance_folders()
+    (folder,) = attacked_server.instance_folders()
     assert folder.name == neighbour.id
 
 
-@pytest.mark.parametrize("vice", ["ForgeBody", "ForgeWarnings"])
+@pytest.mark.parametrize("attack_name", ["ForgeBody", "ForgeWarnings"])
 def test_sabotage_spoils_no_batch(
-    saboteur_server: Server, neighbour: Instance, vice: str
+    attacked_server: Server, neighbour: Instance, attack_name: str
 ) -> None:
-    api = Api(saboteur_server)
-    instance = api.create(f"attack/{vice}-v0")
+    api = Api(attacked_server)
+    instance = api.create(f"attack/{attack_name}-v0")
     instance.reset()
     steps = [
         {"instance_id": neighbour.id, "action": 0},
         {"instance_id": instance.id, "action": 1},
     ]
-    told = calls.ok(api.post("/v1/batch/step/", {"steps": steps}))
-    good, bad = told["results"]
+    body = calls.ok(api.post("/v1/batch/step/", {"steps": steps}))
+    good, bad = body["results"]
     assert (good["instance_id"], good["status"]) == (neighbour.id, 200)
     assert len(good["answer"]["observation"]) == 4
     assert (bad["instance_id"], bad["status"]) == (instance.id, 502)
@@ -92,7 +95,7 @@ def test_sabotage_spoils_no_batch(
 
 
 def test_nonsense_before_being_made_is_a_crash(
-    saboteur_server: Server, neighbour: Instance
+    attacked_server: Server, neighbour: Instance
 ) -> None:
     """Also if the host still reports success before it is ended."""
     body = {"env_id": "attack/WriteEverywhereInit-v0"}

@@ -51,7 +51,7 @@ def later(call: Callable[..., Any], *args: Any) -> Future[Any]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_left(server: Server) -> Iterator[None]:
+def nothing_left(server: Server) -> Iterator[None]:
     yield
     wait_until_unlisted(Api(server), "tango")
 
@@ -60,23 +60,23 @@ def test_page_and_agent_are_just_as_tango_had_them(
     server: Server, agent: TangoAgent
 ) -> None:
     with TangoPage(server) as page:
-        asked = later(agent.reset)
+        request = later(agent.reset)
         page.answer(RESET, FIRST)
-        assert asked.result(20) == FIRST
+        assert request.result(20) == FIRST
         for action in ("2", "0"):
-            asked = later(agent.act, action)
+            request = later(agent.act, action)
             page.answer({"type": "action", "action": action}, STEPPED)
-            assert asked.result(20) == {**STEPPED, "reward": 1.0}
-        asked = later(agent.close)
+            assert request.result(20) == {**STEPPED, "reward": 1.0}
+        request = later(agent.close)
         page.answer(CLOSE, {"info": "closed"})
-        assert asked.result(20) == {"info": "closed"}
+        assert request.result(20) == {"info": "closed"}
         # Both may go on.
-        asked = later(lambda: agent.reset(seed=7, options={"crates": 2}))
+        request = later(lambda: agent.reset(seed=7, options={"crates": 2}))
         page.answer({**RESET, "seed": 7, "options": {"crates": 2}}, FIRST)
-        assert asked.result(20) == FIRST
-        asked = later(agent.close)
+        assert request.result(20) == FIRST
+        request = later(agent.close)
         page.answer(CLOSE, {"info": "closed"})
-        asked.result(20)
+        request.result(20)
 
 
 def test_a_page_is_driven_by_rest(server: Server) -> None:
@@ -102,18 +102,18 @@ def test_a_page_is_driven_by_rest(server: Server) -> None:
 def test_an_agent_drives_any_external_environment(
     server: Server, agent: TangoAgent
 ) -> None:
-    with ZmqExternalEnv.to(server, name="tango") as far:
-        asked = later(agent.reset)
-        far.answer("init")
-        far.answer("reset", observation=[0, 1])
-        assert asked.result(20) == {"observation": [0.0, 1.0], "info": {}}
-        asked = later(agent.act, "2")
+    with ZmqExternalEnv.to(server, name="tango") as external:
+        request = later(agent.reset)
+        external.answer("init")
+        external.answer("reset", observation=[0, 1])
+        assert request.result(20) == {"observation": [0.0, 1.0], "info": {}}
+        request = later(agent.act, "2")
         step = {"observation": [0, 0], "reward": 1, "terminated": True}
-        assert far.answer("step", **step, truncated=False)["action"] == 2
-        assert asked.result(20)["terminated"] is True
-        asked = later(agent.close)
-        far.answer("close")
-        assert asked.result(20) == {"info": "closed"}
+        assert external.answer("step", **step, truncated=False)["action"] == 2
+        assert request.result(20)["terminated"] is True
+        request = later(agent.close)
+        external.answer("close")
+        assert request.result(20) == {"info": "closed"}
 
 
 def test_a_request_before_a_page_connects_is_answered(
@@ -124,31 +124,31 @@ def test_a_request_before_a_page_connects_is_answered(
         assert agent.act("1")["error"]["code"] == "external-away"
     assert agent.close() == {"info": "closed"}
     with TangoPage(server) as page:
-        asked = later(agent.reset)
+        request = later(agent.reset)
         page.answer(RESET, FIRST)
-        assert asked.result(20) == FIRST
+        assert request.result(20) == FIRST
 
 
 def test_a_page_that_drops_within_a_request(server: Server, agent: TangoAgent) -> None:
     page = TangoPage(server)
-    asked = later(agent.reset)
+    request = later(agent.reset)
     page.answer(RESET, FIRST)
-    asked.result(20)
-    asked = later(agent.act, "1")
+    request.result(20)
+    request = later(agent.act, "1")
     assert page.receive()["type"] == "action"
     page.drop()
-    told = asked.result(20)["error"]
-    assert told["status"] in (410, 503)
-    assert "to come back" not in told["message"]
+    answer = request.result(20)["error"]
+    assert answer["status"] in (410, 503)
+    assert "to come back" not in answer["message"]
     with TangoPage(server) as page:
         # It has no token to come back with: the next page is another one.
         def begun() -> Any:
-            told = agent.reset()
-            return told if "error" not in told else None
+            answer = agent.reset()
+            return answer if "error" not in answer else None
 
-        asked = later(lambda: wait_until(begun, 20))
+        request = later(lambda: wait_until(begun, 20))
         page.answer(RESET, FIRST)
-        assert asked.result(20) == FIRST
+        assert request.result(20) == FIRST
 
 
 def test_an_unsolicited_message_of_a_page(server: Server, agent: TangoAgent) -> None:
@@ -160,9 +160,9 @@ def test_an_unsolicited_message_of_a_page(server: Server, agent: TangoAgent) -> 
     assert "without a request" in words
     page.drop()
     page = TangoPage(server)
-    asked = later(agent.reset)
+    request = later(agent.reset)
     page.answer(RESET, FIRST)
-    asked.result(20)
+    request.result(20)
     page.send_message({"type": "init"})
     assert page.receive()["type"] == "fault"
     page.receive_close()
@@ -173,25 +173,25 @@ def test_an_unsolicited_message_of_a_page(server: Server, agent: TangoAgent) -> 
 def test_a_second_agent_is_refused_while_the_first_is_there(server: Server) -> None:
     with TangoPage(server) as page:
         first = TangoAgent(server)
-        asked = later(first.reset)
+        request = later(first.reset)
         page.answer(RESET, FIRST)
-        asked.result(20)
+        request.result(20)
         with TangoAgent(server) as second:
             for _ in range(2):
                 assert second.reset()["error"]["code"] == "tango-taken"
             first.drop()
             page.answer(CLOSE, {"info": "closed"})
 
-            def mine() -> Any:
-                told = second.reset()
-                return told if "error" not in told else None
+            def own_env() -> Any:
+                answer = second.reset()
+                return answer if "error" not in answer else None
 
-            asked = later(lambda: wait_until(mine, 20))
+            request = later(lambda: wait_until(own_env, 20))
             page.answer(RESET, FIRST)
-            assert asked.result(20) == FIRST
-            asked = later(second.close)
+            assert request.result(20) == FIRST
+            request = later(second.close)
             page.answer(CLOSE, {"info": "closed"})
-            asked.result(20)
+            request.result(20)
     wait_until(lambda: not Api(server).instances())
 
 
@@ -204,19 +204,19 @@ def test_wrong_answers_are_reported_to_both_sides(
     server: Server, agent: TangoAgent
 ) -> None:
     with TangoPage(server) as page:
-        asked = later(agent.reset)
+        request = later(agent.reset)
         page.answer(RESET, FIRST)
-        asked.result(20)
-        asked = later(agent.act, "1")
+        request.result(20)
+        request = later(agent.act, "1")
         page.answer(
             {"type": "action", "action": "1"}, {**STEPPED, "observation": [[7, 0]]}
         )
-        assert asked.result(20)["error"]["code"] == "bad-answer"
+        assert request.result(20)["error"]["code"] == "bad-answer"
         assert page.receive()["field"] == "observation"
         assert agent.act("1")["error"]["code"] == "reset-needed"
-        asked = later(agent.reset)
+        request = later(agent.reset)
         page.answer(RESET, FIRST)
-        asked.result(20)
+        request.result(20)
         assert agent.act("left")["error"]["code"] == "invalid-action"
         assert agent.act("4")["error"]["code"] == "invalid-action"
 
@@ -226,15 +226,15 @@ def test_invalid_messages_are_answered(server: Server, agent: TangoAgent) -> Non
         agent.socket.send(payload)
         assert "error" in agent.receive(), payload
     with TangoPage(server) as page:
-        asked = later(agent.reset)
+        request = later(agent.reset)
         page.answer(RESET, FIRST)
-        asked.result(20)
+        request.result(20)
         for payload in (b"", b"{", b'{"type":"render"}', b'{"type":"action"}'):
             agent.socket.send(payload)
             assert "error" in agent.receive(), payload
-        asked = later(agent.act, "0")
+        request = later(agent.act, "0")
         page.answer({"type": "action", "action": "0"}, STEPPED)
-        asked.result(20)
+        request.result(20)
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ def issue(api: Api, **headers: str) -> str:
     """Get a ticket."""
     response = api.post("/v1/tickets/", headers=headers)
     assert response.header("Cache-Control") == "no-store"
-    told = ok(response)
-    assert told.keys() == {"expires_in_s", "ticket"}
-    assert told["expires_in_s"] == 30
-    return str(told["ticket"])
+    body = ok(response)
+    assert body.keys() == {"expires_in_s", "ticket"}
+    assert body["expires_in_s"] == 30
+    return str(body["ticket"])
 
 
 def shake(instance: Instance, query: str, **changes: str | None) -> Response:
@@ -47,7 +47,7 @@ def shake(instance: Instance, query: str, **changes: str | None) -> Response:
     changes = {"authorization": None, "sec_websocket_protocol": TEXT, **changes}
     with WebSocket.to(instance, path=path, **changes) as stream:
         if stream.response.status == 101:
-            assert stream.ask(op="reset", seed=1)["status"] == 200
+            assert stream.call(op="reset", seed=1)["status"] == 200
         return stream.response
 
 
@@ -57,9 +57,9 @@ def test_a_ticket_opens_one_stream(cart: Instance) -> None:
     assert (opened.status, opened.header("Gym-Session")) == (101, "mine")
     for _ in range(8):  # whichever worker it reaches
         again = shake(cart, f"session=mine&ticket={ticket}")
-        told = error(again, 401, "ticket-refused")
+        problem = error(again, 401, "ticket-refused")
         assert again.header("WWW-Authenticate")
-        assert ticket not in json.dumps(told)
+        assert ticket not in json.dumps(problem)
 
 
 def test_any_worker_takes_it_for_any_instance(cart: Instance, guarded: Server) -> None:
@@ -89,8 +89,8 @@ def test_a_page_of_an_allowed_origin_gets_one(guarded: Server) -> None:
     assert api.post("/v1/tickets").header("Access-Control-Allow-Origin") == APP
     evil = Api(guarded, {"Origin": "https://evil.example"})
     error(evil.post("/v1/tickets/"), 403, "origin-refused")
-    asked = {"Access-Control-Request-Method": "POST"}
-    assert api.request("OPTIONS", "/v1/tickets/", headers=asked).status == 204
+    request = {"Access-Control-Request-Method": "POST"}
+    assert api.request("OPTIONS", "/v1/tickets/", headers=request).status == 204
 
 
 def test_without_a_token_there_is_none(guarded: Server) -> None:
@@ -169,8 +169,8 @@ def test_the_server_announces_them(server: Server) -> None:
 def test_they_cannot_fill_the_disk(make_server: Callable[..., Server]) -> None:
     server = make_server("--workers", "1")
     answers: list[Any] = [Api(server).post("/v1/tickets/") for _ in range(1025)]
-    told = error(answers[-1], 429, "too-many-tickets")
-    assert "1024" in told["message"]
+    problem = error(answers[-1], 429, "too-many-tickets")
+    assert "1024" in problem["message"]
     assert answers[-1].header("Retry-After") == "5"
     assert {answer.status for answer in answers[:-1]} == {200}
     (folder,) = server.run_dir.glob("*/tickets")

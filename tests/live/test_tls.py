@@ -98,20 +98,20 @@ def test_requests_of_one_connection(secured_server: Server) -> None:
 
 def test_environments_connect_in(secured_server: Server) -> None:
     api = Api(secured_server)
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far)
-        close_external(instance, far)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external)
+        close_external(instance, external)
     wait_until_unlisted(api)
 
 
 def test_clients_without_tls_get_a_hint(secured_server: Server) -> None:
     with socket.create_connection(("127.0.0.1", secured_server.port), 10) as line:
         line.sendall(b"GET /v1/envs/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        told = b""
+        answer = b""
         while more := line.recv(65536):
-            told += more
-    assert told.startswith(b"HTTP/1.1 400 ")
-    assert b"connect to it with https://" in told
+            answer += more
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"connect to it with https://" in answer
 
 
 def test_old_versions_of_tls_are_refused(secured_server: Server) -> None:
@@ -249,7 +249,7 @@ def test_the_python_client_names_the_problem(
     certificate, key = certificate_and_key(tmp_path, name, days=days)
     server = launch_server("--certfile", str(certificate), "--keyfile", str(key))
     server.wait_listening()
-    with anybody(server):
+    with serving_file(server):
         if trusted:
             monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         url = f"https://localhost:{server.port}"
@@ -258,7 +258,7 @@ def test_the_python_client_names_the_problem(
 
 
 @contextlib.contextmanager
-def anybody(server: Server) -> Iterator[None]:
+def serving_file(server: Server) -> Iterator[None]:
     """Have the tests' own requests to a server trust any certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -281,7 +281,7 @@ def test_the_healthcheck(secured_server: Server) -> None:
     assert subprocess.run(command, env=env, check=True, capture_output=True).stdout
 
 
-def misused(folder: Path) -> list[tuple[list[str], str]]:
+def misconfigured(folder: Path) -> list[tuple[list[str], str]]:
     """List unworkable flags, and the error for each."""
     certificate, key = map(str, certificate_and_key(folder))
     other = str(certificate_and_key(folder, "other.example")[1])
@@ -312,13 +312,13 @@ def test_misuse_is_reported_in_a_sentence(tmp_path: Path) -> None:
             ),
             words,
         )
-        for flags, words in misused(tmp_path)
+        for flags, words in misconfigured(tmp_path)
     ]
     for process, words in running:
-        told = process.communicate(timeout=60)[1].decode()
-        assert process.returncode == 1, told
-        assert words in told
-        assert told.count("\n") == 1, told
+        output = process.communicate(timeout=60)[1].decode()
+        assert process.returncode == 1, output
+        assert words in output
+        assert output.count("\n") == 1, output
 
 
 def test_https_of_a_server_without_tls(server: Server) -> None:

@@ -272,12 +272,12 @@ def test_a_crash_is_reported_to_the_owner_alone(shared: Server) -> None:
 def test_a_batch_steps_no_foreign_instance(shared: Server, ada: Instance) -> None:
     ada.reset(seed=1)
     bob = api_of(shared, "bob", **{"X-Request-Id": "same"})
-    told = []
+    found = []
     for instance_id in (ada.id, UNKNOWN):
-        asked = [{"instance_id": instance_id, "action": 1, "key": "k"}]
-        response = bob.post("/v1/batch/step/", {"steps": asked})
-        told.append(bytes_of(response, instance_id))
-    assert told[0] == told[1]
+        requests = [{"instance_id": instance_id, "action": 1, "key": "k"}]
+        response = bob.post("/v1/batch/step/", {"steps": requests})
+        found.append(bytes_of(response, instance_id))
+    assert found[0] == found[1]
     assert ok(ada.get(""))["steps"] == 0
 
 
@@ -303,17 +303,19 @@ def test_an_admin_makes_instances_for_others(shared: Server) -> None:
 
 
 def test_for_names_a_known_token(shared: Server, server: Server) -> None:
-    asked = {"env_id": "CartPole-v1", "for": "nobody"}
-    told = error(Api(shared).post("/v1/envs/", asked), 400, "bad-parameter")
-    assert "'nobody'" in told["message"]
-    asked["for"] = "ada"
-    told = error(api_of(shared, "bob").post("/v1/envs/", asked), 403, "scope-missing")
-    assert "'bob'" in told["message"]
-    asked["for"] = "bob"
-    mine = ok(api_of(shared, "bob").post("/v1/envs/", asked))["instance_id"]
+    request = {"env_id": "CartPole-v1", "for": "nobody"}
+    problem = error(Api(shared).post("/v1/envs/", request), 400, "bad-parameter")
+    assert "'nobody'" in problem["message"]
+    request["for"] = "ada"
+    problem = error(
+        api_of(shared, "bob").post("/v1/envs/", request), 403, "scope-missing"
+    )
+    assert "'bob'" in problem["message"]
+    request["for"] = "bob"
+    mine = ok(api_of(shared, "bob").post("/v1/envs/", request))["instance_id"]
     no_content(Instance(api_of(shared, "bob"), mine).close())
     # A server without such names answers the same.
-    error(Api(server).post("/v1/envs/", asked), 400, "bad-parameter")
+    error(Api(server).post("/v1/envs/", request), 400, "bad-parameter")
 
 
 def test_a_quota_names_its_token(shared: Server, ada: Instance) -> None:
@@ -321,9 +323,9 @@ def test_a_quota_names_its_token(shared: Server, ada: Instance) -> None:
     first, second = bob.create(), bob.create()
     for api, more in ((bob, {}), (Api(shared), {"for": "bob"})):
         response = api.post("/v1/envs/", {"env_id": "CartPole-v1", **more})
-        told = error(response, 429, "too-many-instances")
-        assert "'bob'" in told["message"]
-        assert " 2 " in told["message"]
+        problem = error(response, 429, "too-many-instances")
+        assert "'bob'" in problem["message"]
+        assert " 2 " in problem["message"]
         assert response.header("Retry-After")
     ada.reset()
     no_content(first.close())
@@ -368,8 +370,8 @@ def test_scopes(method: str, path: str, allowed: set[str], shared: Server) -> No
             assert response.status not in (401, 403, 500) or "shutdown" in path
             assert b"scope-missing" not in response.body, (name, response)
         else:
-            told = error(response, 403, "scope-missing")
-            assert f"'{name}'" in told["message"]
+            problem = error(response, 403, "scope-missing")
+            assert f"'{name}'" in problem["message"]
 
 
 def test_streams_need_the_scope_of_their_kind(shared: Server) -> None:
@@ -415,19 +417,19 @@ def test_tokens_appear_in_no_answer(
     error(api_of(server, "nobody").get("/v1/envs/"), 401)
     hashes = [each.split()[1] for each in Path(path).read_text().splitlines()[2:]]
     secrets = [token_of(name) for name in ("ada", "root", "nobody")] + hashes
-    told = []
+    found = []
     for member in server.members():
         for name in ("environ", "cmdline"):
-            told.append(Path(f"/proc/{member.pid}/{name}").read_bytes())
+            found.append(Path(f"/proc/{member.pid}/{name}").read_bytes())
     for each in server.run_dir.rglob("*"):
-        told.append(str(each).encode())
+        found.append(str(each).encode())
         if each.is_file():
-            told.append(each.read_bytes())
+            found.append(each.read_bytes())
         elif each.is_symlink():
-            told.append(str(each.readlink()).encode())
+            found.append(str(each.readlink()).encode())
     no_content(instance.close())
     assert server.stop() == 0
-    told.append(server.log().encode())
+    found.append(server.log().encode())
     for secret in secrets:
-        assert all(secret.encode() not in each for each in told), secret
+        assert all(secret.encode() not in each for each in found), secret
     assert "wrong token from 127.0.0.1" in server.log()

@@ -34,9 +34,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def by_websocket(server: Server, token: str) -> Any:
-    far = ExternalEnv(api_of(server, token))
-    far.drop()
-    return far.welcome
+    external = ExternalEnv(api_of(server, token))
+    external.drop()
+    return external.welcome
 
 
 def by_http(server: Server, token: str) -> Any:
@@ -49,18 +49,18 @@ def by_tcp(server: Server, token: str) -> Any:
 
 def by_zeromq(server: Server, token: str) -> Any:
     with ZmqPeer(server) as peer:
-        return peer.ask(**HELLO, token=token_of(token))
+        return peer.call(**HELLO, token=token_of(token))
 
 
 @pytest.mark.parametrize("way", [by_websocket, by_http, by_tcp, by_zeromq])
 def test_the_name_has_to_be_in_the_scopes(way: Any, shared: Server) -> None:
     for token, allowed in MAY_CONNECT.items():
-        told = way(shared, token)
+        answer = way(shared, token)
         if allowed:
-            assert told["type"] == "welcome", (token, told)
+            assert answer["type"] == "welcome", (token, answer)
         else:
-            assert told["code"] == "scope-missing", (token, told)
-            assert "external:game" in told["message"]
+            assert answer["code"] == "scope-missing", (token, answer)
+            assert "external:game" in answer["message"]
 
 
 def test_connections_by_http_belong_to_their_token(shared: Server) -> None:
@@ -68,13 +68,13 @@ def test_connections_by_http_belong_to_their_token(shared: Server) -> None:
     bob = api_of(shared, "bob", **{"X-Request-Id": "same"})
     connection = ok(ada.post("/v1/external/", HELLO))["connection"]
     for method, rest in (("GET", "request/?wait_s=0"), ("POST", "answer/")):
-        told = []
+        found = []
         for each in (connection, UNKNOWN):
             path = f"/v1/external/{each}/{rest}"
             response = bob.request(method, path)
             error(response, 404, "not-found")
-            told.append(response.text.replace(each, "ID"))
-        assert told[0] == told[1]
+            found.append(response.text.replace(each, "ID"))
+        assert found[0] == found[1]
         response = ada.request(method, f"/v1/external/{connection}/{rest}")
         assert response.status == 204
         response = Api(shared).request("GET", f"/v1/external/{connection}/{rest}")
@@ -83,7 +83,7 @@ def test_connections_by_http_belong_to_their_token(shared: Server) -> None:
 
 def greet(peer: ZmqPeer, name: str, **greeting: Any) -> Any:
     """Send an agent's hello, and return the answer."""
-    return peer.ask(type="agent", protocol=1, token=token_of(name), **greeting)
+    return peer.call(type="agent", protocol=1, token=token_of(name), **greeting)
 
 
 def test_agents_own_their_instances(shared: Server) -> None:
@@ -98,15 +98,15 @@ def test_agents_own_their_instances(shared: Server) -> None:
         answers = []
         for instance_id in (mine, UNKNOWN):
             with ZmqPeer(shared) as other:
-                told = greet(other, "bob", instance_id=instance_id)
-                assert told["type"] == "refused"
-                answers.append(str(told).replace(instance_id, "ID"))
+                answer = greet(other, "bob", instance_id=instance_id)
+                assert answer["type"] == "refused"
+                answers.append(str(answer).replace(instance_id, "ID"))
         assert answers[0] == answers[1]
         for name in ("ada", "root"):
             with ZmqPeer(shared) as other:
                 assert greet(other, name, instance_id=mine)["type"] == "welcome"
-                assert other.ask(op="reset", seed=1)["status"] == 200
-        assert peer.ask(op="close")["status"] == 204
+                assert other.call(op="reset", seed=1)["status"] == 200
+        assert peer.call(op="close")["status"] == 204
 
 
 @pytest.mark.parametrize(
@@ -122,23 +122,23 @@ def test_agents_need_scopes(
     name: str, greeting: dict[str, Any], scope: str, shared: Server
 ) -> None:
     with ZmqPeer(shared) as peer:
-        told = greet(peer, name, **greeting)
-        assert (told["code"], told["status"]) == ("scope-missing", 403)
-        assert scope in told["message"]
+        answer = greet(peer, name, **greeting)
+        assert (answer["code"], answer["status"]) == ("scope-missing", 403)
+        assert scope in answer["message"]
 
 
 def test_agents_have_the_quota_of_their_token(shared: Server) -> None:
     bob = api_of(shared, "bob")
     made = [bob.create(), bob.create()]
     with ZmqPeer(shared) as peer:
-        told = greet(peer, "bob", create=CART)
-        assert (told["code"], told["status"]) == ("too-many-instances", 429)
-        assert "'bob'" in told["message"]
+        answer = greet(peer, "bob", create=CART)
+        assert (answer["code"], answer["status"]) == ("too-many-instances", 429)
+        assert "'bob'" in answer["message"]
     for each in made:
         no_content(each.close())
 
 
 def test_tangos_agents_need_scopes(shared: Server) -> None:
     with ZmqPeer(shared, zmq.REQ) as peer:
-        told = peer.ask(type="reset", token=token_of("reader"))["error"]
-        assert (told["code"], told["status"]) == ("scope-missing", 403)
+        answer = peer.call(type="reset", token=token_of("reader"))["error"]
+        assert (answer["code"], answer["status"]) == ("scope-missing", 403)

@@ -184,7 +184,7 @@ def test_the_token_appears_in_no_answer(
     }
     env = {"GHS_TOKEN": TOKEN} if way == "variable" else {}
     server = make_server(*flags.get(way, []), env=env, token=TOKEN)
-    server.wait_settled()
+    server.wait_all_running()
     before = server.members()
     instance = Api(server).create()
     hosts = server.members() - before

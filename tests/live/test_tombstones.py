@@ -20,11 +20,11 @@ def test_only_instances_that_crashed_keep_their_log(
         each.reset()
     closed.step(1)
     calls.no_content(closed.close())
-    told = calls.error(crashed.post("step/", {"action": 1}), 502, "env-crashed")
-    assert "about to read address 0" in told["log_tail"]
+    error = calls.error(crashed.post("step/", {"action": 1}), 502, "env-crashed")
+    assert "about to read address 0" in error["log_tail"]
     (run,) = server.run_dir.iterdir()
     supervisor = SupervisorClient(RunDir(str(run)))
-    fates = [supervisor.call(Op.FATE, each.id) for each in (closed, crashed)]
-    assert [fate["reason"] for fate in fates] == ["closed", "crashed"]
-    assert fates[0]["log_tail"] == ""
-    assert "about to read address 0" in fates[1]["log_tail"]
+    records = [supervisor.call(Op.TOMBSTONE, each.id) for each in (closed, crashed)]
+    assert [record["reason"] for record in records] == ["closed", "crashed"]
+    assert records[0]["log_tail"] == ""
+    assert "about to read address 0" in records[1]["log_tail"]

@@ -113,7 +113,7 @@ def shown(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def assert_told(error: BaseException, path: Path, *frames: tuple[int, str]) -> None:
+def assert_frames(error: BaseException, path: Path, *frames: tuple[int, str]) -> None:
     """Check that Python's text of an error has each frame, file and line."""
     text = shown(error)
     for line, function in frames:
@@ -129,7 +129,7 @@ def test_python_shows_the_file_and_the_line(
     env.step(0)
     with pytest.raises(ZeroDivisionError, match="by zero") as step:
         env.step(1)
-    assert_told(step.value, path, (27, "step"), (35, "divide"))
+    assert_frames(step.value, path, (27, "step"), (35, "divide"))
     (note,) = step.value.__notes__
     assert "return 1 // number" in note
     # The server's own frames do not help the author.
@@ -138,14 +138,14 @@ def test_python_shows_the_file_and_the_line(
     assert "gym_http_server" not in note
     with pytest.raises(ValueError, match="reset") as reset:
         env.reset(options={"any": 1})
-    assert_told(reset.value, path, (22, "reset"))
+    assert_frames(reset.value, path, (22, "reset"))
     with pytest.raises(ZeroDivisionError) as called:
         env.unwrapped.divide(0)
-    assert_told(called.value, path, (35, "divide"))
+    assert_frames(called.value, path, (35, "divide"))
     env.close()
     with pytest.raises(Exception, match="made") as made:
         RemoteEnv(server.url, "Faulty-v0", fail=True)
-    assert_told(made.value, path, (17, "__init__"))
+    assert_frames(made.value, path, (17, "__init__"))
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
@@ -154,7 +154,7 @@ def test_so_it_is_with_vectors(server: Server, path: Path, hosts: int) -> None:
     vector.reset()
     with pytest.raises(ZeroDivisionError) as caught:
         vector.step([0, 1])
-    assert_told(caught.value, path, (27, "step"), (35, "divide"))
+    assert_frames(caught.value, path, (27, "step"), (35, "divide"))
     vector.close()
 
 
@@ -167,7 +167,7 @@ def test_so_it_is_with_the_thin_client(server: Server, path: Path) -> None:
     with pytest.raises(ServerError) as batch:
         client.rollout(instance_id, actions=[[0, 1]])
     for caught in (step, batch):
-        assert_told(caught.value, path, (27, "step"), (35, "divide"))
+        assert_frames(caught.value, path, (27, "step"), (35, "divide"))
     client.env_close(instance_id)
     client.close()
 
@@ -177,12 +177,12 @@ def test_rest_has_it_as_a_member_and_the_message_stays(
 ) -> None:
     instance = Api(server).create("Faulty-v0")
     instance.reset()
-    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
-    assert told["message"] == (
+    error = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
+    assert error["message"] == (
         "the environment raised ZeroDivisionError in step: "
         "integer division or modulo by zero"
     )
-    lines = told["traceback"].splitlines()
+    lines = error["traceback"].splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert lines[-1] == "ZeroDivisionError: integer division or modulo by zero"
     assert f'  File "{path}", line 35, in divide' in lines
@@ -209,13 +209,13 @@ def test_the_servers_log_has_it_with_the_instance(server: Server, path: Path) ->
 def test_a_crash_begins_with_the_failing_frame(server: Server, path: Path) -> None:
     instance = Api(server).create("Faulty-v0")
     instance.reset()
-    told = calls.error(instance.post("step/", {"action": 2}), 502, "env-crashed")
-    first, second = told["log_tail"].splitlines()[:2]
+    error = calls.error(instance.post("step/", {"action": 2}), 502, "env-crashed")
+    first, second = error["log_tail"].splitlines()[:2]
     assert first.endswith("in string_at")
     assert second == f'File "{path}", line 29 in step'
-    assert "Fatal Python error: Segmentation fault" in told["log_tail"]
-    assert "Extension modules" not in told["log_tail"]
-    assert first in told["message"]
+    assert "Fatal Python error: Segmentation fault" in error["log_tail"]
+    assert "Extension modules" not in error["log_tail"]
+    assert first in error["message"]
     env = RemoteEnv(server.url, "Faulty-v0")
     env.reset()
     with pytest.raises(ServerError) as caught:
@@ -233,7 +233,7 @@ def test_no_tracebacks_leaves_them_out_of_answers(
     api = Api(server)
     instance = api.create("Faulty-v0")
     instance.reset()
-    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
+    error = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
     made = calls.error(
         api.post("/v1/envs/", {"env_id": "Faulty-v0", "kwargs": {"fail": True}}), 400
     )
@@ -243,9 +243,9 @@ def test_no_tracebacks_leaves_them_out_of_answers(
     logs = [each.get("log/") for each in (instance, api.create("Faulty-v0"))]
     assert "logs" not in calls.ok(api.get("/v1/"))["capabilities"]
     hidden = [calls.error(each, 403, "logs-disabled") for each in logs]
-    for each in (told, made, crash, *hidden):
+    for each in (error, made, crash, *hidden):
         assert "my_envs.py" not in str(each)
-    assert told["error_type"] == "ZeroDivisionError"
+    assert error["error_type"] == "ZeroDivisionError"
     wait_until(
         lambda: f'File "{path}", line 35, in divide' in server.stderr,
         10.0,
@@ -266,8 +266,8 @@ def test_watchers_without_scope_see_no_code(
     with watching as watcher:
         ada.reset()
         watcher.copy()
-        told = calls.error(ada.post("step/", {"action": 1}), 502, "env-error")
-        assert "my_envs.py" in told["traceback"]
+        error = calls.error(ada.post("step/", {"action": 1}), 502, "env-error")
+        assert "my_envs.py" in error["traceback"]
         copy = watcher.copy()
     assert copy["status"] == 502
     assert "my_envs.py" not in str(copy)
@@ -283,9 +283,9 @@ def test_a_token_that_may_only_read_finds_code_in_the_log_alone(
     made.reset()
     calls.ok(made.post("attributes/broken/", {"value": True}))
     assert "my_envs.py" in calls.error(made.get(""), 502, "env-error")["traceback"]
-    told = calls.error(reader.get(made.path()), 502, "env-error")
-    assert (told["text"], "traceback" in told) == ("moody", False)
-    assert "my_envs.py" not in str(told)
+    error = calls.error(reader.get(made.path()), 502, "env-error")
+    assert (error["text"], "traceback" in error) == ("moody", False)
+    assert "my_envs.py" not in str(error)
     logged = reader.get(made.path("log/"))
     assert (logged.status, "my_envs.py" in logged.text) == (200, True)
     crash = calls.error(made.post("step/", {"action": 2}), 502, "env-crashed")
@@ -307,7 +307,7 @@ def test_the_traceback_of_a_provided_environment_reaches_the_agent(
         "from gym_http_client import serve_env;"
         "serve_env(gymnasium.make('Faulty-v0'), sys.argv[1], name='faulty')"
     )
-    lender = subprocess.Popen(
+    provider = subprocess.Popen(
         [sys.executable, "-c", words, server.url, str(path.parent)]
     )
     try:
@@ -315,11 +315,11 @@ def test_the_traceback_of_a_provided_environment_reaches_the_agent(
         env.reset()
         with pytest.raises(ZeroDivisionError) as caught:
             env.step(1)
-        assert_told(caught.value, path, (27, "step"), (35, "divide"))
+        assert_frames(caught.value, path, (27, "step"), (35, "divide"))
         env.close()
     finally:
-        lender.terminate()
-        lender.wait(10)
+        provider.terminate()
+        provider.wait(10)
 
 
 @pytest.mark.parametrize(
@@ -354,8 +354,8 @@ def test_a_path_is_found_by_fresh_interpreters_too(
     server = make_server("--import", str(tmp_path / "my_threads.py"))
     instance = Api(server).create("Threads-v0")
     instance.reset()
-    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
-    assert "my_threads.py" in told["traceback"]
+    error = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
+    assert "my_threads.py" in error["traceback"]
     calls.no_content(instance.close())
 
 

@@ -46,7 +46,7 @@ def wait_ready(server: Server, path: Path) -> None:
     wait_until(lambda: f"Listening on {url_of(path)}\n" in server.stdout, 30.0)
 
 
-def ask(path: Path, request: bytes) -> bytes:
+def exchange(path: Path, request: bytes) -> bytes:
     """Send bytes and return all bytes of the answer."""
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(20.0)
@@ -88,10 +88,10 @@ def test_the_socket_alone(launch_server: Launch, path: Path) -> None:
     assert not [each for one in everyone for each in one.net_connections("inet")]
     assert "http://1" not in server.stdout
     (curl,) = re.findall(r"^Try:  (curl .*)$", server.stdout, re.MULTILINE)
-    told = subprocess.run(
+    output = subprocess.run(
         ["bash", "-c", curl], capture_output=True, text=True, timeout=20, check=True
     )
-    assert re.fullmatch(r'\{"instance_id":"[0-9a-f]{8}"\}\n?', told.stdout)
+    assert re.fullmatch(r'\{"instance_id":"[0-9a-f]{8}"\}\n?', output.stdout)
     with contextlib.closing(RemoteEnv(url_of(path), "FrozenLake-v1")) as env:
         local = gymnasium.make("FrozenLake-v1")
         assert env.reset(seed=3) == local.reset(seed=3)
@@ -130,15 +130,17 @@ def test_whom_it_answers(name: str, make_server: Launch, tmp_path: Path) -> None
     make_server("--unix", str(path), "--unix-mode", "660")
     assert path.stat().st_mode & 0o777 == 0o660
     get = b"GET /v1/envs/ HTTP/1.1\r\nConnection: close\r\n"
-    assert ask(path, get + b"Host: localhost\r\n\r\n").endswith(b'{"all_envs":{}}\n')
-    old = ask(path, b"GET /v1/envs/ HTTP/1.0\r\n\r\n")
+    assert exchange(path, get + b"Host: localhost\r\n\r\n").endswith(
+        b'{"all_envs":{}}\n'
+    )
+    old = exchange(path, b"GET /v1/envs/ HTTP/1.0\r\n\r\n")
     assert re.match(rb"HTTP/1\.[01] 200 ", old)
-    refused = ask(path, get + b"Host: evil.example\r\n\r\n")
+    refused = exchange(path, get + b"Host: evil.example\r\n\r\n")
     assert refused.startswith(b"HTTP/1.1 403 ")
     assert b"host-refused" in refused
     page = b"Host: localhost\r\nOrigin: https://evil.example\r\n\r\n"
-    assert b"origin-refused" in ask(path, get + page)
-    assert ask(path, b"nonsense\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert b"origin-refused" in exchange(path, get + page)
+    assert exchange(path, b"nonsense\r\n\r\n").startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_second_server_leaves_the_first_alone(
@@ -167,7 +169,7 @@ def test_remains_of_a_killed_server_are_removed(
     wait_until(lambda: not any(each.is_running() for each in members), 10.0)
     assert path.exists()
     with pytest.raises(ConnectionRefusedError):
-        ask(path, b"")
+        exchange(path, b"")
     after = make_server("--unix", str(path))
     RemoteEnv(url_of(path), "CartPole-v1").close()
     assert after.stop() == 0
@@ -194,18 +196,18 @@ def test_draining_answers_requests_in_flight(make_server: Launch, path: Path) ->
     server = make_server("--unix", str(path), "--import", "tests.support.envs.hostile")
     slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.5})
     slow.reset()
-    told = []
+    found = []
     with Requester(url_of(path)) as link:
 
         def step() -> None:
-            told.append(link.request("POST", slow.path("step/"), b'{"action": 1}'))
+            found.append(link.request("POST", slow.path("step/"), b'{"action": 1}'))
 
         stepping = threading.Thread(target=step)
         stepping.start()
         wait_until(lambda: busy(server, slow.id), 2.0, "the step to begin")
         assert server.stop() == 0
         stepping.join(1.0)
-    assert told[0].status == 200
+    assert found[0].status == 200
     assert not path.exists()
 
 

@@ -112,8 +112,8 @@ def test_a_stuck_host_answers_504_within_the_deadline(
             ]
             answers = [each.result() for each in waiting]
         for instance, (answer, seconds) in zip((alone, streamed), answers, strict=True):
-            told = calls.error(answer, 504, "step-deadline")
-            assert told["reason"] == "unresponsive"
+            error = calls.error(answer, 504, "step-deadline")
+            assert error["reason"] == "unresponsive"
             assert seconds < STEP_DEADLINE + LATE
             later = calls.error(instance.get(""), 410, "instance-ended")
             assert later["reason"] == "unresponsive"
@@ -125,7 +125,7 @@ def test_a_stream_of_a_stuck_host_ends_within_the_deadline(
 ) -> None:
     instance = create_short()
     with WebSocket.to(instance, "tried", sec_websocket_protocol=TEXT) as stream:
-        assert stream.ask(op="step", action=0)["status"] == 200
+        assert stream.call(op="step", action=0)["status"] == 200
         get_stuck(instance, "stopped")
         began = time.monotonic()
         stream.send_message(op="step", action=0)
@@ -157,8 +157,8 @@ def test_a_host_that_is_stopped_in_a_call_is_504(
         wait_until(lambda: status_of(instance).busy_since_ns, message="the call")
         os.kill(pid, signal.SIGSTOP)
         answer, seconds = waiting.result()
-    told = calls.error(answer, 504, "step-deadline")
-    assert told["reason"] == "step-deadline"
+    error = calls.error(answer, 504, "step-deadline")
+    assert error["reason"] == "step-deadline"
     assert seconds < STEP_DEADLINE + LATE
 
 

@@ -179,8 +179,8 @@ def test_each_wrong_behaviour_is_found(name: str, server: Server) -> None:
     only = [word for id in expected for word in ("--only", id)]
     if expected[0].startswith("answers."):
         only = ["--only", "answers", "--only", "legacy.reset"]
-    with LyingProxy(server.port, lie) as liar:
-        status, report, done = validate(liar.url, *only)
+    with LyingProxy(server.port, lie) as proxy:
+        status, report, done = validate(proxy.url, *only)
     assert (status, ids(report, "failed")) == (1, set(expected)), done.stderr
     wrong = [each for each in report["checks"] if each["result"] == "failed"]
     assert all(each["expected"] and each["actual"] for each in wrong)
@@ -195,9 +195,9 @@ def test_the_checks_pass_on_a_right_server(server: Server) -> None:
 
 
 def test_a_server_that_lets_everybody_in_is_found_out(guarded: Server) -> None:
-    with LyingProxy(guarded.port, Lie(request=open_to_all)) as liar:
+    with LyingProxy(guarded.port, Lie(request=open_to_all)) as proxy:
         only = ["--only", "server"]
-        status, report, _ = validate(liar.url, "--token", TOKEN, *only)
+        status, report, _ = validate(proxy.url, "--token", TOKEN, *only)
     assert status == 1
     assert "server.token-missing" in ids(report, "failed")
 
@@ -297,9 +297,9 @@ def test_a_server_with_one_environment_of_its_own(small: Server) -> None:
 
 
 def test_a_lie_about_an_environment_of_its_own_is_found_out(small: Server) -> None:
-    with LyingProxy(small.port, replacing(b'"reward":1.0', b'"reward":1')) as liar:
+    with LyingProxy(small.port, replacing(b'"reward":1.0', b'"reward":1')) as proxy:
         only = ["--only", "legacy.step"]
-        status, report, _ = validate(liar.url, "--env", "toys/Echo-v0", *only)
+        status, report, _ = validate(proxy.url, "--env", "toys/Echo-v0", *only)
     assert (status, ids(report, "failed")) == (1, {"legacy.step"})
 
 
@@ -315,9 +315,9 @@ def test_claimed_but_missing_features_are_wrong(server: Server) -> None:
         if exchange.path != "/v1/":
             bare(exchange)
 
-    with LyingProxy(server.port, Lie(request=forgetful, answer=answer)) as liar:
+    with LyingProxy(server.port, Lie(request=forgetful, answer=answer)) as proxy:
         only = ["--only", "stream-text", "--only", "tickets", "--only", "batches"]
-        status, report, _ = validate(liar.url, *only)
+        status, report, _ = validate(proxy.url, *only)
     assert status == 1
     failed = {id.partition(".")[0] for id in ids(report, "failed")}
     assert failed == {"stream-text", "tickets", "batches"}
@@ -334,8 +334,8 @@ def test_lost_answers_leave_no_instance(server: Server) -> None:
             return len(lost) in (2, 4, 5)
         return False
 
-    with LyingProxy(server.port, Lie(lost=loses)) as liar:
-        status, report, _ = validate(liar.url, "--only", "keys", "--only", "batches")
+    with LyingProxy(server.port, Lie(lost=loses)) as proxy:
+        status, report, _ = validate(proxy.url, "--only", "keys", "--only", "batches")
     assert status == 1
     assert len(ids(report, "failed")) >= 2
 

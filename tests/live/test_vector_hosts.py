@@ -61,17 +61,17 @@ def test_each_shard_is_a_child_of_the_first(hostile: Callable[..., Any]) -> None
 
 @pytest.mark.parametrize("who", [0, 3, 5])
 @pytest.mark.parametrize(
-    ("vice", "told"),
+    ("vice", "output"),
     [("Segfault", "SIGSEGV"), ("KillSelf", "SIGKILL"), ("Exit0", "exit status 0")],
 )
 def test_the_death_of_a_shard_ends_the_instance_alike(
-    hostile: Callable[..., Any], vice: str, told: str, who: int
+    hostile: Callable[..., Any], vice: str, output: str, who: int
 ) -> None:
     instance, pids = hostile(vice)
     action = [int(number == who) for number in range(COUNT)]
     problem = calls.error(instance.post("step/", {"action": action}), 502)
     assert problem["code"] == "env-crashed"
-    assert told in problem["message"]
+    assert output in problem["message"]
     if vice == "Segfault":
         assert "about to read address 0" in problem["log_tail"]
     calls.error(instance.get(""), 410, "instance-ended")

@@ -68,7 +68,7 @@ class Careless(gymnasium.Env):
 gymnasium.register("Careless-v0", Careless)
 gymnasium.register("Absent-v0", "absent_package.envs:Env")
 '''
-Heard = list[tuple[str, str]]
+Warnings = list[tuple[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def careless(server: Server) -> Iterator[Instance]:
     calls.no_content(instance.close())
 
 
-def heard(make: Callable[[], Any], *, actions: Any = (0, 1, 0, 1)) -> Heard:
+def local_warnings(make: Callable[[], Any], *, actions: Any = (0, 1, 0, 1)) -> Warnings:
     """Play, and list the warnings in their order, each once."""
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
@@ -117,14 +117,14 @@ def _builtin(category: type[Warning]) -> str:
     return next(c.__name__ for c in category.__mro__ if c.__module__ == "builtins")
 
 
-def told(header: str | None) -> Heard:
+def header_warnings(header: str | None) -> Warnings:
     """List the warnings of a header."""
     assert header is not None
     assert header.isascii()
     return [(each["category"], each["message"]) for each in json.loads(header)]
 
 
-def said(value: Any) -> list[str]:
+def messages(value: Any) -> list[str]:
     """List the messages of a member."""
     return [each["message"] for each in value["warnings"]]
 
@@ -134,17 +134,19 @@ def test_warnings_are_those_of_a_local_environment(
     server: Server, streams: bool
 ) -> None:
     address = Address(server.url, streams=streams)
-    expected = heard(lambda: gymnasium.make("Careless-v0"))
+    expected = local_warnings(lambda: gymnasium.make("Careless-v0"))
     assert ("RuntimeWarning", "made with care") in expected
     assert ("FutureWarning", "odd") in expected
     assert len([text for _, text in expected if "WARN: " in text]) >= 5
-    assert heard(lambda: RemoteEnv(address, "Careless-v0")) == expected
+    assert local_warnings(lambda: RemoteEnv(address, "Careless-v0")) == expected
 
 
 def test_so_they_are_by_make(server: Server) -> None:
-    expected = heard(lambda: gymnasium.make("Careless-v0"))
+    expected = local_warnings(lambda: gymnasium.make("Careless-v0"))
     name = "gym_http/Remote-v0"
-    made = heard(lambda: gymnasium.make(name, url=server.url, env_id="Careless-v0"))
+    made = local_warnings(
+        lambda: gymnasium.make(name, url=server.url, env_id="Careless-v0")
+    )
     assert made == expected
 
 
@@ -157,18 +159,25 @@ def test_so_they_are_of_vectors(server: Server, hosts: int) -> None:
         return RemoteVectorEnv(server.url, "Careless-v0", num_envs=2, hosts=hosts)
 
     actions = [[0, 0], [1, 0], [0, 1]]
-    assert heard(remote, actions=actions) == heard(local, actions=actions)
+    assert local_warnings(remote, actions=actions) == local_warnings(
+        local, actions=actions
+    )
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v0", "CartPole"])
 def test_so_are_those_of_versions(server: Server, env_id: str) -> None:
-    expected = heard(lambda: gymnasium.make(env_id), actions=[0])
+    expected = local_warnings(lambda: gymnasium.make(env_id), actions=[0])
     assert expected
-    assert heard(lambda: RemoteEnv(server.url, env_id), actions=[0]) == expected
+    assert (
+        local_warnings(lambda: RemoteEnv(server.url, env_id), actions=[0]) == expected
+    )
 
 
 def test_correct_environments_have_no_warnings(server: Server) -> None:
-    assert heard(lambda: RemoteEnv(server.url, "CartPole-v1"), actions=[0, 1]) == []
+    assert (
+        local_warnings(lambda: RemoteEnv(server.url, "CartPole-v1"), actions=[0, 1])
+        == []
+    )
     instance = Api(server).create()
     assert instance.post("reset/", {}).header("Gym-Warnings") is None
     calls.no_content(instance.close())
@@ -214,13 +223,17 @@ def test_warnings_before_an_exception_are_shown(server: Server) -> None:
 def test_rest_has_them_in_a_header_once(careless: Instance) -> None:
     first = careless.post("reset/", {"seed": 1})
     assert set(calls.ok(first)) == {"info", "observation"}
-    assert [kind for kind, _ in told(first.header("Gym-Warnings"))].count("UserWarning")
+    assert [kind for kind, _ in header_warnings(first.header("Gym-Warnings"))].count(
+        "UserWarning"
+    )
     assert careless.post("reset/", {"seed": 1}).header("Gym-Warnings") is None
     careless.step(1)
     assert careless.post("step/", {"action": 1}).header("Gym-Warnings") is None
     failed = careless.post("step/", {"action": 2})
     calls.error(failed, 502, "env-error")
-    assert told(failed.header("Gym-Warnings")) == [("UserWarning", "about to fail")]
+    assert header_warnings(failed.header("Gym-Warnings")) == [
+        ("UserWarning", "about to fail")
+    ]
 
 
 def test_reads_do_not_consume_warnings(careless: Instance) -> None:
@@ -229,9 +242,9 @@ def test_reads_do_not_consume_warnings(careless: Instance) -> None:
     assert careless.post("step/", {"action": 3}).header("Gym-Warnings")
     for each in ("", "action_space/", "observation_space/", "monitor/"):
         assert careless.get(each).header("Gym-Warnings") is None, each
-    with open_stream(careless) as asker:
-        answer = asker.ask(op="reset", seed=1)
-    assert said(answer["body"])
+    with open_stream(careless) as agent:
+        answer = agent.call(op="reset", seed=1)
+    assert messages(answer["body"])
     assert {"info", "observation"} < set(answer["body"])
 
 
@@ -245,7 +258,7 @@ def test_the_lossless_forms_have_a_member(careless: Instance) -> None:
             careless.post("reset/", {})
         headers = {"Accept": media, "Content-Type": media}
         answer = careless.post("step/", data=body, headers=headers)
-        assert said(codec.decode(answer.body)), media
+        assert messages(codec.decode(answer.body)), media
         assert answer.header("Gym-Warnings") is None
         again = careless.post("step/", data=body, headers=headers)
         assert "warnings" not in codec.decode(again.body)
@@ -253,12 +266,12 @@ def test_the_lossless_forms_have_a_member(careless: Instance) -> None:
 
 def test_batches_have_them_too(server: Server, careless: Instance) -> None:
     answer = careless.post("rollout/", {"actions": [[0, 1]]})
-    assert ("FutureWarning", "odd") in told(answer.header("Gym-Warnings"))
+    assert ("FutureWarning", "odd") in header_warnings(answer.header("Gym-Warnings"))
     fresh = Api(server).create("Careless-v0")
     fresh.reset()
     steps = [{"instance_id": fresh.id, "action": 1}]
     batch = calls.ok(Api(server).post("/v1/batch/step/", {"steps": steps}))
-    assert "odd" in said(batch["results"][0])
+    assert "odd" in messages(batch["results"][0])
     calls.no_content(fresh.close())
 
 
@@ -286,11 +299,13 @@ def test_creates_warn_of_members_that_are_unknown(server: Server) -> None:
         if codec is None:
             value = calls.ok(answer)
             assert set(value) == {"instance_id"}
-            assert told(answer.header("Gym-Warnings")) == [("UserWarning", words)]
+            assert header_warnings(answer.header("Gym-Warnings")) == [
+                ("UserWarning", words)
+            ]
         else:
             assert answer.header("Content-Type") == accept
             value = codec.decode(answer.body)
-            assert said(value) == [words]
+            assert messages(value) == [words]
         calls.no_content(Instance(api, value["instance_id"]).close())
 
 
@@ -304,7 +319,7 @@ def test_a_retired_version_is_replaced_for_old_clients_alone(server: Server) -> 
     api = Api(server)
     request = {"env_id": "FrozenLake-v0"}
     answer = api.post("/v1/envs/", request)
-    ((_, words),) = told(answer.header("Gym-Warnings"))
+    ((_, words),) = header_warnings(answer.header("Gym-Warnings"))
     assert "FrozenLake-v0" in words
     assert "FrozenLake-v1" in words
     calls.no_content(Instance(api, calls.ok(answer)["instance_id"]).close())
@@ -317,7 +332,7 @@ def test_a_retired_version_is_replaced_for_old_clients_alone(server: Server) -> 
 
 @pytest.mark.parametrize("env_id", ["LunarLander-v2", "FrozenLake-v0", "CartPole-v7"])
 def test_remote_env_raises_as_make_does(server: Server, env_id: str) -> None:
-    outcomes: list[tuple[Heard, type[Exception], str]] = []
+    outcomes: list[tuple[Warnings, type[Exception], str]] = []
     for make in (
         lambda: gymnasium.make(env_id),
         lambda: RemoteEnv(server.url, env_id),
@@ -327,8 +342,8 @@ def test_remote_env_raises_as_make_does(server: Server, env_id: str) -> None:
             warnings.simplefilter("always")
             with pytest.raises(gymnasium.error.Error) as caught:
                 make()
-        said = [(_builtin(one.category), str(one.message)) for one in record]
-        outcomes.append((said, caught.type, str(caught.value)))
+        lines = [(_builtin(one.category), str(one.message)) for one in record]
+        outcomes.append((lines, caught.type, str(caught.value)))
     local, remote, vector = outcomes
     assert remote == vector == local
 

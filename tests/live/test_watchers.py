@@ -40,10 +40,10 @@ def instance(create_either: Callable[..., Instance]) -> Instance:
     return create_either()
 
 
-def answered(told: Any, op: str, number: int, body: Any, status: int = 200) -> bool:
+def answered(answer: Any, op: str, number: int, body: Any, status: int = 200) -> bool:
     """Whether a copy is just this one."""
     wanted = {"op": op, "number": number, "dropped": 0, "status": status, "body": body}
-    assert told == wanted
+    assert answer == wanted
     return True
 
 
@@ -51,21 +51,21 @@ def test_copies_equal_answers_over_http_and_streams(
     create_either: Callable[..., Instance],
 ) -> None:
     instance = create_either(render_mode="ansi", env_id="FrozenLake-v1")
-    with open_watcher(instance) as watcher, open_stream(instance) as asker:
+    with open_watcher(instance) as watcher, open_stream(instance) as agent:
         body = instance.reset(seed=3)
         answered(watcher.copy(), "reset", 1, body)
         body = instance.step(1)
         assert "done" in body
         answered(watcher.copy(), "step", 2, body)
-        body = asker.ask(op="step", action=2)["body"]
+        body = agent.call(op="step", action=2)["body"]
         answered(watcher.copy(), "step", 3, body)
-        body = asker.ask(op="render")["body"]
+        body = agent.call(op="render")["body"]
         assert "S" in body
         answered(watcher.copy(), "render", 4, body)
         # A watcher changes nothing, and no client is notified.
-        asker.ask(op="describe")
-        asker.ask(op="action_sample")
-        body = asker.ask(op="reset")["body"]
+        agent.call(op="describe")
+        agent.call(op="action_sample")
+        body = agent.call(op="reset")["body"]
         answered(watcher.copy(), "reset", 5, body)
 
 
@@ -75,33 +75,33 @@ def test_the_binary_dialect_copies_without_loss(
     instance = create_either()
     with (
         open_watcher(instance, BINARY) as watcher,
-        open_stream(instance, BINARY) as asker,
+        open_stream(instance, BINARY) as agent,
     ):
         ask = [
             (RESET, value('{"dict":[["seed","int"]]}', struct.pack("<q", 3))),
             *[(STEP, ACTION)] * 8,
         ]
         for number, (op, body) in enumerate(ask, 1):
-            answer = asker.call_binary(op, number, body)
-            told = watcher.copy_binary()
-            assert told[:4] == (op, number, 0, 200)
+            answer = agent.call_binary(op, number, body)
+            result = watcher.copy_binary()
+            assert result[:4] == (op, number, 0, 200)
             # Both number signatures alike, since both began with the same answer.
-            assert values.encode(told[4])[-24:] == answer.body[-24:]
-        assert told[4]["observation"].dtype == np.float32
+            assert values.encode(result[4])[-24:] == answer.body[-24:]
+        assert result[4]["observation"].dtype == np.float32
         # Answers over HTTP have a `done`; copies never have one.
         body = instance.step(1)
-        told = watcher.copy_binary()
-        assert set(told[4]) == {*body} - {"done"}
-        assert told[4]["observation"].tolist() == pytest.approx(body["observation"])
+        result = watcher.copy_binary()
+        assert set(result[4]) == {*body} - {"done"}
+        assert result[4]["observation"].tolist() == pytest.approx(body["observation"])
         assert len(watcher.signatures) == 2
 
 
-def quick_steps(asker: WebSocket, count: int) -> list[Answer]:
+def quick_steps(agent: WebSocket, count: int) -> list[Answer]:
     """Take fast steps: all but the first with a signature's number."""
     named = struct.pack("<II", len(ACTION) - 16, 1) + ACTION[8:]
     again = struct.pack("<II", 0, 1) + ACTION[-8:]
     bodies = [named, *[again] * (count - 1)]
-    return [asker.call_binary(STEP, n, body) for n, body in enumerate(bodies, 1)]
+    return [agent.call_binary(STEP, n, body) for n, body in enumerate(bodies, 1)]
 
 
 def observation(answer: Answer) -> list[float]:
@@ -114,18 +114,18 @@ def test_the_fast_path_is_watched_and_answers_the_same(instance: Instance) -> No
     bodies = []
     for watched in (False, True):
         with contextlib.ExitStack() as stack:
-            asker = stack.enter_context(open_stream(instance, BINARY))
+            agent = stack.enter_context(open_stream(instance, BINARY))
             instance.reset(seed=3)
             watcher = stack.enter_context(open_watcher(instance)) if watched else None
-            answers = quick_steps(asker, 8)
+            answers = quick_steps(agent, 8)
             bodies.append([answer.body for answer in answers])
             if watcher is None:
                 continue
             assert watcher.copy()["op"] == "reset"
             for number, answer in enumerate(answers, 1):
-                told = watcher.copy()
-                assert (told["op"], told["number"]) == ("step", number)
-                given = [float(np.float32(x)) for x in told["body"]["observation"]]
+                result = watcher.copy()
+                assert (result["op"], result["number"]) == ("step", number)
+                given = [float(np.float32(x)) for x in result["body"]["observation"]]
                 assert given == observation(answer)
     assert bodies[0] == bodies[1]
 
@@ -133,8 +133,8 @@ def test_the_fast_path_is_watched_and_answers_the_same(instance: Instance) -> No
 def test_typed_json_on_request(instance: Instance) -> None:
     with open_watcher(instance, TEXT, "&form=typed") as watcher:
         instance.reset(seed=3)
-        told = watcher.copy()
-        value = typed.decode(json.dumps(told["body"]).encode())
+        result = watcher.copy()
+        value = typed.decode(json.dumps(result["body"]).encode())
         assert value["observation"].dtype == np.float32
     answer = WebSocket.to(instance, path=instance.path("stream?watch=1&form=png"))
     with answer:
@@ -147,12 +147,12 @@ def test_each_step_of_batches_and_rollouts_is_broadcast(instance: Instance) -> N
     with open_watcher(instance) as watcher:
         instance.reset(seed=3)
         watcher.copy()
-        told = calls.ok(instance.post("step/", {"actions": [0, 1, 0]}))
+        body = calls.ok(instance.post("step/", {"actions": [0, 1, 0]}))
         copies = [watcher.copy() for _ in range(3)]
         assert [each["op"] for each in copies] == ["step"] * 3
-        assert [each["body"]["reward"] for each in copies] == told["rewards"]
+        assert [each["body"]["reward"] for each in copies] == body["rewards"]
         rows = [each["body"]["observation"] for each in copies]
-        assert rows == told["observations"]
+        assert rows == body["observations"]
         calls.ok(instance.post("rollout/", {"actions": [[1, 1]], "seed": 3}))
         assert [watcher.copy()["op"] for _ in range(3)] == ["reset", "step", "step"]
 
@@ -161,13 +161,13 @@ def test_errors_are_broadcast_and_replays_are_not(
     create_toy: Callable[..., Instance],
 ) -> None:
     instance = create_toy()
-    with open_watcher(instance) as watcher, open_stream(instance) as asker:
+    with open_watcher(instance) as watcher, open_stream(instance) as agent:
         for op, more in (("step", {"action": 0}), ("step", {"action": "left"})):
-            answer = asker.ask(op=op, **more)
+            answer = agent.call(op=op, **more)
             assert answer["status"] >= 400
-            told = watcher.copy()
-            assert (told["op"], told["status"]) == (op, answer["status"])
-            assert told["body"] == answer["body"]
+            result = watcher.copy()
+            assert (result["op"], result["status"]) == (op, answer["status"])
+            assert result["body"] == answer["body"]
         key = {"Idempotency-Key": "k-1"}
         first = instance.post("reset/", {"seed": 1}, headers=key)
         again = instance.post("reset/", {"seed": 1}, headers=key)
@@ -186,19 +186,19 @@ def test_errors_of_an_environment_are_broadcast(
         instance.reset()
         watcher.copy()
         error = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
-        told = watcher.copy()
-        assert (told["op"], told["status"]) == ("step", 502)
-        assert told["body"]["message"] == error["message"]
+        answer = watcher.copy()
+        assert (answer["op"], answer["status"]) == ("step", 502)
+        assert answer["body"]["message"] == error["message"]
         # In the quick lane, and after some steps of a batch.
         instance.reset()
         assert watcher.copy()["op"] == "reset"
-        with open_stream(instance, BINARY) as asker:
+        with open_stream(instance, BINARY) as agent:
             quiet = ACTION[:-8] + bytes(8)
             named = struct.pack("<II", len(ACTION) - 16, 1) + quiet[8:]
-            assert asker.call_binary(STEP, 1, named).status == 200
+            assert agent.call_binary(STEP, 1, named).status == 200
             for number, action in ((2, 0), (3, 0), (4, 1)):
                 body = struct.pack("<IIq", 0, 1, action)
-                status = asker.call_binary(STEP, number, body).status
+                status = agent.call_binary(STEP, number, body).status
                 assert status == (502 if action else 200)
         assert [watcher.copy()["status"] for _ in range(4)] == [200, 200, 200, 502]
         instance.reset()
@@ -210,7 +210,7 @@ def test_errors_of_an_environment_are_broadcast(
 
 
 def test_a_late_watcher_begins_with_the_last_answer(instance: Instance) -> None:
-    with open_watcher(instance) as watcher, open_stream(instance, BINARY) as asker:
+    with open_watcher(instance) as watcher, open_stream(instance, BINARY) as agent:
         # Before the first answer there is nothing to begin with.
         body = instance.reset(seed=3)
         answered(watcher.copy(), "reset", 1, body)
@@ -218,14 +218,14 @@ def test_a_late_watcher_begins_with_the_last_answer(instance: Instance) -> None:
             answered(late.copy(), "reset", 0, body)
             body = instance.step(1)
             answered(late.copy(), "step", 1, body)
-        asker.call_binary(STEP, 1, ACTION)
+        agent.call_binary(STEP, 1, ACTION)
     # Fast steps, while no watcher is connected.
-    with open_stream(instance, BINARY) as asker:
-        answer = quick_steps(asker, 5)[-1]
+    with open_stream(instance, BINARY) as agent:
+        answer = quick_steps(agent, 5)[-1]
         with open_watcher(instance, BINARY) as late:
-            op, number, dropped, status, told = late.copy_binary()
+            op, number, dropped, status, result = late.copy_binary()
             assert (op, number, dropped, status) == (STEP, 0, 0, 200)
-            assert told["observation"].tolist() == observation(answer)
+            assert result["observation"].tolist() == observation(answer)
 
 
 def test_vectors_and_external_environments_are_watched(
@@ -239,26 +239,26 @@ def test_vectors_and_external_environments_are_watched(
         body = vector.step([0, 1, 0])
         assert len(body["done"]) == 3
         answered(watcher.copy(), "step", 2, body)
-    with ExternalEnv.to(api) as far:
-        instance = create_external(api, far)
+    with ExternalEnv.to(api) as external:
+        instance = create_external(api, external)
         with open_watcher(instance) as watcher:
             future = in_background(instance.post, "reset/")
-            far.answer("reset", observation=[0, 1], info={})
+            external.answer("reset", observation=[0, 1], info={})
             body = calls.ok(answer_of(future))
             answered(watcher.copy(), "reset", 1, body)
             future = in_background(instance.post, "step/", {"action": 1})
-            far.expect("step")
-            far.drop()
-            told = calls.error(answer_of(future), 503)
+            external.expect("step")
+            external.drop()
+            error = calls.error(answer_of(future), 503)
             copy = watcher.copy()
             assert (copy["op"], copy["status"]) == ("step", 503)
-            assert copy["body"]["code"] == told["code"]
+            assert copy["body"]["code"] == error["code"]
         instance.close()
 
 
 def test_a_watcher_that_sends_is_closed(create_either: Callable[..., Instance]) -> None:
     instance = create_either()
-    with open_stream(instance) as asker:
+    with open_stream(instance) as agent:
         for protocol, opcode in ((TEXT, 1), (TEXT, 2), (BINARY, 1), (BINARY, 2)):
             with open_watcher(instance, protocol) as watcher:
                 watcher.send_frame(PING, b"?")
@@ -268,7 +268,7 @@ def test_a_watcher_that_sends_is_closed(create_either: Callable[..., Instance]) 
                 assert code == 1008
                 assert "watching" in words
         assert calls.ok(instance.get(""))["episodes"] == 0
-        assert asker.ask(op="step", action=0)["status"] == 409
+        assert agent.call(op="step", action=0)["status"] == 409
         with open_watcher(instance) as watcher:
             watcher.send_frame(8, struct.pack(">H", 1000))
             assert watcher.read_close()[0] == 1000
@@ -281,42 +281,42 @@ def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(
     count = 20
     with (
         open_slow_watcher(instance, BINARY) as watcher,
-        open_stream(instance, BINARY) as asker,
+        open_stream(instance, BINARY) as agent,
     ):
-        assert asker.call_binary(RESET, 1, EMPTY).status == 200
+        assert agent.call_binary(RESET, 1, EMPTY).status == 200
         for number in range(1, count + 1):
-            answer = asker.call_binary(STEP, number + 1, ACTION)
+            answer = agent.call_binary(STEP, number + 1, ACTION)
             assert (answer.status, answer.body[-3]) == (200, 0)
             assert answer.body.count(number) >= 300_000
         assert calls.ok(instance.get(""))["steps"] == count
         # The first was being written, and of the others the last one waited.
-        told = [watcher.copy_binary() for _ in range(2)]
-        assert [each[:4] for each in told] == [
+        found = [watcher.copy_binary() for _ in range(2)]
+        assert [each[:4] for each in found] == [
             (RESET, 1, 0, 200),
             (STEP, count + 1, count - 1, 200),
         ]
-        assert not told[0][4]["observation"].any()
-        assert (told[1][4]["observation"] == count).all()
+        assert not found[0][4]["observation"].any()
+        assert (found[1][4]["observation"] == count).all()
         # And it continues without a loss.
-        asker.call_binary(STEP, count + 2, ACTION)
+        agent.call_binary(STEP, count + 2, ACTION)
         assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
 
 
 def test_each_answer_is_broadcast_or_counted(create: Callable[..., Instance]) -> None:
     """Behind a long batch that filled all buffers, steps are taken as ever."""
     instance = create()
-    with open_stream(instance, BINARY) as asker:
+    with open_stream(instance, BINARY) as agent:
         instance.reset(seed=3)
-        alone = [answer.body for answer in quick_steps(asker, 5)]
+        alone = [answer.body for answer in quick_steps(agent, 5)]
     with (
         open_slow_watcher(instance, TEXT) as watcher,
-        open_stream(instance, BINARY) as asker,
+        open_stream(instance, BINARY) as agent,
     ):
         assert watcher.copy()["number"] == 0
-        told = calls.ok(instance.post("rollout/", {"episodes": 200}))
-        total = told["steps"] + 200 + 1 + 5
+        body = calls.ok(instance.post("rollout/", {"episodes": 200}))
+        total = body["steps"] + 200 + 1 + 5
         instance.reset(seed=3)
-        assert [answer.body for answer in quick_steps(asker, 5)] == alone
+        assert [answer.body for answer in quick_steps(agent, 5)] == alone
         seen = dropped = number = 0
         while number < total:
             copy = watcher.copy()
@@ -333,11 +333,11 @@ def test_a_watcher_that_reads_nothing_is_dropped(
     create_toy: Callable[..., Instance],
 ) -> None:
     instance = create_toy("toys/Big-v0", kwargs={"size": 1_000_000})
-    with open_slow_watcher(instance, BINARY) as watcher, open_stream(instance) as asker:
-        asker.ask(op="reset")
+    with open_slow_watcher(instance, BINARY) as watcher, open_stream(instance) as agent:
+        agent.call(op="reset")
         assert calls.ok(instance.get(""))["watchers"] == 1
         wait_until(lambda: calls.ok(instance.get(""))["watchers"] == 0, 8.0, "its end")
-        assert asker.ask(op="step", action=0)["status"] == 200
+        assert agent.call(op="step", action=0)["status"] == 200
         assert watcher.read_to_end()
 
 
@@ -356,12 +356,12 @@ def test_64_watchers_and_no_more_beside_agents(instance: Instance) -> None:
         crowd = [stack.enter_context(open_watcher(instance)) for _ in range(64)]
         refused = WebSocket.to(instance, path=instance.path("stream?watch=1"))
         stack.enter_context(refused)
-        told = calls.error(refused.response, 503, "too-many-streams")
-        assert "64 watchers" in told["message"]
-        asker = stack.enter_context(open_stream(instance))
+        error = calls.error(refused.response, 503, "too-many-streams")
+        assert "64 watchers" in error["message"]
+        agent = stack.enter_context(open_stream(instance))
         counted = calls.ok(instance.get(""))
         assert (counted["streams"], counted["watchers"]) == (1, 64)
-        body = asker.ask(op="reset")["body"]
+        body = agent.call(op="reset")["body"]
         for watcher in crowd:
             answered(watcher.copy(), "reset", 1, body)
         crowd[0].close()
@@ -381,13 +381,15 @@ def test_the_python_client_iterates(instance: Instance) -> None:
     client = gym_http_client.Server(instance.api.server.url)
     with client.watch(instance.id) as watching:
         body = instance.reset(seed=3)
-        told = next(watching)
-        assert told[:4] == ("reset", 1, 0, 200)
-        assert told.value["observation"].dtype == np.float32
-        assert told.value["observation"].tolist() == pytest.approx(body["observation"])
+        answer = next(watching)
+        assert answer[:4] == ("reset", 1, 0, 200)
+        assert answer.value["observation"].dtype == np.float32
+        assert answer.value["observation"].tolist() == pytest.approx(
+            body["observation"]
+        )
         instance.post("step/", {"action": "left"})
-        told = next(watching)
-        assert (told.status, told.value["code"]) == (400, "invalid-action")
+        answer = next(watching)
+        assert (answer.status, answer.value["code"]) == (400, "invalid-action")
         for _ in range(3):
             instance.step(1)
         instance.close()

@@ -63,16 +63,16 @@ def test_a_provider_gets_a_hint(
     transport: str,
 ) -> None:
     stop = threading.Event()
-    lending = threading.Thread(
+    provider = threading.Thread(
         target=serve_env,
         args=(gymnasium.make("CartPole-v1"), scheme + ports[port]),
         kwargs={"name": "cart", "transport": transport, "stop": stop},
     )
     with caplog.at_level(logging.WARNING, "gym_http_client.serving"):
-        lending.start()
+        provider.start()
         try:
             wait_until(lambda: WORDS[port] in caplog.text, 15)
         finally:
             stop.set()
-            lending.join(20)
-    assert not lending.is_alive()
+            provider.join(20)
+    assert not provider.is_alive()

@@ -132,10 +132,10 @@ def counted(place: str, **hello: Any) -> Any:
         line.sendall(struct.pack("<I", len(data)) + data)
         stream = line.makefile("rb")
         (size,) = struct.unpack("<I", stream.read(4))
-        told = msgspec.json.decode(stream.read(size))
-        if told["type"] == "refused":
+        output = msgspec.json.decode(stream.read(size))
+        if output["type"] == "refused":
             assert stream.read() == b"", "the connection stays open"
-        return told
+        return output
 
 
 def test_hellos_by_plain_tcp(guarded: Server) -> None:
@@ -151,11 +151,11 @@ def test_hellos_by_plain_tcp(guarded: Server) -> None:
 def test_first_messages_by_zeromq(guarded: Server) -> None:
     began = time.monotonic()
     with ZmqPeer(guarded) as peer:
-        codes = [peer.ask(**HELLO, token=GUESS)["code"] for _ in range(30)]
+        codes = [peer.call(**HELLO, token=GUESS)["code"] for _ in range(30)]
         assert codes[:10] == ["unauthorized"] * 10
         assert codes.count("unauthorized") <= 11 + 10 * (time.monotonic() - began)
         assert set(codes[10:]) <= {"unauthorized", "too-many-wrong-tokens"}
-        assert peer.ask(**HELLO, token=TOKEN)["type"] == "welcome"
+        assert peer.call(**HELLO, token=TOKEN)["type"] == "welcome"
 
 
 def test_streams_count_as_well(guarded: Server) -> None:

@@ -27,15 +27,15 @@ def server() -> Iterator[Server]:
 
 
 def welcomed(peer: ZmqPeer, **greeting: Any) -> Any:
-    told = peer.ask(type="agent", protocol=1, **greeting)
-    assert told["type"] == "welcome", told
-    return told
+    answer = peer.call(type="agent", protocol=1, **greeting)
+    assert answer["type"] == "welcome", answer
+    return answer
 
 
 def refused(peer: ZmqPeer, **greeting: Any) -> Any:
-    told = peer.ask(type="agent", protocol=1, **greeting)
-    assert told["type"] == "refused", told
-    return told
+    answer = peer.call(type="agent", protocol=1, **greeting)
+    assert answer["type"] == "refused", answer
+    return answer
 
 
 def test_it_creates_drives_and_closes_an_instance(server: Server) -> None:
@@ -43,20 +43,20 @@ def test_it_creates_drives_and_closes_an_instance(server: Server) -> None:
         welcome = welcomed(peer, create=CART)
         instance_id = welcome["instance_id"]
         assert instance_id in Api(server).instances()
-        told = peer.ask(op="reset", seed=42)
-        assert (told["number"], told["status"]) == (1, 200)
-        assert told["body"]["observation"] == FIRST
+        answer = peer.call(op="reset", seed=42)
+        assert (answer["number"], answer["status"]) == (1, 200)
+        assert answer["body"]["observation"] == FIRST
         peer.send_message(op="step", action=1)
         peer.send_message(op="step", action="left")
         assert peer.receive()["body"]["reward"] == 1.0
         assert peer.receive()["body"]["code"] == "invalid-action"
-        told = peer.ask(op="close", number=7)
-        assert told == {"number": 7, "status": 204, "body": None}
+        answer = peer.call(op="close", number=7)
+        assert answer == {"number": 7, "status": 204, "body": None}
         assert instance_id not in Api(server).instances()
         # And the same peer may begin anew.
         second = welcomed(peer, create=CART)
         assert second["instance_id"] != instance_id
-        peer.ask(op="close")
+        peer.call(op="close")
 
 
 def test_the_binary_dialect(server: Server) -> None:
@@ -77,27 +77,27 @@ def test_the_binary_dialect(server: Server) -> None:
 def test_another_goes_on_where_one_was_lost(server: Server) -> None:
     with ZmqPeer(server) as peer:
         welcome = welcomed(peer, create=CART)
-        first = peer.ask(op="reset", seed=42)
+        first = peer.call(op="reset", seed=42)
     instance, session = welcome["instance_id"], welcome["session"]
     with ZmqPeer(server) as peer:
         welcomed(peer, instance_id=instance, session=session)
         # A request with an old number is not executed again.
-        assert peer.ask(op="reset", seed=42, number=1) == first
-        assert peer.ask(op="step", action=0, number=2)["status"] == 200
-        peer.ask(op="close")
+        assert peer.call(op="reset", seed=42, number=1) == first
+        assert peer.call(op="step", action=0, number=2)["status"] == 200
+        peer.call(op="close")
     assert not Api(server).instances()
 
 
 def test_invalid_creates_are_refused(server: Server) -> None:
     with ZmqPeer(server) as peer:
-        told = refused(peer, create={"env_id": "NoSuch-v0"})
-        assert (told["status"], told["code"]) == (400, "unknown-env")
-        told = refused(peer, create={"env_id": "external/nobody"})
-        assert (told["status"], told["code"]) == (503, "external-away")
-        told = refused(peer, instance_id="deadbeef")
-        assert told["code"] == "unknown-instance"
-        told = refused(peer, instance_id="../../etc")
-        assert told["code"] == "unknown-instance"
+        error = refused(peer, create={"env_id": "NoSuch-v0"})
+        assert (error["status"], error["code"]) == (400, "unknown-env")
+        error = refused(peer, create={"env_id": "external/nobody"})
+        assert (error["status"], error["code"]) == (503, "external-away")
+        error = refused(peer, instance_id="deadbeef")
+        assert error["code"] == "unknown-instance"
+        error = refused(peer, instance_id="../../etc")
+        assert error["code"] == "unknown-instance"
         for greeting in (
             {},
             {"create": CART, "instance_id": "deadbeef"},
@@ -106,7 +106,7 @@ def test_invalid_creates_are_refused(server: Server) -> None:
             {"create": CART, "lost": "long"},
         ):
             assert refused(peer, **greeting)["code"] == "bad-parameter", greeting
-        assert peer.ask(type="agent", protocol=2)["type"] == "refused"
+        assert peer.call(type="agent", protocol=2)["type"] == "refused"
 
 
 def test_a_key_makes_one_instance(server: Server) -> None:
@@ -114,14 +114,14 @@ def test_a_key_makes_one_instance(server: Server) -> None:
         made = welcomed(first, create=CART, key="once")["instance_id"]
         again = welcomed(second, create=CART, key="once")["instance_id"]
         assert made == again
-        first.ask(op="close")
+        first.call(op="close")
 
 
 def test_a_client_that_leaves_during_a_create_leaves_nothing(server: Server) -> None:
-    with ZmqExternalEnv.to(server) as far:
+    with ZmqExternalEnv.to(server) as external:
         peer = ZmqPeer(server)
         peer.send_message(type="agent", protocol=1, create={"env_id": "external/game"})
-        far.expect("init")
+        external.expect("init")
         peer.drop()
         # No request reaches the environment: its host ended with the create.
         wait_until(lambda: not Api(server).instances())
@@ -132,9 +132,9 @@ def test_the_end_of_an_instance_is_reported(server: Server) -> None:
     with ZmqPeer(server) as peer:
         instance_id = welcomed(peer, create=CART)["instance_id"]
         api.post(f"/v1/envs/{instance_id}/close/")
-        told = peer.receive()
-        assert (told["type"], told["code"]) == ("refused", "unknown-instance")
-        assert peer.ask(op="reset")["code"] == "bad-parameter"
+        answer = peer.receive()
+        assert (answer["type"], answer["code"]) == ("refused", "unknown-instance")
+        assert peer.call(op="reset")["code"] == "bad-parameter"
 
 
 def test_a_message_before_the_welcome_is_refused(server: Server) -> None:
@@ -151,7 +151,7 @@ def test_the_token_is_in_the_greeting(make_server: Callable[..., Server]) -> Non
         assert refused(peer, create=CART)["code"] == "unauthorized"
         assert refused(peer, create=CART, token="wrong")["code"] == "unauthorized"
         welcomed(peer, create=CART, token=TOKEN)
-        peer.ask(op="close")
+        peer.call(op="close")
 
 
 def test_a_gateway_that_died_is_followed_by_another(
@@ -160,25 +160,25 @@ def test_a_gateway_that_died_is_followed_by_another(
     server = make_server(*ZMQ)
     with ZmqPeer(server) as peer:
         welcome = welcomed(peer, create=CART)
-        peer.ask(op="reset", seed=42)
+        peer.call(op="reset", seed=42)
         first = gateway(server)
         first.kill()
         # Messages sent before that is noticed are lost, as over any connection.
         wait_until(lambda: gateway(server) != first)
         # ZeroMQ reconnects by itself, and the new gateway knows no peers.
-        assert peer.ask(op="step", action=0)["type"] == "refused"
+        assert peer.call(op="step", action=0)["type"] == "refused"
         welcomed(peer, instance_id=welcome["instance_id"], session=welcome["session"])
-        assert peer.ask(op="step", action=0, number=2)["status"] == 200
-        peer.ask(op="close")
+        assert peer.call(op="step", action=0, number=2)["status"] == 200
+        peer.call(op="close")
 
 
 def test_connected_agents_learn_that_the_server_stops(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ)
-    with ZmqPeer(server) as agent, ZmqExternalEnv.to(server) as far:
+    with ZmqPeer(server) as agent, ZmqExternalEnv.to(server) as external:
         welcomed(agent, create=CART)
         server.stop()
-        for peer in (agent, far):
-            told = peer.receive()
-            assert (told["type"], told["code"]) == ("refused", "draining")
+        for peer in (agent, external):
+            answer = peer.receive()
+            assert (answer["type"], answer["code"]) == ("refused", "draining")

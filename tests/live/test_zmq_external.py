@@ -50,37 +50,37 @@ def server() -> Iterator[Server]:
 
 
 def test_it_is_stepped_and_released(server: Server) -> None:
-    with ZmqExternalEnv.to(server) as far:
+    with ZmqExternalEnv.to(server) as external:
         for _ in range(2):
-            instance = create_and_reset(Api(server), far)
+            instance = create_and_reset(Api(server), external)
             future = in_background(instance.post, "step/", {"action": 2})
-            far.answer("step", **RESULT)
-            told = ok(answer_of(future))
-            assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
-            close_external(instance, far)
+            external.answer("step", **RESULT)
+            body = ok(answer_of(future))
+            assert (body["observation"], body["reward"]) == (RESULT["observation"], 2.0)
+            close_external(instance, external)
         assert listed_env(Api(server))["free"] == 1
     wait_until_unlisted(Api(server))
 
 
 def test_a_disconnected_environment_is_removed_at_once(server: Server) -> None:
-    far = ZmqExternalEnv.to(server)
-    instance = create_and_reset(Api(server), far)
-    far.drop()
+    external = ZmqExternalEnv.to(server)
+    instance = create_and_reset(Api(server), external)
+    external.drop()
     error(instance.post("step/", {"action": 1}), 503, "external-away")
     wait_until(lambda: instance.id not in Api(server).instances())
-    told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
-    assert told["reason"] == "external-gone"
+    problem = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+    assert problem["reason"] == "external-gone"
 
 
 def test_it_resumes_with_its_token(server: Server) -> None:
     replay = {"capabilities": ["reset", "replay"]}
-    far = ZmqExternalEnv.to(server, **replay)
-    instance = create_and_reset(Api(server), far)
+    external = ZmqExternalEnv.to(server, **replay)
+    instance = create_and_reset(Api(server), external)
     future = in_background(instance.post, "step/", {"action": 1})
-    first = far.expect("step")
-    far.drop()
+    first = external.expect("step")
+    external.drop()
     error(answer_of(future), 503, "external-away")
-    with ZmqExternalEnv(server, resume=far.welcome["resume"], **replay) as again:
+    with ZmqExternalEnv(server, resume=external.welcome["resume"], **replay) as again:
         assert again.welcome["resumed"] is True
         future = in_background(instance.post, "step/", {"action": 1})
         assert again.answer("step", **RESULT)["id"] == first["id"]
@@ -92,27 +92,27 @@ def test_it_resumes_with_its_token(server: Server) -> None:
 
 
 def test_a_fault_is_reported(server: Server) -> None:
-    with ZmqExternalEnv.to(server) as far:
-        instance = create_and_reset(Api(server), far)
+    with ZmqExternalEnv.to(server) as external:
+        instance = create_and_reset(Api(server), external)
         future = in_background(instance.post, "step/", {"action": 1})
-        far.answer("step", **{**RESULT, "reward": "much"})
+        external.answer("step", **{**RESULT, "reward": "much"})
         error(answer_of(future), 502, "bad-answer")
-        assert far.expect("fault")["field"] == "reward"
+        assert external.expect("fault")["field"] == "reward"
         future = in_background(instance.close)
-        far.answer("close")
+        external.answer("close")
         assert answer_of(future).status == 204
     wait_until_unlisted(Api(server))
 
 
 def test_an_invalid_hello_is_refused_and_another_accepted(server: Server) -> None:
     with ZmqPeer(server) as peer:
-        assert peer.ask(type="hi")["code"] == "bad-parameter"
+        assert peer.call(type="hi")["code"] == "bad-parameter"
         peer.socket.send(b"\xff\0{")
         assert peer.receive()["code"] == "bad-parameter"
         peer.socket.send_multipart([b"{}", b"{}", b"{}"])
         assert "several frames" in peer.receive()["message"]
-        assert peer.ask(**{**HELLO, "name": "-"})["code"] == "bad-hello"
-        assert peer.ask(**HELLO)["type"] == "welcome"
+        assert peer.call(**{**HELLO, "name": "-"})["code"] == "bad-hello"
+        assert peer.call(**HELLO)["type"] == "welcome"
     wait_until_unlisted(Api(server))
 
 
@@ -120,20 +120,20 @@ def test_an_environment_that_ignores_pings_is_refused_with_a_reason(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ, "--external-heartbeat", "0.2")
-    with ZmqExternalEnv.to(server) as far:
-        assert far.receive() == {"type": "ping"}
-        far.send_message(type="pong")
-        assert far.receive() == {"type": "ping"}
-        assert far.receive()["code"] == "ended"
+    with ZmqExternalEnv.to(server) as external:
+        assert external.receive() == {"type": "ping"}
+        external.send_message(type="pong")
+        assert external.receive() == {"type": "ping"}
+        assert external.receive()["code"] == "ended"
         wait_until_unlisted(Api(server))
 
 
 def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
     server = make_server(*ZMQ, "--token", TOKEN, token=TOKEN)
-    with ZmqPeer(server) as far:
+    with ZmqPeer(server) as external:
         for token in ("", "another-token-of-the-tests"):
-            assert far.ask(**HELLO, token=token)["code"] == "unauthorized"
-        assert far.ask(**HELLO, token=TOKEN)["type"] == "welcome"
+            assert external.call(**HELLO, token=token)["code"] == "unauthorized"
+        assert external.call(**HELLO, token=TOKEN)["type"] == "welcome"
         assert listed_env(Api(server))["free"] == 1
 
 
@@ -170,7 +170,7 @@ def test_it_is_off_by_default(make_server: Callable[..., Server]) -> None:
     assert "ZeroMQ" not in make_server().stdout
 
 
-def lending_url(server: Server) -> str:
+def provider_url(server: Server) -> str:
     return "zmq+" + zmq_url(server)
 
 
@@ -180,7 +180,7 @@ def test_its_process_finds_the_next_gateway(
     """Agents continue, and the environment takes every step once."""
     server = make_server(*ZMQ)
     with (
-        provided_env(lending_url(server), "CartPole-v1"),
+        provided_env(provider_url(server), "CartPole-v1"),
         RemoteEnv(server.url, "external/provided", wait_s=20) as env,
     ):
         local = gymnasium.make("CartPole-v1")
@@ -198,7 +198,7 @@ def test_a_connection_that_is_half_open_is_found(
 ) -> None:
     """Even while an answer is owed, when an environment may be silent."""
     server = make_server(*ZMQ, "--external-heartbeat", "0.5")
-    with provided_env(lending_url(server), "CartPole-v1") as process:
+    with provided_env(provider_url(server), "CartPole-v1") as process:
         env = RemoteEnv(server.url, "external/provided", wait_s=20)
         once = Place(server.url, retries=Retries(total=0))
         other = RemoteEnv.attach(once, env.instance_id)
@@ -220,19 +220,19 @@ def test_a_connection_that_is_half_open_is_found(
 
 def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -> None:
     server = make_server(*ZMQ, "--max-answer", "100000", "--max-body", "100000")
-    with ZmqExternalEnv.to(server) as far:
-        instance = create_and_reset(Api(server), far)
+    with ZmqExternalEnv.to(server) as external:
+        instance = create_and_reset(Api(server), external)
         future = in_background(instance.post, "step/", {"action": 1})
-        request = far.expect("step")
-        far.socket.send(b'{"id": %d, "result": {"observation": "' % request["id"])
-        fault = far.expect("fault")
+        request = external.expect("step")
+        external.socket.send(b'{"id": %d, "result": {"observation": "' % request["id"])
+        fault = external.expect("fault")
         assert "not a JSON object" in fault["message"]
         error(answer_of(future), 502, "bad-answer")
-        assert far.receive()["code"] == "ended"
+        assert external.receive()["code"] == "ended"
         assert instance.close().status == 204
-    with ZmqExternalEnv.to(server) as far:
+    with ZmqExternalEnv.to(server) as external:
         assert listed_env(Api(server))["free"] == 1
-        far.socket.send(bytes(200_000))
+        external.socket.send(bytes(200_000))
         wait_until_unlisted(Api(server))
 
 
@@ -243,9 +243,9 @@ def test_external_environments_are_counted(make_server: Callable[..., Server]) -
 
 
 def test_a_lost_environment_is_given_up_despite_requests(server: Server) -> None:
-    far = ZmqExternalEnv.to(server)
-    instance = create_and_reset(Api(server), far)
-    far.drop()
+    external = ZmqExternalEnv.to(server)
+    instance = create_and_reset(Api(server), external)
+    external.drop()
     until = time.monotonic() + 20
     while (answer := instance.post("step/", {"action": 1})).status == 503:
         assert time.monotonic() < until

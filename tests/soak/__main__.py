@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import quantiles
 
-from tests.soak.census import Census, settle
+from tests.soak.census import Census, steady_census
 from tests.soak.faults import FAULTS
 from tests.soak.loads import LOADS, latencies, many_instances
 from tests.support.api import Api
@@ -127,11 +127,11 @@ def main() -> int:
         print("500 instances were stepped", flush=True)
         soak.run(seconds * CALM_SHARE, "calm", CALM_CLIENTS * ["rest", "stream"])
         print_latencies()
-        before = settle(server)
+        before = steady_census(server)
         print(before, flush=True)
         if not soak.errors:
             soak.run(seconds * (1 - CALM_SHARE), "soak", WORK)
-        after = settle(server)
+        after = steady_census(server)
         print(after, flush=True)
         found = [*soak.errors, *differences(before, after)]
         missing = [name for name in WORK if not soak.counts.get(name)]

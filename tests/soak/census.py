@@ -11,7 +11,7 @@ from tests.support.processes import gunicorn
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-SETTLE_SECONDS = 150.0
+STEADY_SECONDS = 150.0
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Census:
     supervisor_bytes: int
 
 
-def settle(server: Server) -> Census:
+def steady_census(server: Server) -> Census:
     """Wait until no instance is left and the counts stand still; return them."""
     api = Api(server)
     wait_until(
         lambda: calls.ok(api.get("/v1/"))["instances"] == 0,
-        SETTLE_SECONDS,
+        STEADY_SECONDS,
         "the last instance to end",
     )
     history: list[Census] = []
@@ -52,7 +52,7 @@ def settle(server: Server) -> Census:
             for each in last
         )
 
-    wait_until(steady, SETTLE_SECONDS, "the server to settle")
+    wait_until(steady, STEADY_SECONDS, "the server to settle")
     return history[-1]
 
 

@@ -24,8 +24,8 @@ def server_with_broker(*flags: str) -> Iterator[Api]:
 
 def listed_env(api: Api, name: str = "game") -> Any:
     """Return the registry's entry of an external environment, or None."""
-    told = ok(api.get(f"/v1/registry/?search=external/{name}"))["envs"]
-    return told[0]["external"] if told else None
+    body = ok(api.get(f"/v1/registry/?search=external/{name}"))["envs"]
+    return body[0]["external"] if body else None
 
 
 def wait_until_unlisted(api: Api, name: str = "game") -> None:

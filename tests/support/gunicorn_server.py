@@ -189,14 +189,14 @@ class Gunicorn:
     def client(self) -> "Client":
         return Client(self.port)
 
-    def ask(self, request: bytes) -> Response:
+    def call(self, request: bytes) -> Response:
         with self.client() as client:
             client.send(request)
             return client.read_response()
 
     def health_s(self) -> float:
         began = time.monotonic()
-        assert self.ask(b"GET /health HTTP/1.0\r\n\r\n").status == 200
+        assert self.call(b"GET /health HTTP/1.0\r\n\r\n").status == 200
         return time.monotonic() - began
 
     def stop(self) -> float:
@@ -224,7 +224,7 @@ class Client(RawConnection):
     def readable(self, timeout: float) -> bool:
         return bool(select.select([self], [], [], timeout)[0])
 
-    def ask(self, request: bytes) -> Response:
+    def call(self, request: bytes) -> Response:
         self.send(request)
         return self.read_response()
 

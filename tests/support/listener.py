@@ -58,8 +58,11 @@ class Listener:
     @contextlib.contextmanager
     def onward(self, port: int) -> Iterator[socket.socket]:
         """Connect to a port of this machine until the block ends."""
-        with socket.create_connection(("127.0.0.1", port)) as far, self._kept(far):
-            yield far
+        with (
+            socket.create_connection(("127.0.0.1", port)) as server,
+            self._kept(server),
+        ):
+            yield server
 
     def _accept(self) -> None:
         for number in itertools.count():

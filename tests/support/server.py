@@ -176,18 +176,18 @@ class Server:
             f"{count} web workers",
         )
 
-    def wait_settled(self) -> None:
+    def wait_all_running(self) -> None:
         """Wait until all processes run, for tests that count them.
 
         Workers may still be forked after the address is printed.
         """
         history: list[set[psutil.Process]] = []
 
-        def settled() -> bool:
+        def steady() -> bool:
             history.append(self.members())
             return len(history) > 12 and all(h == history[-1] for h in history[-12:])
 
-        wait_until(settled, 20.0, "the server's processes to settle")
+        wait_until(steady, 20.0, "the server's processes to settle")
 
     @property
     def returncode(self) -> int | None:

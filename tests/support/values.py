@@ -150,36 +150,36 @@ VALUES_AND_SPACES = st.one_of(
 )
 
 
-def assert_same(came: Any, sent: Any) -> None:
+def assert_same(received: Any, sent: Any) -> None:
     """Check that a value arrived unchanged, to the last bit, and is a new object."""
-    assert type(came) is type(sent), (came, sent)
+    assert type(received) is type(sent), (received, sent)
     if isinstance(sent, np.ndarray):
-        assert came.dtype.str == sent.dtype.str
-        assert came.shape == sent.shape
-        assert came.flags.writeable
-        assert came.flags.owndata
-        assert came.flags.c_contiguous
-        assert came is not sent
+        assert received.dtype.str == sent.dtype.str
+        assert received.shape == sent.shape
+        assert received.flags.writeable
+        assert received.flags.owndata
+        assert received.flags.c_contiguous
+        assert received is not sent
         if sent.dtype.char == "O":
-            assert_same(came.ravel().tolist(), sent.ravel().tolist())
+            assert_same(received.ravel().tolist(), sent.ravel().tolist())
         else:
-            assert came.tobytes() == sent.tobytes()
+            assert received.tobytes() == sent.tobytes()
     elif isinstance(sent, np.generic):
-        assert came.dtype.str == sent.dtype.str
-        assert _bits(came) == _bits(sent)
+        assert received.dtype.str == sent.dtype.str
+        assert _bits(received) == _bits(sent)
     elif isinstance(sent, float):
-        assert struct.pack("<d", came) == struct.pack("<d", sent)
+        assert struct.pack("<d", received) == struct.pack("<d", sent)
     elif isinstance(sent, list | tuple):
-        assert len(came) == len(sent)
-        for one, two in zip(came, sent, strict=True):
+        assert len(received) == len(sent)
+        for one, two in zip(received, sent, strict=True):
             assert_same(one, two)
     elif isinstance(sent, dict):
-        assert_same(list(came), list(sent))
-        assert_same(list(came.values()), list(sent.values()))
+        assert_same(list(received), list(sent))
+        assert_same(list(received.values()), list(sent.values()))
     elif isinstance(sent, gymnasium.Space):
-        assert_same_space(came, sent)
+        assert_same_space(received, sent)
     else:
-        assert came == sent
+        assert received == sent
 
 
 def _bits(scalar: np.generic) -> object:

@@ -145,7 +145,7 @@ class WebSocket(RawConnection):
         assert opcode == 1, (opcode, payload)
         return parse_strictly(payload.decode())
 
-    def ask(self, **members: Any) -> Any:
+    def call(self, **members: Any) -> Any:
         """Send a request in the text dialect and read the answer."""
         self.send_message(**members)
         return self.receive()

@@ -108,12 +108,12 @@ def test_a_single_token_beside_several_is_refused(
     if "token_file" in flag:
         flag = {"token_file": str(tmp_path / "single")}
     with pytest.raises(SettingError, match="choose one"):
-        tokens.settle(Settings(tokens=path, **flag))  # type: ignore[arg-type]
+        tokens.resolve_tokens(Settings(tokens=path, **flag))  # type: ignore[arg-type]
 
 
 def test_several_tokens_are_enough_beyond_loopback(tmp_path: Path) -> None:
     path = file_of(tmp_path, f"ada {HASH} read\n")
-    settings = tokens.settle(
+    settings = tokens.resolve_tokens(
         Settings(
             tokens=path,
             listen="0.0.0.0",
@@ -128,7 +128,7 @@ def test_several_tokens_are_enough_beyond_loopback(tmp_path: Path) -> None:
 
 def test_keys_of_tokens_differ(tmp_path: Path) -> None:
     text = f"  ada\t{HASH}  read,step 4 # hers\nbob {OTHER.upper()} admin\n"
-    settings = tokens.settle(Settings(tokens=file_of(tmp_path, text)))
+    settings = tokens.resolve_tokens(Settings(tokens=file_of(tmp_path, text)))
     keys = Keys.of(settings)
     assert keys is not None
     assert keys.identify(b"one") == Identity("ada", frozenset({"read", "step"}), 4)

@@ -20,7 +20,7 @@ def looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
     # Not by `register`, which would refuse it.
     without = registration.EnvSpec("many/Env", "gymnasium.envs.classic_control:A")
     registration.registry["many/Env"] = without
-    env_versions.look_through()
+    env_versions.read_versions()
 
 
 def test_only_the_newest_versions_are_listed() -> None:

@@ -90,10 +90,10 @@ def test_a_hello_is_returned_and_accepted() -> None:
     message = framed({"type": "hello"})
     assert connection.receive(message[:7], NOW) is None
     assert connection.receive(message[7:], NOW) == b'{"type": "hello"}'
-    assert not connection.greeted
+    assert not connection.hello_accepted
     accepted(connection)
     assert connection.state is ConnectionState.FREE
-    assert connection.greeted
+    assert connection.hello_accepted
     assert [each["type"] for each in sent(connection)] == ["welcome"]
 
 

@@ -53,13 +53,13 @@ class Toy:
         # Sent only when the environment waits for it, and until when it does.
         self.later: list[bytes] = []
         self.deadlines: list[float] = []
-        self.say({"id": 1, "result": {}})
+        self.send({"id": 1, "result": {}})
         self.env = ExternalEnv(self.connection, self.connections, {}, None)
-        self.say({"id": 2, "result": {"observation": [0, 0, 0], "info": {}}})
+        self.send({"id": 2, "result": {"observation": [0, 0, 0], "info": {}}})
         self.env.reset()
         assert self.env.stream_step
         self.fast: FastStep[PackedStep] = self.env.stream_step
-        self.heard()
+        self.requests()
 
     def fast_step(self, action: Any) -> PackedStep | None:
         """Return the step if it took the fast way."""
@@ -78,11 +78,11 @@ class Toy:
             self.line.sendall(self.later.pop(0))
         self.connections.attend(max(0.0, call.deadline - time.monotonic()))
 
-    def say(self, message: Any) -> None:
+    def send(self, message: Any) -> None:
         """Send a message."""
         self.line.sendall(framed(message))
 
-    def heard(self) -> list[dict[str, Any]]:
+    def requests(self) -> list[dict[str, Any]]:
         """Return the requests since the last look."""
         data, messages = self.line.recv(65536), []
         while data:
@@ -125,12 +125,12 @@ def toy() -> Iterator[Toy]:
     # It answers to the request to close.
     number = toy.connection.details.next_number
     if not toy.connection.lost:
-        toy.say({"id": number, "result": {}})
+        toy.send({"id": number, "result": {}})
     toy.close()
 
 
 def test_a_step_becomes_the_leaves_that_its_value_has(toy: Toy) -> None:
-    toy.say(step(3, truncated=True))
+    toy.send(step(3, truncated=True))
     record = toy.fast_step(2)
     assert isinstance(record, PackedStep)
     assert record.over
@@ -144,33 +144,33 @@ def test_a_step_becomes_the_leaves_that_its_value_has(toy: Toy) -> None:
     signature, leaves = binary.split(value)
     assert record.leaves == b"".join(leaves)
     assert toy.fast.signature == signature
-    (asked,) = toy.heard()
-    assert asked == {"type": "step", "id": 3, "deadline_s": 5.0, "action": 2}
+    (request,) = toy.requests()
+    assert request == {"type": "step", "id": 3, "deadline_s": 5.0, "action": 2}
 
 
 @pytest.mark.parametrize("action", [np.int64(1), [1, 2], {"a": np.ones(2)}, None])
 def test_actions_are_sent_as_on_the_general_path(toy: Toy, action: Any) -> None:
-    toy.say(step(3))
+    toy.send(step(3))
     assert toy.fast_step(action)
-    toy.say(step(4))
+    toy.send(step(4))
     toy.step(action)
-    short, long = toy.heard()
+    short, long = toy.requests()
     assert short["action"] == long["action"]
     assert {**short, "id": 4} == {**long, "deadline_s": 5.0}
 
 
 def test_an_info_takes_the_general_path_and_is_requested_once(toy: Toy) -> None:
-    toy.say(step(3, info={"level": 1}))
+    toy.send(step(3, info={"level": 1}))
     assert toy.fast_step(1) is None
     observation, _, _, _, info = toy.step(1)
     assert observation.tolist() == [1, 2, 3]
     assert info == {"level": 1}
-    assert [each["id"] for each in toy.heard()] == [3]
+    assert [each["id"] for each in toy.requests()] == [3]
     # For a while it is not even tried.
     assert toy.fast_step(1) is None
-    toy.say(step(4))
+    toy.send(step(4))
     toy.step(1)
-    assert [each["id"] for each in toy.heard()] == [4]
+    assert [each["id"] for each in toy.requests()] == [4]
 
 
 def test_late_and_fragmented_answers_take_the_general_path(toy: Toy) -> None:
@@ -180,18 +180,18 @@ def test_late_and_fragmented_answers_take_the_general_path(toy: Toy) -> None:
     toy.later = [message[9:20], message[20:]]
     assert toy.step(1)[1] == 0.5
     # It was only slow: the next one may take the fast path.
-    toy.say(step(4))
+    toy.send(step(4))
     assert toy.fast_step(1)
-    assert [each["id"] for each in toy.heard()] == [3, 4]
+    assert [each["id"] for each in toy.requests()] == [3, 4]
 
 
 def test_a_slow_answer_is_awaited_on_the_general_path(toy: Toy) -> None:
     assert toy.fast_step(1) is None
-    toy.say(step(3))
+    toy.send(step(3))
     assert toy.step(1)[1] == 0.5
-    toy.say(step(4))
+    toy.send(step(4))
     assert toy.fast_step(1)
-    assert [each["id"] for each in toy.heard()] == [3, 4]
+    assert [each["id"] for each in toy.requests()] == [3, 4]
 
 
 def test_the_deadline_is_that_of_the_whole_step(toy: Toy) -> None:
@@ -205,25 +205,25 @@ def test_the_deadline_is_that_of_the_whole_step(toy: Toy) -> None:
 
 
 def test_a_late_answer_to_an_earlier_request_is_dropped(toy: Toy) -> None:
-    toy.say(step(2, reward=9))
+    toy.send(step(2, reward=9))
     assert toy.fast_step(1) is None
-    toy.say(step(3))
+    toy.send(step(3))
     assert toy.step(1)[1] == 0.5
 
 
 def test_a_bad_answer_is_reported_to_both_sides(toy: Toy) -> None:
-    toy.say(step(3, observation=[1, 2, 10]))
+    toy.send(step(3, observation=[1, 2, 10]))
     assert toy.fast_step(1) is None
     with pytest.raises(BadAnswer, match="observation"):
         toy.step(1)
-    asked, fault = toy.heard()
-    assert (asked["id"], fault["type"]) == (3, "fault")
+    request, fault = toy.requests()
+    assert (request["id"], fault["type"]) == (3, "fault")
     # It has to be reset first.
     assert toy.fast_step(1) is None
 
 
 def test_an_error_is_returned(toy: Toy) -> None:
-    toy.say({"id": 3, "error": {"message": "the crate is stuck"}})
+    toy.send({"id": 3, "error": {"message": "the crate is stuck"}})
     assert toy.fast_step(1) is None
     with pytest.raises(EnvError, match="the crate is stuck"):
         toy.step(1)
@@ -243,9 +243,9 @@ def test_a_request_that_cannot_be_encoded_is_not_sent(toy: Toy) -> None:
     for _ in range(2000):
         deep = [deep]
     assert toy.fast_step(deep) is None
-    toy.say(step(3))
+    toy.send(step(3))
     assert toy.fast_step(1)
-    assert [each["id"] for each in toy.heard()] == [3]
+    assert [each["id"] for each in toy.requests()] == [3]
 
 
 def test_before_a_reset_no_step_is_sent(toy: Toy) -> None:

@@ -143,11 +143,11 @@ def test_both_paths_read_the_same(data: st.DataObject) -> None:
         payload = json.dumps(data.draw(answers(space))).encode()
         if data.draw(st.integers(0, 3)) == 0:
             payload = data.draw(mutated(st.just(payload)))
-    said = reader.answer(payload)
-    event("read at once" if said else "left to the general way")
-    if said is None:
+    message = reader.answer(payload)
+    event("read at once" if message else "left to the general way")
+    if message is None:
         return
-    number, step = said
+    number, step = message
     dialect = JSONDialect(plain_json.dumps, plain_json.loads)
     general = dialect.decode_answer(payload)
     assert isinstance(general, Answer)
@@ -287,12 +287,12 @@ def test_tangos_answers_belong_to_the_last_request() -> None:
     assert reader is not None
     payload = b'{"observation":1,"reward":2,"terminated":false,"truncated":false}'
     assert dialect.decode_step(payload, reader) is None
-    asked = dialect.encode_request(Request(Op.STEP, 5, {"action": np.int64(1)}), 1.0)
-    assert json.loads(asked) == {"type": "action", "action": "1"}
+    request = dialect.encode_request(Request(Op.STEP, 5, {"action": np.int64(1)}), 1.0)
+    assert json.loads(request) == {"type": "action", "action": "1"}
     assert dialect.decode_step(b'{"observation":1}', reader) is None
-    said = dialect.decode_step(payload, reader)
-    assert said is not None
-    assert (said[0], said[1][1]) == (5, 2.0)
+    message = dialect.decode_step(payload, reader)
+    assert message is not None
+    assert (message[0], message[1][1]) == (5, 2.0)
     assert dialect.decode_step(payload, reader) is None
 
 
@@ -301,9 +301,9 @@ def test_integers_are_written_as_the_dialect_defines(action: int) -> None:
     request = Request(Op.STEP, 5, {"action": action})
     written = JSONDialect(typed.encode, typed.decode).encode_request(request, 1.5)
     assert typed.decode(written)["action"] == action
-    said = json.loads(written)["action"]
+    message = json.loads(written)["action"]
     # As in docs/api.md, for readers that have no integers beyond.
-    assert said == action if abs(action) <= 2**53 else said["$t"] == "int"
+    assert message == action if abs(action) <= 2**53 else message["$t"] == "int"
     written = JSONDialect(plain_json.dumps, plain_json.loads).encode_request(
         request, 1.5
     )

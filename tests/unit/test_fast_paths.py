@@ -36,5 +36,5 @@ def test_each_can_be_switched_off(name: str) -> None:
 def test_callers_get_the_general_way() -> None:
     code = """print(module.fixed_writer(b'"int"   '))"""
     assert switched_off("generated-codec", code) == "None\n"
-    code = "from gym_http_wire.elements import shaped; print(shaped(None))"
+    code = "from gym_http_wire.elements import json_type; print(json_type(None))"
     assert switched_off("json-types", code) == "None\n"

@@ -51,11 +51,11 @@ class Host:
             max_answer=1 << 20,
         )
         self.fast_step = FastStepper(self.dispatch, activity)
-        self.near, far = socket.socketpair()
-        far.setblocking(False)
+        self.near, host_end = socket.socketpair()
+        host_end.setblocking(False)
         self.near.settimeout(5.0)
         hello = StreamHandshake("x", BINARY_PROTOCOL, "s")
-        self.stream = Stream(far, hello, 1 << 20, time.monotonic)
+        self.stream = Stream(host_end, hello, 1 << 20, time.monotonic)
         assert self.near.recv(4096).startswith(b"HTTP/1.1 101 ")
         self._messages = MessageReader(masked=False, max_message=1 << 20)
         self._announcing, self._announced = SentSignatures(), ReceivedSignatures()
@@ -75,11 +75,11 @@ class Host:
         lane = self.stream.fast_frames
         assert lane is not None
         data = self.stream.read()
-        asked = lane.decode_request(data)
-        if asked is not None and self.fast_step.execute(self.stream, lane, asked):
+        request = lane.decode_request(data)
+        if request is not None and self.fast_step.execute(self.stream, lane, request):
             return True
-        if asked is not None:
-            frame = frame_of(asked)
+        if request is not None:
+            frame = frame_of(request)
         else:
             self.stream.feed(data)
             (frame,) = self.stream.inbox

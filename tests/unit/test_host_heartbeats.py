@@ -49,5 +49,5 @@ def test_time_in_which_the_supervisor_was_stopped_does_not_count() -> None:
 def test_a_frozen_call_gets_its_whole_time() -> None:
     heartbeat = Heartbeat()
     heartbeat.look((7, 5, 0), 10.0)
-    assert not heartbeat.had(11.0, seconds=2.0)
-    assert heartbeat.had(12.0, seconds=2.0)
+    assert not heartbeat.has_lasted(11.0, seconds=2.0)
+    assert heartbeat.has_lasted(12.0, seconds=2.0)

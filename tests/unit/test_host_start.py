@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gym_http_server import boot
+from gym_http_server import inherited_settings
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
@@ -40,13 +40,13 @@ def test_a_host_without_room_for_its_folders_refuses(
     with ours, theirs, socket.socket(socket.AF_UNIX) as listener:
         assert process.run(start, theirs, listener) == 0
         (frame,) = FrameReader(1024).feed(ours.recv(4096))
-    told = problem_of(frame)
-    assert (told.status, told.code) == (507, "disk-full")
+    error = problem_of(frame)
+    assert (error.status, error.code) == (507, "disk-full")
 
 
 def test_settings_are_left_in_memory_alone() -> None:
     settings = Settings(token="0123456789abcdef")
-    with boot.leave(settings, RunDir("/run")) as left:
+    with inherited_settings.write(settings, RunDir("/run")) as left:
         assert Path(f"/proc/self/fd/{left.fileno()}").readlink().match("/memfd:*")
-        read, run = boot.read_from(left.fileno())
+        read, run = inherited_settings.read_from(left.fileno())
     assert (read, run.path) == (settings, "/run")

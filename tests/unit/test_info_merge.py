@@ -53,13 +53,13 @@ def of_one_vector(infos: list[Any]) -> dict[str, Any] | Exception:
     """Return Gymnasium's merged infos, or its error."""
     vector: VectorEnv[Any, Any, Any] = VectorEnv()
     vector.num_envs = COUNT
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     try:
         for number, info in enumerate(copy.deepcopy(infos)):
-            told = vector._add_info(told, info, number)
+            fields = vector._add_info(fields, info, number)
     except Exception as error:
         return error
-    return told
+    return fields
 
 
 def folded(infos: list[Any]) -> list[Columns | None]:
@@ -84,18 +84,18 @@ def test_merged_infos_equal_those_of_one_vector(infos: list[Any]) -> None:
     parts = folded(infos)
     if any(part is None for part in parts):
         return
-    told = merged(parts, BOUNDS, COUNT)
-    if told is None:
+    answer = merged(parts, BOUNDS, COUNT)
+    if answer is None:
         return
-    assert_identical(told, expected)
+    assert_identical(answer, expected)
 
 
 def test_infos_of_equal_types_are_merged() -> None:
     infos = [{"x": n, "in": {"y": np.float32(n)}, "s": "word"} for n in range(COUNT)]
-    told = merged(folded(infos), BOUNDS, COUNT)
-    assert told is not None
-    assert_identical(told, of_one_vector(infos))
-    assert told["x"].tolist() == [0, 1, 2, 3, 4]
+    answer = merged(folded(infos), BOUNDS, COUNT)
+    assert answer is not None
+    assert_identical(answer, of_one_vector(infos))
+    assert answer["x"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_infos_of_different_types_are_detected() -> None:
@@ -109,8 +109,8 @@ def test_infos_of_different_types_are_detected() -> None:
 
 def test_a_shard_without_infos() -> None:
     parts = folded([{}, {"x": 7}, {}, {}, {}])
-    told = merged([parts[0], None, None], BOUNDS, COUNT)
-    assert_identical(told, of_one_vector([{}, {"x": 7}, {}, {}, {}]))
+    answer = merged([parts[0], None, None], BOUNDS, COUNT)
+    assert_identical(answer, of_one_vector([{}, {"x": 7}, {}, {}, {}]))
 
 
 def test_mutable_infos_are_copied() -> None:

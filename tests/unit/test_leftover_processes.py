@@ -99,14 +99,14 @@ def test_a_server_inside_an_instance_marks_its_processes() -> None:
 def test_strays_of_ended_instances_are_killed_and_no_others(
     start: Callable[..., int],
 ) -> None:
-    host, spared = start(OURS), start("")
+    host, exempt = start(OURS), start("")
     ours, theirs = start(OURS), start(THEIRS)
     strays = processes.Strays()
-    known = {host, spared, *_others({host, spared, ours, theirs})}
+    known = {host, exempt, *_others({host, exempt, ours, theirs})}
     assert strays.kill({OURS: host}, known)
     wait_until(lambda: killed(theirs))
     assert not strays.kill({OURS: host}, known)
-    assert not any(map(killed, (host, spared, ours)))
+    assert not any(map(killed, (host, exempt, ours)))
     assert strays.kill({}, known)
     wait_until(lambda: killed(ours))
 

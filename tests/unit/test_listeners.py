@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import SettingError, StartError
-from gym_http_server.listeners import address, listening
+from gym_http_server.listeners import address, open_listeners
 from gym_http_server.settings import Settings
 
 
@@ -41,7 +41,7 @@ def stranger(path: Path) -> Iterator[socket.socket]:
 
 
 def test_tcp_comes_first(path: Path) -> None:
-    with listening(Settings(port=0, unix=str(path))) as (tcp, unix):
+    with open_listeners(Settings(port=0, unix=str(path))) as (tcp, unix):
         port = tcp.getsockname()[1]
         assert address(tcp) == f"http://127.0.0.1:{port}"
         assert address(unix) == "http+unix://" + str(path).replace("/", "%2F")
@@ -53,7 +53,7 @@ def test_tcp_comes_first(path: Path) -> None:
 
 
 def test_an_address_of_ipv6_has_brackets() -> None:
-    with listening(Settings(port=0, listen="::1")) as (tcp,):
+    with open_listeners(Settings(port=0, listen="::1")) as (tcp,):
         assert address(tcp) == f"http://[::1]:{tcp.getsockname()[1]}"
 
 
@@ -65,7 +65,7 @@ def test_the_mode_is_there_at_once_and_the_files_go(
 ) -> None:
     before = os.umask(0o022)
     try:
-        with listening(alone(path, text)):
+        with open_listeners(alone(path, text)):
             found = path.lstat().st_mode
             assert stat.S_ISSOCK(found)
             assert stat.S_IMODE(found) == mode
@@ -79,7 +79,7 @@ def test_a_relative_path_counts_from_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with listening(alone(Path("here.sock"))) as (unix,):
+    with open_listeners(alone(Path("here.sock"))) as (unix,):
         assert unix.getsockname() == str(tmp_path / "here.sock")
 
 
@@ -87,17 +87,17 @@ def test_a_socket_that_a_killed_server_left_is_replaced(path: Path) -> None:
     stale(path)
     before = path.lstat().st_ino, path.lstat().st_ctime_ns
     (path.parent / "s.sock.lock").touch()
-    with listening(alone(path)), socket.socket(socket.AF_UNIX) as caller:
+    with open_listeners(alone(path)), socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(path))
         assert (path.lstat().st_ino, path.lstat().st_ctime_ns) != before
     assert list(path.parent.iterdir()) == []
 
 
 def test_two_servers_do_not_share(path: Path) -> None:
-    with listening(alone(path)) as (unix,):
+    with open_listeners(alone(path)) as (unix,):
         before = path.lstat()
         with pytest.raises(StartError, match=r"another server listens on .*--unix"):
-            listening(alone(path)).__enter__()
+            open_listeners(alone(path)).__enter__()
         assert os.path.samestat(path.lstat(), before)
         with socket.socket(socket.AF_UNIX) as caller:
             caller.connect(str(path))
@@ -105,10 +105,10 @@ def test_two_servers_do_not_share(path: Path) -> None:
 
 
 def test_the_lock_counts_while_no_process_listens(path: Path) -> None:
-    with listening(alone(path)) as (unix,):
+    with open_listeners(alone(path)) as (unix,):
         unix.close()
         with pytest.raises(StartError, match="another server listens"):
-            listening(alone(path)).__enter__()
+            open_listeners(alone(path)).__enter__()
 
 
 def test_a_removed_lock_blocks_no_server(
@@ -125,17 +125,17 @@ def test_a_removed_lock_blocks_no_server(
         flock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", end_before)
-    with listening(alone(path)):
+    with open_listeners(alone(path)):
         assert len(tries) == 2
         assert lock.exists()
         with pytest.raises(StartError, match="another server listens"):
-            listening(alone(path)).__enter__()
+            open_listeners(alone(path)).__enter__()
     assert list(path.parent.iterdir()) == []
 
 
 def test_another_program_keeps_its_socket(path: Path, stranger: socket.socket) -> None:
     with pytest.raises(StartError, match="another server listens"):
-        listening(alone(path)).__enter__()
+        open_listeners(alone(path)).__enter__()
     assert [each.name for each in path.parent.iterdir()] == ["s.sock"]
     stranger.accept()[0].close()
 
@@ -152,7 +152,7 @@ def test_another_program_with_a_full_backlog_keeps_its_socket(
     except BlockingIOError:
         pass
     with pytest.raises(StartError, match="another server listens"):
-        listening(alone(path)).__enter__()
+        open_listeners(alone(path)).__enter__()
     for caller in callers:
         caller.close()
     assert path.exists()
@@ -168,7 +168,7 @@ def test_files_other_than_sockets_stay(kind: str, path: Path, tmp_path: Path) ->
         stale(tmp_path / "other.sock")
         path.symlink_to(tmp_path / "other.sock")
     with pytest.raises(StartError, match="is there and is no socket"):
-        listening(alone(path)).__enter__()
+        open_listeners(alone(path)).__enter__()
     assert path.lstat()
     assert not (tmp_path / "s.sock.lock").exists()
 
@@ -177,12 +177,12 @@ def test_a_datagram_socket_is_not_ours(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(str(path))
         with pytest.raises(StartError, match="cannot listen on the Unix socket"):
-            listening(alone(path)).__enter__()
+            open_listeners(alone(path)).__enter__()
         assert path.exists()
 
 
 def test_a_file_that_replaced_the_socket_stays(path: Path) -> None:
-    with listening(alone(path)):
+    with open_listeners(alone(path)):
         path.unlink()
         path.write_text("precious")
     assert path.read_text() == "precious"
@@ -190,34 +190,34 @@ def test_a_file_that_replaced_the_socket_stays(path: Path) -> None:
 
 def test_107_bytes_are_possible_and_no_more(tmp_path: Path) -> None:
     rest = 107 - len(os.fsencode(tmp_path)) - 1
-    with listening(alone(tmp_path / ("x" * rest))) as (unix,):
+    with open_listeners(alone(tmp_path / ("x" * rest))) as (unix,):
         assert len(unix.getsockname()) == 107
     # Bytes, not characters.
     longer = tmp_path / ("x" * (rest - 1) + "ü")
     with pytest.raises(StartError, match=r"has 108 bytes, 107 are possible.*--unix"):
-        listening(alone(longer)).__enter__()
+        open_listeners(alone(longer)).__enter__()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_there_must_be_a_folder(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"/s\.sock: No such file or directory"):
-        listening(alone(tmp_path / "nowhere" / "s.sock")).__enter__()
+        open_listeners(alone(tmp_path / "nowhere" / "s.sock")).__enter__()
 
 
 @pytest.mark.parametrize("mode", ["", "6", "888", "rw-", "1600", "0o600"])
 def test_a_mode_is_three_octal_digits(mode: str, path: Path) -> None:
     with pytest.raises(SettingError, match="expected three octal digits") as caught:
-        listening(alone(path, mode)).__enter__()
+        open_listeners(alone(path, mode)).__enter__()
     assert repr(mode) in str(caught.value)
 
 
 def test_without_tcp_there_must_be_a_socket() -> None:
     with pytest.raises(SettingError, match="add --unix PATH"):
-        listening(Settings(no_tcp=True)).__enter__()
+        open_listeners(Settings(no_tcp=True)).__enter__()
 
 
 def test_connections_notice_that_their_network_is_lost() -> None:
-    with listening(Settings(port=0)) as (listener,):
+    with open_listeners(Settings(port=0)) as (listener,):
         place = listener.getsockname()
         with socket.create_connection(place), listener.accept()[0] as accepted:
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

@@ -39,10 +39,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def test_fifty_polls_take_one_look_at_a_time(log: Path, looks: list[str]) -> None:
-    polls, asked = LogPolls(), []
+    polls, request = LogPolls(), []
 
     def gone() -> bool:
-        asked.append(1)
+        request.append(1)
         return False
 
     def poll() -> bool:
@@ -58,7 +58,7 @@ def test_fifty_polls_take_one_look_at_a_time(log: Path, looks: list[str]) -> Non
         passed = time.monotonic() - began
         assert len(looks) - before <= passed / log_polls.LOOK_SECONDS + 2
         # And one at each client's connection a second.
-        assert len(asked) <= 50 * (passed + 1.5)
+        assert len(request) <= 50 * (passed + 1.5)
         log.write_bytes(b"now")
         assert all(each.result(10) for each in waiting)
 

@@ -169,8 +169,8 @@ def test_where_the_kernel_shows_no_more_resident_memory_counts() -> None:
     os.waitpid(pid, 0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        told = int(pipe.read())
-    assert told > 0.9 * resident > proportional_bytes(parent) * 0.5
+        answer = int(pipe.read())
+    assert answer > 0.9 * resident > proportional_bytes(parent) * 0.5
 
 
 def test_a_process_that_has_ended_uses_nothing() -> None:

@@ -145,7 +145,7 @@ def test_nothing_that_is_shipped_loads_it() -> None:
         "gym_http_client.bench.players",
     ]
     program = f"import sys, {', '.join(modules)}; print('matplotlib' in sys.modules)"
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
         capture_output=True,
@@ -153,4 +153,4 @@ def test_nothing_that_is_shipped_loads_it() -> None:
         timeout=50,
         check=True,
     )
-    assert told.stdout == "False\n"
+    assert output.stdout == "False\n"

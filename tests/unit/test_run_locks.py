@@ -33,11 +33,11 @@ class Asking:
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
-        assert self._said() == "asks"
+        assert self._output() == "asks"
 
     def runs(self) -> None:
         """Wait until it has its turn."""
-        assert self._said() == "runs"
+        assert self._output() == "runs"
 
     def waits(self) -> None:
         """Wait until it waits for its turn, by proc_locks(5)."""
@@ -53,7 +53,7 @@ class Asking:
         """Make it end its turn."""
         self._process.communicate("\n", timeout=30)
 
-    def _said(self) -> str:
+    def _output(self) -> str:
         assert self._process.stdout
         return self._process.stdout.readline().strip()
 

@@ -33,35 +33,35 @@ def many_descriptors() -> Iterator[None]:
 @pytest.fixture
 def client(many_descriptors: None) -> Iterator[tuple[socket.socket, socket.socket]]:
     """A connection with a high descriptor here, and its far end."""
-    near, far = socket.socketpair()
-    high = fcntl.fcntl(near.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH)
-    with near, far, socket.socket(fileno=high) as moved:
-        near.close()
-        yield moved, far
+    worker_end, client_end = socket.socketpair()
+    high = fcntl.fcntl(worker_end.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH)
+    with worker_end, client_end, socket.socket(fileno=high) as moved:
+        worker_end.close()
+        yield moved, client_end
 
 
 @pytest.fixture
-def hub() -> Iterator[None]:
+def gevent_hub() -> Iterator[None]:
     """gevent's loop, whose descriptors are closed afterwards."""
     yield
     gevent.get_hub().destroy(destroy_loop=True)
 
 
 def test_a_client_with_a_high_descriptor_is_seen_leaving(
-    many_descriptors: None, hub: None
+    many_descriptors: None, gevent_hub: None
 ) -> None:
-    near, far = socket.socketpair()
+    worker_end, client_end = socket.socketpair()
     limits = ConnectionLimits(
         request_deadline_s=5.0, keepalive_s=5.0, send_timeout_s=5.0
     )
-    high = fcntl.fcntl(near.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH)
-    near.close()
-    with far, ClientSocket(limits, socket.AF_UNIX, fileno=high) as moved:
+    high = fcntl.fcntl(worker_end.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH)
+    worker_end.close()
+    with client_end, ClientSocket(limits, socket.AF_UNIX, fileno=high) as moved:
         assert not moved.has_left()
-        far.send(b"P")
+        client_end.send(b"P")
         assert not moved.has_left(), "it has begun its next request"
         moved.recv(1)
-        far.close()
+        client_end.close()
         assert moved.has_left()
 
 
@@ -69,7 +69,7 @@ def test_a_client_with_a_high_descriptor_is_seen_leaving(
 def test_a_client_with_a_high_descriptor_can_create(
     client: tuple[socket.socket, socket.socket], leaves: bool, tmp_path: Path
 ) -> None:
-    near, far = client
+    worker_end, client_end = client
     run = RunDir(str(tmp_path))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(run.supervisor_socket)
@@ -77,13 +77,15 @@ def test_a_client_with_a_high_descriptor_can_create(
         supervisor = threading.Thread(target=_supervise, args=(listener, not leaves))
         supervisor.start()
         if leaves:
-            far.close()
+            client_end.close()
             with pytest.raises(Abandoned):
-                SupervisorClient(run).create(b"{}", "", EVERYONE, near, lambda: True)
+                SupervisorClient(run).create(
+                    b"{}", "", EVERYONE, worker_end, lambda: True
+                )
         else:
-            far.send(b"P")
+            client_end.send(b"P")
             made = SupervisorClient(run).create(
-                b"{}", "", EVERYONE, near, lambda: False
+                b"{}", "", EVERYONE, worker_end, lambda: False
             )
             assert made.body == b"made"
         supervisor.join()

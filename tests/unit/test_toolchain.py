@@ -56,12 +56,12 @@ def test_one_that_cannot_be_installed_keeps_no_other_away(
     bare: dict[str, str], tmp_path: Path
 ) -> None:
     """An apt-get that knows everything but Chromium, and does nothing."""
-    asked = tmp_path / "asked"
+    request = tmp_path / "asked"
     stand_in = tmp_path / "apt-get"
     stand_in.write_text(
         "#!/bin/bash\n"
         'case "$*" in *chromium*) exit 100 ;; esac\n'
-        f'echo "${{*: -1}}" >>{asked}\n'
+        f'echo "${{*: -1}}" >>{request}\n'
     )
     stand_in.chmod(0o755)
     # sudo, where the tests do not run as root: no other packages, and no password.
@@ -70,5 +70,5 @@ def test_one_that_cannot_be_installed_keeps_no_other_away(
     (tmp_path / "true").symlink_to(shutil.which("true") or "")
     done = run(bare)
     assert "chromium" in done.stderr
-    assert {"jq", "npm", "luarocks"} <= set(asked.read_text().split())
+    assert {"jq", "npm", "luarocks"} <= set(request.read_text().split())
     assert done.returncode == 0, os.fsdecode(done.stderr)

@@ -22,12 +22,12 @@ def test_server_and_client_have_one_version() -> None:
 
 
 def test_the_server_requires_the_client_of_its_version() -> None:
-    asked = [
+    requests = [
         requirement
         for requirement in project("pyproject.toml")["dependencies"]
         if requirement.startswith("gymnasium-http-client")
     ]
-    assert asked == [f"gymnasium-http-client=={VERSION}"]
+    assert requests == [f"gymnasium-http-client=={VERSION}"]
 
 
 def test_the_installed_packages_have_that_version() -> None:

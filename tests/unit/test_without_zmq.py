@@ -50,8 +50,8 @@ def test_the_client_names_the_missing_extra(use: Callable[[], Any]) -> None:
 
 
 def test_the_server_names_the_missing_extra() -> None:
-    said = _serve("import sys; sys.modules['zmq'] = None")
-    assert "pip install 'gymnasium-http-server[zmq]'" in said
+    message = _serve("import sys; sys.modules['zmq'] = None")
+    assert "pip install 'gymnasium-http-server[zmq]'" in message
 
 
 @pytest.mark.usefixtures("broken_zmq")
@@ -64,9 +64,9 @@ def test_the_client_reports_a_broken_install(use: Callable[[], Any]) -> None:
 
 @pytest.mark.usefixtures("broken_zmq")
 def test_the_server_reports_a_broken_install(tmp_path: Path) -> None:
-    said = _serve(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
-    assert f"cannot be loaded: {LIBRARY}" in said
-    assert "pip install --force-reinstall pyzmq" in said
+    output = _serve(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
+    assert f"cannot be loaded: {LIBRARY}" in output
+    assert "pip install --force-reinstall pyzmq" in output
 
 
 def _serve(before: str) -> str:

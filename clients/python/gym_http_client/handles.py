@@ -150,7 +150,7 @@ class Handle(ABC, Generic[_S]):
         """
         return self._session.get().transport
 
-    def ask(self, method: str, path: str, given: Any = None) -> Any:
+    def call(self, method: str, path: str, given: Any = None) -> Any:
         """Send a request of the instance, in the binary form both ways.
 
         Args:
@@ -168,9 +168,9 @@ class Handle(ABC, Generic[_S]):
         """
         session = self._session.get()
         if session.carries(method, path):
-            answer = session.ask(path, given)
+            answer = session.call(path, given)
         else:
-            answer = self._ask_other(session, method, path, given)
+            answer = self._call_other(session, method, path, given)
         if WARNINGS in answer:
             show(answer.pop(WARNINGS))
         return answer
@@ -275,8 +275,8 @@ class Handle(ABC, Generic[_S]):
         """Receive the answer to `_begin_end`."""
 
     @abstractmethod
-    def _ask_other(self, session: _S, method: str, path: str, given: Any) -> Any:
-        """Send a request other than reset, step and render, as `ask` does."""
+    def _call_other(self, session: _S, method: str, path: str, given: Any) -> Any:
+        """Send a request other than reset, step and render, as `call` does."""
 
 
 class WebHandle(Handle[Session]):
@@ -313,7 +313,7 @@ class WebHandle(Handle[Session]):
     def _finish_end(self, seconds: float) -> None:
         self._link.finish(seconds)
 
-    def _ask_other(self, session: Session, method: str, path: str, given: Any) -> Any:
+    def _call_other(self, session: Session, method: str, path: str, given: Any) -> Any:
         # This request must not arrive before earlier ones.
         session.drain()
         path = self._path + path

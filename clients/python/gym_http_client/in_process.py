@@ -117,7 +117,7 @@ class _LocalHandle:
 
     def __init__(self, env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> None:
         self._operations = operations_of(env)
-        self._came: deque[Any] = deque()
+        self._answers: deque[Any] = deque()
         exact = LosslessCalls(self._operations)
         self._calls: dict[str, Callable[[Any], Any]] = {
             "GET ": lambda given: self._describe(exact),
@@ -133,7 +133,7 @@ class _LocalHandle:
             "POST call": exact.call_attribute,
         }
 
-    def ask(self, method: str, path: str, given: Any = None) -> Any:
+    def call(self, method: str, path: str, given: Any = None) -> Any:
         """Call the environment, with arguments and results in the binary form."""
         sent = binary.decode(binary.encode(given))
         try:
@@ -153,13 +153,13 @@ class _LocalHandle:
     def send(self, path: str, given: Any) -> None:
         """Call the environment at once, and keep the answer."""
         try:
-            self._came.append((self.ask("POST", path, given), None))
+            self._answers.append((self.call("POST", path, given), None))
         except Exception as error:
-            self._came.append((None, error))
+            self._answers.append((None, error))
 
     def receive(self) -> Any:
         """Return the oldest answer that was kept."""
-        answer, error = self._came.popleft()
+        answer, error = self._answers.popleft()
         if error is not None:
             raise error
         return answer

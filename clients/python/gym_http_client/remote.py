@@ -34,7 +34,7 @@ class AnyHandle(Protocol):
     def transport(self) -> str:
         """The transport of steps."""
 
-    def ask(self, method: str, path: str, given: Any = None) -> Any:
+    def call(self, method: str, path: str, given: Any = None) -> Any:
         """Send a request of the instance, and return its answer."""
 
     def send(self, path: str, given: Any) -> None:
@@ -135,7 +135,7 @@ class Remote:
         Raises:
             TypeError: The instance is of another kind: an environment or a vector.
         """
-        answer = handle.ask("GET", "")
+        answer = handle.call("GET", "")
         cls._check_kind(answer)
         env = cls.__new__(cls)
         env._made_by = None
@@ -150,7 +150,7 @@ class Remote:
         self._handle: AnyHandle | None = handle
         self._pid = os.getpid()
         self._shared = SharedGenerators()
-        self._take_over(handle.ask("GET", "") if answer is None else answer)
+        self._take_over(handle.call("GET", "") if answer is None else answer)
 
     def _take_over(self, answer: dict[str, Any]) -> None:
         """Set this object's attributes from the description of the instance."""
@@ -192,7 +192,7 @@ class Remote:
                 f"np_random is {value!r:.80}: expected a numpy.random.Generator"
             )
         given = {**describe_generator(value), "replace": True}
-        self._open_handle().ask("POST", "generator/", given)
+        self._open_handle().call("POST", "generator/", given)
         self._shared.adopt(value, self._described_generator())
 
     @property
@@ -204,7 +204,7 @@ class Remote:
         return self._described_generator()["seed"]
 
     def _described_generator(self) -> dict[str, Any]:
-        described: dict[str, Any] = self._open_handle().ask("GET", "generator/")
+        described: dict[str, Any] = self._open_handle().call("GET", "generator/")
         return described
 
     def _send_draws(self) -> None:
@@ -217,7 +217,7 @@ class Remote:
             return
         changed = self._shared.drawn()
         if changed is not None:
-            self._open_handle().ask("POST", "generator/", changed)
+            self._open_handle().call("POST", "generator/", changed)
             self._shared.mark_sent()
         self._shared.release()
 
@@ -266,13 +266,13 @@ class Remote:
         """Send a request of the instance, and synchronize the generators."""
         handle = self._open_handle()
         if not self._shared:
-            return handle.ask(method, path, given)
+            return handle.call(method, path, given)
         self._send_draws()
         if not self._shared or method == "GET":
-            return handle.ask(method, path, given)
+            return handle.call(method, path, given)
         if path in _ACTS:
             given = {**given, "wants_generator": True}
-        return self._request_and_renew(handle.ask, method, path, given)
+        return self._request_and_renew(handle.call, method, path, given)
 
     def _request_and_renew(self, call: Callable[..., Any], *args: Any) -> Any:
         """Send a request for which the environment may draw, and renew the generators.

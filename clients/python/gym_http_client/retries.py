@@ -38,7 +38,7 @@ _SHORTEST = 0.001
 # Longer than any server waits.
 _LONGEST_WAIT = 1e6
 # The number of the try that logs a warning; fewer tries take little time.
-_WORTH_A_WORD = 6
+_WARN_AFTER = 6
 _logger = logging.getLogger("gym_http_client")
 _T = TypeVar("_T")
 
@@ -206,7 +206,7 @@ class Tries:
         if pause > 0:
             self._retries.sleep(pause)
         self.count += 1
-        if self.count == _WORTH_A_WORD:
+        if self.count == _WARN_AFTER:
             self._warn(outcome, total)
         return True
 
@@ -229,11 +229,11 @@ class Tries:
         return kind in _REPEATED_KINDS
 
     def _pause(self, outcome: Reply | Failure) -> float | None:
-        asked = 0.0
+        least = 0.0
         if isinstance(outcome, Reply):
             if not self._is_repeated(outcome):
                 return None
-            asked = _retry_after(outcome)
+            least = _retry_after(outcome)
         elif not self._is_tried_again(outcome.kind):
             return None
         elif outcome.kind is FailureKind.STALE and self.count == 1:
@@ -241,7 +241,7 @@ class Tries:
             return 0.0
         doublings = min(self.count - 1, _MAX_DOUBLINGS)
         bound = min(self._retries.first * 2.0**doublings, self._retries.longest)
-        return asked + self._retries.random() * bound
+        return least + self._retries.random() * bound
 
 
 def keys() -> Iterator[str]:
@@ -264,11 +264,11 @@ def wait_of(request: Mapping[str, Any]) -> float:
 def _words_of(outcome: Reply | Failure) -> str:
     if not isinstance(outcome, Reply):
         return str(outcome)
-    said = json_object(outcome).get("message")
-    return f"{said} ({outcome.status})" if said else f"status {outcome.status}"
+    message = json_object(outcome).get("message")
+    return f"{message} ({outcome.status})" if message else f"status {outcome.status}"
 
 
 def _retry_after(reply: Reply) -> float:
     """Return the seconds in the header Retry-After; a date counts as 0."""
-    asked = reply.headers.get("retry-after", "")
-    return float(asked[:9]) if asked.isascii() and asked.isdigit() else 0.0
+    header = reply.headers.get("retry-after", "")
+    return float(header[:9]) if header.isascii() and header.isdigit() else 0.0

@@ -121,7 +121,7 @@ class Session:
         """The current transport: ``"stream"`` or ``"rest"``."""
         return "stream" if self._stream is not None else "rest"
 
-    def ask(self, path: str, given: Any) -> Any:
+    def call(self, path: str, given: Any) -> Any:
         """Send a request, and wait for the answer.
 
         Raises:
@@ -280,7 +280,7 @@ class Session:
             failure: The failure of its first try, if the caller made it.
         """
         try:
-            outcome = self._settled(self._pending[0], failure)
+            outcome = self._outcome(self._pending[0], failure)
             self._pending_bytes -= len(self._pending.popleft().request.leaves)
             self._opener.forget_loss()
         except BaseException:
@@ -289,7 +289,7 @@ class Session:
             raise
         return outcome
 
-    def _settled(self, pending: Pending, failed: Failure | None) -> Any:
+    def _outcome(self, pending: Pending, failed: Failure | None) -> Any:
         """Send a request, with retries, and return its outcome."""
         tries = Tries(self._retries, what=self._url)
         try:

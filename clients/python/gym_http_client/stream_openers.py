@@ -120,7 +120,7 @@ class WebSocketOpener(StreamOpener):
             elif _is_about_instance(none.reply):
                 raise
             else:
-                self._do_without(none.reply)
+                self._use_rest(none.reply)
             return None
         except Failure:
             self._fail()
@@ -131,14 +131,14 @@ class WebSocketOpener(StreamOpener):
 
     def _handshake(self, session: str) -> bytes:
         """Return the head of the handshake's request, without its blank line."""
-        asked = f"{self._path}stream?session={session}"
+        path = f"{self._path}stream?session={session}"
         lost = self._lost_since()
         if lost is not None:
-            asked += f"&lost={lost:.3f}"
-        request = Request("GET", asked, accept=_PROBLEM)
+            path += f"&lost={lost:.3f}"
+        request = Request("GET", path, accept=_PROBLEM)
         return self._heads.head(request).removesuffix(b"\r\n")
 
-    def _do_without(self, reply: Reply) -> None:
+    def _use_rest(self, reply: Reply) -> None:
         self.wanted = False
         problem = json_object(reply)
         if problem.get("code") == _UPGRADE_REQUIRED:

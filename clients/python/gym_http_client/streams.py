@@ -201,7 +201,7 @@ class WebSocketStream(Stream):
         try:
             if rest:
                 self._arrived.extend(self._reader.feed(rest))
-            self._settle_down()
+            self._set_wait_limit()
             secured = isinstance(self._line, ssl.SSLSocket)
             limit = 0 if secured or not _KERNEL_LIMITS else spin_us * 1000
             self._spinning = BusyPoll(limit, partial(may_busy_poll, [self._line]))
@@ -305,7 +305,7 @@ class WebSocketStream(Stream):
         spinning.missed()
         return recv(RECEIVE_BYTES)
 
-    def _settle_down(self) -> None:
+    def _set_wait_limit(self) -> None:
         """Set the kernel's time limit for waits, which saves system calls."""
         if isinstance(self._line, ssl.SSLSocket) or not _KERNEL_LIMITS:
             self._line.settimeout(min(self._time_limit, LONGEST_WAIT))

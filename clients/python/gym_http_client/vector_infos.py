@@ -19,7 +19,7 @@ def split_infos(infos: Any, num: int) -> list[dict[str, Any]]:
     """
     if isinstance(infos, list):
         return [dict(info) for info in infos]
-    told: list[dict[str, Any]] = [{} for _ in range(num)]
+    result: list[dict[str, Any]] = [{} for _ in range(num)]
     for key, values in infos.items():
         if _is_mask(key, values, infos, num):
             continue
@@ -33,8 +33,8 @@ def split_infos(infos: Any, num: int) -> list[dict[str, Any]]:
             parts = [values] * num
         for index, part in enumerate(parts):
             if has is None or has[index]:
-                told[index][key] = part
-    return told
+                result[index][key] = part
+    return result
 
 
 def _is_mask(key: Any, values: Any, infos: Any, num: int) -> bool:

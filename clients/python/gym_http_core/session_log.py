@@ -52,7 +52,7 @@ class SessionLog:
         # By session: numbers of requests that were received and not executed.
         self._retracted: dict[str, set[int]] = {}
         # Whether the last answer has arrays that the environment may change.
-        self._unsettled = False
+        self._uncopied = False
 
     def parse_key(self, key: str) -> tuple[str, int] | None:
         """Return session and number of a key; ``None`` if it is not of a session."""
@@ -64,7 +64,7 @@ class SessionLog:
     def accept_next(self, session: str, number: int) -> bool:
         """Note a request if it is simply the next of its session; returns whether."""
         last = self._last.get(session)
-        if last is None or number <= last or self._unsettled:
+        if last is None or number <= last or self._uncopied:
             return False
         if self._retracted and session in self._retracted:
             return False
@@ -92,7 +92,7 @@ class SessionLog:
                 return _whole(each).answer
         return None
 
-    def settle(self, session: str = "", acknowledged: int = 0) -> None:
+    def copy_last(self, session: str = "", acknowledged: int = 0) -> None:
         """Copy the arrays of the last answer, before the environment changes them.
 
         Args:
@@ -100,9 +100,9 @@ class SessionLog:
             acknowledged: Its client has received the answers to all requests with lower
                 numbers; they need not be kept.
         """
-        if not self._unsettled:
+        if not self._uncopied:
             return
-        self._unsettled = False
+        self._uncopied = False
         if not self._done:
             return
         last = _whole(self._done.pop())
@@ -113,7 +113,7 @@ class SessionLog:
             self._done.append(last._replace(answer=whole))
 
     def replay_or_begin(
-        self, session: str, number: int, request: Frame, *, settled: bool = True
+        self, session: str, number: int, request: Frame, *, outcomes_known: bool = True
     ) -> Frame | None:
         """Return the answer to a repeated request; ``None`` if it is to be executed.
 
@@ -121,7 +121,7 @@ class SessionLog:
             session: Session of the request.
             number: Its number.
             request: The request.
-            settled: Whether the client knows the outcome of all earlier requests.
+            outcomes_known: Whether the client knows the outcomes of earlier requests.
 
         Raises:
             KeyReused: The number was used for another request.
@@ -129,7 +129,9 @@ class SessionLog:
             ExternalAway: An earlier request was not executed, and has to come first.
         """
         last = self._last.get(session)
-        if session in self._retracted and self._take_turn(session, number, settled):
+        if session in self._retracted and self._take_turn(
+            session, number, outcomes_known
+        ):
             return None
         if last is not None and number > last:
             self._last[session] = number
@@ -157,7 +159,7 @@ class SessionLog:
         self._last[session] = number
         return None
 
-    def _take_turn(self, session: str, number: int, settled: bool) -> bool:
+    def _take_turn(self, session: str, number: int, outcomes_known: bool) -> bool:
         """Whether this is the first of the requests that were not executed.
 
         Raises:
@@ -167,7 +169,7 @@ class SessionLog:
         first, last = min(numbers), self._last[session]
         if number == first:
             numbers.remove(number)
-        elif number > last and settled:
+        elif number > last and outcomes_known:
             # The client does not repeat what was not executed.
             numbers.clear()
         elif number > last or number in numbers:
@@ -189,11 +191,11 @@ class SessionLog:
         size = len(request.body)
         if type(body) is Pieces:
             size += body.size
-            self._unsettled = not body.lasting
+            self._uncopied = not body.lasting
         else:
             size += len(body)
         if size > MAX_ANSWER_BYTES:
-            self._unsettled = False
+            self._uncopied = False
             return
         done = self._done
         done.append(_Done(session, number, request, answer, size))

@@ -79,7 +79,7 @@ class Op(IntEnum):
     CREATE = 64
     LIST = 65
     END = 66
-    FATE = 67
+    TOMBSTONE = 67
     REGISTRY = 68
     STATUS = 69
     SHUTDOWN = 70

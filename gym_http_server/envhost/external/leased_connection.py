@@ -124,7 +124,7 @@ class LeasedConnection:
         """
         number = self.protocol.new_number(time.monotonic())
         if not number:
-            self._settle()
+            self._flush_or_close()
             raise ExternalAway(f"{self.env_id} has to connect anew")
         return number
 
@@ -135,22 +135,22 @@ class LeasedConnection:
             UnsupportedValue: The dialect cannot write a parameter.
         """
         self.protocol.start(call, time.monotonic())
-        self._settle(call.deadline)
+        self._flush_or_close(call.deadline)
 
     def follow(self, call: Call, data: bytes) -> None:
         """Await the answer to a step that `exchange` has sent, as a call."""
         self.protocol.follow(call, data, time.monotonic())
-        self._settle()
+        self._flush_or_close()
 
     def abandon(self, call: Call) -> None:
         """Stop waiting for the answer to a call."""
         self.protocol.abandon(call, time.monotonic())
-        self._settle()
+        self._flush_or_close()
 
     def fault(self, error: BadMessage) -> None:
         """Report to the environment the fault of its answer."""
         self.protocol.fault(error)
-        self._settle()
+        self._flush_or_close()
 
     def receive(self) -> None:
         """Read and process the received data, if there is any."""
@@ -161,17 +161,17 @@ class LeasedConnection:
             return
         if data:
             self.protocol.receive(data, time.monotonic())
-            self._settle()
+            self._flush_or_close()
 
     def check(self, now: float) -> None:
         """Ping the environment if it is silent, or end the connection."""
         self.protocol.check(now)
-        self._settle()
+        self._flush_or_close()
 
     def lose(self, reason: str) -> None:
         """Record that the connection has ended, and close its socket."""
         self.protocol.lose(reason, time.monotonic())
-        self._settle()
+        self._flush_or_close()
 
     def resume(self, details: ConnectionDetails, sock: socket.socket) -> None:
         """Continue over another connection of the same environment."""
@@ -228,7 +228,7 @@ class LeasedConnection:
             raise Lost("it ended the connection")
         return data
 
-    def _settle(self, until: float | None = None) -> None:
+    def _flush_or_close(self, until: float | None = None) -> None:
         """Send the protocol's output, and close the socket if the connection is lost.
 
         Args:

@@ -216,7 +216,7 @@ class Requester:
             call.deadline = until
         else:
             self._lost = None
-            self._doubt(op, "it is unknown whether its last call was done")
+            self._require_reset(op, "it is unknown whether its last call was done")
             raise OutcomeUnknown(
                 f"{connection.env_id} resumed, and does not know whether it had done "
                 f"the {op.name.lower()} that it was lost in; reset it"
@@ -240,7 +240,7 @@ class Requester:
         while not call.over:
             if time.monotonic() >= call.deadline:
                 self.connection.abandon(call)
-                self._doubt(call.op, "it did not answer in time")
+                self._require_reset(call.op, "it did not answer in time")
                 raise ExternalDeadline(
                     f"{self.connection.env_id} did not answer to "
                     f"{call.op.name.lower()} within {self.deadline_s:g} s; raise "
@@ -256,17 +256,17 @@ class Requester:
         """
         env_id, error, answer = self.connection.env_id, call.error, call.answer
         if error is not None:
-            self._doubt(call.op, "its last answer was malformed")
+            self._require_reset(call.op, "its last answer was malformed")
             words = f"{env_id} sent a malformed answer: {error}"
             raise BadAnswer(words, extras={"field": error.field})
         if answer is None or answer.result is None:
             problem = _problem_of((answer and answer.error) or {})
             if isinstance(problem, EnvError):
-                self._doubt(call.op, "its last call failed")
+                self._require_reset(call.op, "its last call failed")
             raise problem
         return answer.result
 
-    def _doubt(self, op: Op, why: str) -> None:
+    def _require_reset(self, op: Op, why: str) -> None:
         """Require a reset if the operation may have changed the environment."""
         if op in (Op.STEP, Op.RESET):
             self.needs_reset = f"{self.connection.env_id} has to be reset, since {why}"

@@ -75,7 +75,7 @@ class ResultReader:
         self.steps: StepReader[Step] | None = None
         self.packing: StepPacking | None = None
         if self._plain:
-            shape = elements.shaped(self.observation_space)
+            shape = elements.json_type(self.observation_space)
             if shape is not None and self._channels is None:
                 self.steps = step_reader(shape, plain_json.loads)
                 self.packing = step_packing(shape)

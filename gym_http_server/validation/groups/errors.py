@@ -119,13 +119,13 @@ GROUP = CheckGroup("errors", _checks)
 def _caused(code: str, cause: Cause, target: Target) -> None:
     if cause.capability:
         target.needs(cause.capability)
-    ask = functools.partial(_ask, target, cause)
+    request = functools.partial(_request, target, cause)
     if cause.path.startswith("ID/"):
         with target.made() as instance:
             path = instance.path(cause.path.removeprefix("ID/"))
-            answers = ask(path), ask(path, Accept=PROBLEM)
+            answers = request(path), request(path, Accept=PROBLEM)
     else:
-        answers = ask(cause.path), ask(cause.path, Accept=PROBLEM)
+        answers = request(cause.path), request(cause.path, Accept=PROBLEM)
     if code_of(answers[0]) == "env-refused" != code:
         raise Absent("it makes only the environments that are allowed: env-refused")
     problem(answers[0], code, cause.status)
@@ -140,7 +140,7 @@ def _caused(code: str, cause: Cause, target: Target) -> None:
     equal(code_of(answers[1]), code, "code")
 
 
-def _ask(target: Target, cause: Cause, path: str, **more: str) -> Response:
+def _request(target: Target, cause: Cause, path: str, **more: str) -> Response:
     headers = {**more, **cause.headers}
     if cause.value is None:
         return target.call(cause.method, path, body=cause.body, headers=headers)

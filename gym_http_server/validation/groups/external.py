@@ -180,14 +180,14 @@ def _vector(target: Target) -> None:
         problem(target.post("/v1/envs/", request), "external-away", 503)
         with SocketEnv.welcomed(target, name=one.name) as other:
             agent = one.call_later(target.post, "/v1/envs/", request)
-            asked = [env.expect_message("init") for env in (one, other)]
-            for env, each in zip((one, other), asked, strict=True):
+            requests = [env.expect_message("init") for env in (one, other)]
+            for env, each in zip((one, other), requests, strict=True):
                 env.send({"id": each["id"], "result": {}})
             instance = target.adopt(agent.body(200)["instance_id"])
             agent = one.call_later(instance.post, "reset/", {})
             # Both get the request before one has answered.
-            asked = [env.expect_message("reset") for env in (one, other)]
-            for env, each in zip((one, other), asked, strict=True):
+            requests = [env.expect_message("reset") for env in (one, other)]
+            for env, each in zip((one, other), requests, strict=True):
                 env.send({"id": each["id"], "result": {"observation": OBSERVATION}})
             actual = agent.body(200)["observation"]
             equal(actual, [OBSERVATION, OBSERVATION], "observation")
@@ -281,7 +281,7 @@ def _newer(target: Target) -> None:
 
 
 @failures("unasked-answers")
-def _unasked(target: Target) -> None:
+def _unsolicited(target: Target) -> None:
     with SocketEnv.welcomed(target) as env:
         env.send({"id": 900, "result": {}})
         actual = env.expect_message("fault")

@@ -46,15 +46,15 @@ def _accept(case: dict[str, Any], target: Target) -> None:
 
 @handshakes("dialects")
 def _dialects(target: Target) -> None:
-    for asked, chosen in (
+    for request, chosen in (
         (TEXT_DIALECT, TEXT_DIALECT),
         (BINARY_DIALECT, BINARY_DIALECT),
         (f"chat, {BINARY_DIALECT}, {TEXT_DIALECT}", BINARY_DIALECT),
         ("", None),
     ):
-        with TargetStream.opened(target.shared(), asked) as stream:
+        with TargetStream.opened(target.shared(), request) as stream:
             actual = stream.answer.headers.get("sec-websocket-protocol")
-            equal(actual, chosen, f"the dialect for {asked!r}")
+            equal(actual, chosen, f"the dialect for {request!r}")
             actual = stream.answer.headers.get("sec-websocket-extensions")
             equal(actual, None, "Sec-WebSocket-Extensions")
 
@@ -126,7 +126,7 @@ def _issue(target: Target) -> str:
     return str(actual["ticket"])
 
 
-def _shake(instance: TargetInstance, query: str, **headers: str) -> TargetStream:
+def _open_stream(instance: TargetInstance, query: str, **headers: str) -> TargetStream:
     return TargetStream(instance, TEXT_DIALECT, query, headers, token=False)
 
 
@@ -138,25 +138,25 @@ def _ticket_refused(stream: TargetStream) -> None:
 @tickets("opens-one-stream")
 def _one(target: Target) -> None:
     instance, ticket = target.shared(), _issue(target)
-    with _shake(instance, f"ticket={ticket}") as stream:
+    with _open_stream(instance, f"ticket={ticket}") as stream:
         equal(stream.answer.status, 101, "status")
         equal(stream.request("reset")["status"], 200, "status of a reset")
-    with _shake(instance, f"ticket={ticket}") as stream:
+    with _open_stream(instance, f"ticket={ticket}") as stream:
         _ticket_refused(stream)
 
 
 @tickets("made-up")
 def _made_up(target: Target) -> None:
-    with _shake(target.shared(), f"ticket={'A' * 32}") as stream:
+    with _open_stream(target.shared(), f"ticket={'A' * 32}") as stream:
         _ticket_refused(stream)
 
 
 @tickets("origin-is-looked-at")
 def _ticket_origin(target: Target) -> None:
     instance, ticket = target.shared(), _issue(target)
-    evil = {"Origin": "https://validate.invalid"}
-    with _shake(instance, f"ticket={ticket}", **evil) as stream:
+    foreign = {"Origin": "https://validate.invalid"}
+    with _open_stream(instance, f"ticket={ticket}", **foreign) as stream:
         actual = stream.answer.status, code_of(stream.answer)
         equal(actual, (403, "origin-refused"), "status and code")
-    with _shake(instance, f"ticket={ticket}") as stream:
+    with _open_stream(instance, f"ticket={ticket}") as stream:
         equal(stream.answer.status, 101, "status, since the refusal used up nothing")

@@ -333,8 +333,8 @@ def _bad_json(target: Target) -> None:
 
 @checks("missing-parameter")
 def _missing(target: Target) -> None:
-    nothing_told: tuple[Any, ...] = ({}, {"env_id": None}, {"env_id": ""})
-    for body in (*nothing_told, {"env_id": []}):
+    without_env_id: tuple[Any, ...] = ({}, {"env_id": None}, {"env_id": ""})
+    for body in (*without_env_id, {"env_id": []}):
         answer = target.post("/v1/envs/", body)
         equal(answer.status, 400, "status")
         words = "A required request parameter 'env_id' was not provided"

@@ -189,7 +189,7 @@ def _close(target: Target) -> None:
 
 
 @checks("says-goodbye")
-def _goodbye(target: Target) -> None:
+def _close_frame(target: Target) -> None:
     with (
         target.made() as instance,
         TargetStream.opened(instance, TEXT_DIALECT) as stream,

@@ -32,12 +32,12 @@ def _episodes(target: Target, case: Json) -> TargetInstance:
     return target.create_from(case["create"])
 
 
-def _play(case: Json, ask: Way, demand: Callable[[Any, Json, str], None]) -> None:
+def _play(case: Json, call: Way, demand: Callable[[Any, Json, str], None]) -> None:
     """Play an episode, and compare each answer with that of Gymnasium."""
-    demand(ask("reset", {"seed": case["seed"]}), case["reset"], "the reset")
+    demand(call("reset", {"seed": case["seed"]}), case["reset"], "the reset")
     pairs = zip(case["actions"], case["steps"], strict=False)
     for number, (action, expected) in enumerate(pairs, 1):
-        demand(ask("step", {"action": action}), expected, f"step {number}")
+        demand(call("step", {"action": action}), expected, f"step {number}")
 
 
 def _demand_plain(actual: Any, expected: Json, when: str) -> None:
@@ -83,11 +83,11 @@ def _good(answer: Response, media: str) -> Response:
 def _over_plain(target: Target, case: Json) -> None:
     instance = _episodes(target, case)
 
-    def ask(op: str, body: Json) -> Any:
+    def call(op: str, body: Json) -> Any:
         return _good(instance.post(f"{op}/", body), _PLAIN).json()
 
     try:
-        _play(case, ask, _demand_plain)
+        _play(case, call, _demand_plain)
     finally:
         instance.close()
 
@@ -96,7 +96,7 @@ def _over_lossless(media: str, target: Target, case: Json) -> None:
     target.needs("lossless")
     instance = _episodes(target, case)
 
-    def ask(op: str, body: Json) -> Form:
+    def call(op: str, body: Json) -> Form:
         # The action in plain JSON, so that it is cast to the action space.
         answer = instance.post(f"{op}/", body, headers={"Accept": media})
         _good(answer, media)
@@ -104,7 +104,7 @@ def _over_lossless(media: str, target: Target, case: Json) -> None:
         return from_binary(answer.body) if binary else from_typed(answer.json())
 
     try:
-        _play(case, ask, _demand_exact)
+        _play(case, call, _demand_exact)
     finally:
         instance.close()
 
@@ -114,12 +114,12 @@ def _over_text(target: Target, case: Json) -> None:
     try:
         with TargetStream.opened(instance, TEXT_DIALECT) as stream:
 
-            def ask(op: str, body: Json) -> Any:
+            def call(op: str, body: Json) -> Any:
                 actual = stream.request(op, **body)
                 equal(actual["status"], 200, "status")
                 return actual["body"]
 
-            _play(case, ask, _demand_plain)
+            _play(case, call, _demand_plain)
     finally:
         instance.close()
 
@@ -130,13 +130,13 @@ def _over_binary(target: Target, case: Json) -> None:
         with TargetStream.opened(instance, BINARY_DIALECT) as stream:
             numbers = iter(range(1, 1_000_000))
 
-            def ask(op: str, body: Json) -> Form:
-                asked, number = json.dumps(body).encode(), next(numbers)
-                reply = stream.request_binary(op, number, asked, form=1)
+            def call(op: str, body: Json) -> Form:
+                request, number = json.dumps(body).encode(), next(numbers)
+                reply = stream.request_binary(op, number, request, form=1)
                 equal((reply.number, reply.status), (number, 200), "number and status")
                 return from_binary(reply.body)
 
-            _play(case, ask, _demand_exact)
+            _play(case, call, _demand_exact)
     finally:
         instance.close()
 

@@ -67,31 +67,31 @@ def assert_same(given: Any, expected: Any) -> None:
 def test_it_equals_the_local_environment(
     server: Server, program: Path, how: str, dialect: str
 ) -> None:
-    twin = LocalGame()
+    reference = LocalGame()
     with (
-        Lending(program, how, server.url, "twin", dialect) as lending,
+        Lending(program, how, server.url, "twin", dialect) as provider,
         RemoteEnv(server.url, "external/twin", wait_s=20, render_mode="ansi") as env,
     ):
-        assert env.observation_space == twin.observation_space
-        assert env.action_space == twin.action_space
-        (made,) = lending.done("init")
+        assert env.observation_space == reference.observation_space
+        assert env.action_space == reference.action_space
+        (made,) = provider.done("init")
         assert (made["kwargs"], made["mode"]) == ({}, "ansi")
         env.action_space.seed(1)
         for seed in (2**63 - 1, None, 7):
             given, info = env.reset(seed=seed)
-            expected, expected_info = twin.reset(seed=seed)
+            expected, expected_info = reference.reset(seed=seed)
             assert_same(given, expected)
             assert info == expected_info
             assert env.observation_space.contains(given)
             for number in range(1, STEPS + 1):
                 action = env.action_space.sample()
-                given_step, expected_step = env.step(action), twin.step(action)
+                given_step, expected_step = env.step(action), reference.step(action)
                 assert_same(given_step[0], expected_step[0])
                 assert given_step[1:] == expected_step[1:]
                 assert type(given_step[1]) is float
                 assert env.render() == f"step {number}"
             assert given_step[2]
-    agents = [each["agent"] for each in lending.told if "agent" in each]
+    agents = [each["agent"] for each in provider.reports if "agent" in each]
     assert agents == [True, False]
 
 
@@ -102,7 +102,7 @@ def test_errors_are_reported(server: Server, program: Path, dialect: str) -> Non
     if dialect == "json":
         unsaid = ("env-error", "cannot be encoded: JSON has no NaN")
     with (
-        Lending(program, "run", server.url, "twin", dialect) as lending,
+        Lending(program, "run", server.url, "twin", dialect) as provider,
         RemoteEnv(server.url, "external/twin", wait_s=20) as env,
     ):
         for mood, code, words in [
@@ -121,7 +121,7 @@ def test_errors_are_reported(server: Server, program: Path, dialect: str) -> Non
         env.reset(options={"mood": "tired"})
         with pytest.raises(gymnasium.error.InvalidAction, match="not now"):
             env.step(action)
-        lending.wait_for("the server found a fault in observation")
+        provider.wait_for("the server found a fault in observation")
         # Answers of another thread do not wait for the next message.
         env.reset(seed=1, options={"mood": "slow"})
         began = time.monotonic()
@@ -145,26 +145,26 @@ def test_an_instance_may_have_other_spaces(server: Server, program: Path) -> Non
 def test_no_step_is_doubled_or_lost_over_cut_connections(
     server: Server, program: Path, dialect: str
 ) -> None:
-    twin = LocalGame()
+    reference = LocalGame()
     with (
         DisconnectingProxy(server.port) as cutter,
         Lending(
             program, "run", f"http://127.0.0.1:{cutter.port}", "twin", dialect
-        ) as lending,
+        ) as provider,
         RemoteEnv(server.url, "external/twin", wait_s=20) as env,
     ):
-        assert_same(env.reset(seed=1)[0], twin.reset(seed=1)[0])
+        assert_same(env.reset(seed=1)[0], reference.reset(seed=1)[0])
         env.action_space.seed(1)
         for number in range(1, 9):
             cutter.cut_after(number % 2)
             action = env.action_space.sample()
-            given, expected = env.step(action), twin.step(action)
+            given, expected = env.step(action), reference.step(action)
             assert_same(given[0], expected[0])
             assert given[4] == {"steps": number}
         assert cutter.cuts == 8
-        assert len(lending.done("step")) == 8
-        lending.wait_for("resumed")
-        assert {"agent": False} not in lending.told
+        assert len(provider.done("step")) == 8
+        provider.wait_for("resumed")
+        assert {"agent": False} not in provider.reports
 
 
 def test_a_running_step_is_not_repeated(server: Server, program: Path) -> None:
@@ -172,13 +172,13 @@ def test_a_running_step_is_not_repeated(server: Server, program: Path) -> None:
         DisconnectingProxy(server.port) as cutter,
         Lending(
             program, "run", f"http://127.0.0.1:{cutter.port}", "twin", "json"
-        ) as lending,
+        ) as provider,
         RemoteEnv(server.url, "external/twin", wait_s=20) as env,
     ):
         env.reset(seed=1, options={"mood": "slow"})
         cutter.cut_after(1)
         assert env.step((1, np.zeros(2, np.float32)))[4] == {"steps": 1}
-        assert len(lending.done("step")) == 1
+        assert len(provider.done("step")) == 1
 
 
 def test_a_killed_process_comes_back_as_a_new_connection(
@@ -187,12 +187,12 @@ def test_a_killed_process_comes_back_as_a_new_connection(
     server = make_server("--external-grace", "1")
     words = ("run", server.url, "twin", "json")
     action = (1, np.zeros(2, np.float32))
-    with Lending(program, *words) as lending:
+    with Lending(program, *words) as provider:
         env = RemoteEnv(server.url, "external/twin", wait_s=20)
         env.reset(seed=1)
-        lending.kill()
-    with Lending(program, *words) as lending:
-        lending.wait_for("connected")
+        provider.kill()
+    with Lending(program, *words) as provider:
+        provider.wait_for("connected")
         with pytest.raises(ServerError) as caught:
             env.step(action)
         assert caught.value.code == "instance-ended"
@@ -205,33 +205,33 @@ def test_it_connects_to_a_restarted_server(
     make_server: MakeServer, program: Path
 ) -> None:
     server = make_server()
-    with Lending(program, "run", server.url, "twin", "json") as lending:
+    with Lending(program, "run", server.url, "twin", "json") as provider:
         with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
             env.reset(seed=1)
-            lending.wait_for("an agent came")
+            provider.wait_for("an agent came")
         server.stop()
-        lending.wait_for("trying again")
-        lending.told.clear()
+        provider.wait_for("trying again")
+        provider.reports.clear()
         again = make_server("--port", str(server.port))
-        lending.wait_for("connected")
+        provider.wait_for("connected")
         with RemoteEnv(again.url, "external/twin", wait_s=20) as env:
             env.reset(seed=1)
 
 
 def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> None:
     server = make_server("--external-heartbeat", "1")
-    with Lending(program, "run", server.url, "twin", "binary") as lending:
-        lending.wait_for("connected")
+    with Lending(program, "run", server.url, "twin", "binary") as provider:
+        provider.wait_for("connected")
         stopped = server.members()
         for process in stopped:
             process.suspend()
         try:
-            lending.wait_for("the server sends nothing")
-            lending.told.clear()
+            provider.wait_for("the server sends nothing")
+            provider.reports.clear()
         finally:
             for process in stopped:
                 process.resume()
-        lending.wait_for("connected")
+        provider.wait_for("connected")
         with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -240,16 +240,16 @@ def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> 
 def test_a_refused_hello_ends_it(
     server: Server, program: Path, how: str, kind: str
 ) -> None:
-    with Lending(program, how, server.url, "no name!", "json") as lending:
-        wait_until(lambda: {kind: "bad-hello"} in lending.told, 20.0)
-        lending.wait_for("name is 'no name!'")
+    with Lending(program, how, server.url, "no name!", "json") as provider:
+        wait_until(lambda: {kind: "bad-hello"} in provider.reports, 20.0)
+        provider.wait_for("name is 'no name!'")
 
 
 def test_a_token_is_sent_where_required(make_server: MakeServer, program: Path) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
     words = ("run", server.url, "twin", "json")
-    with Lending(program, *words) as lending:
-        lending.wait_for("the token is missing or wrong")
+    with Lending(program, *words) as provider:
+        provider.wait_for("the token is missing or wrong")
     url = server.url.replace("://", f"://:{TOKEN}@")
     with (
         Lending(program, *words, token=TOKEN),
@@ -268,30 +268,30 @@ def test_plain_tcp(
     server = make_server(*flags, "--token", TOKEN, token=TOKEN)
     url = server.url.replace("://", f"://:{TOKEN}@")
     words = (how, f"tcp://127.0.0.1:{port}", "twin", dialect)
-    with Lending(program, *words) as lending:
+    with Lending(program, *words) as provider:
         kind = "thrown" if how == "run" else "refused"
-        wait_until(lambda: {kind: "unauthorized"} in lending.told, 20.0)
-    with Lending(program, *words, token=TOKEN) as lending:
-        twin = LocalGame()
+        wait_until(lambda: {kind: "unauthorized"} in provider.reports, 20.0)
+    with Lending(program, *words, token=TOKEN) as provider:
+        reference = LocalGame()
         with RemoteEnv(url, "external/twin", wait_s=20) as env:
             env.action_space.seed(1)
-            assert_same(env.reset(seed=3)[0], twin.reset(seed=3)[0])
+            assert_same(env.reset(seed=3)[0], reference.reset(seed=3)[0])
             # This call takes longer than the connection may be silent.
             nobody = {"env_id": "external/nobody", "wait_s": 2.5}
             error(Api(server).post("/v1/envs/", nobody), 503, "external-away")
             for _ in range(STEPS):
                 action = env.action_space.sample()
-                given, expected = env.step(action), twin.step(action)
+                given, expected = env.step(action), reference.step(action)
                 assert_same(given[0], expected[0])
                 assert given[1:] == expected[1:]
-        logged = [each["log"] for each in lending.told if "log" in each]
+        logged = [each["log"] for each in provider.reports if "log" in each]
         assert not any("anew" in line or "again" in line for line in logged), logged
         server.stop()
-        lending.wait_for("trying again")
-        lending.told.clear()
+        provider.wait_for("trying again")
+        provider.reports.clear()
         again = ("--port", str(server.port), *flags, "--token", TOKEN)
         server = make_server(*again, token=TOKEN)
-        lending.wait_for("connected")
+        provider.wait_for("connected")
         with RemoteEnv(url, "external/twin", wait_s=20) as env:
             assert_same(env.reset(seed=3)[0], LocalGame().reset(seed=3)[0])
 
@@ -316,18 +316,18 @@ def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None
         game.wait_for("the agent went")
         server.stop()
         game.wait_for("connecting again")
-        game.told.clear()
+        game.reports.clear()
         again = make_server(*there)
         game.wait_for("connected")
         with RemoteEnv(again.url, "external/game", wait_s=20) as env:
             env.reset()
             assert env.step(0)[0] == 1
         game.end()
-        (told,) = (each for each in game.told if "frames" in each)
-    frames, alone = told["frames"], told["alone"]
+        (answer,) = (each for each in game.reports if "frames" in each)
+    frames, alone = answer["frames"], answer["alone"]
     assert frames["count"] > 400
-    assert frames["busy"] <= frames["count"] // 1000, told
+    assert frames["busy"] <= frames["count"] // 1000, answer
     # A machine that keeps a loop from its frames which does next to nothing keeps this
     # one from them, too. To wait for the name alone would miss ninety.
-    assert frames["slow"] <= frames["count"] // 1000 + alone["missed"] + 1, told
-    assert frames["missed"] <= 3 * alone["missed"] + 3, told
+    assert frames["slow"] <= frames["count"] // 1000 + alone["missed"] + 1, answer
+    assert frames["missed"] <= 3 * alone["missed"] + 3, answer

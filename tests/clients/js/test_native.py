@@ -35,9 +35,9 @@ def run(*command: str, env: Mapping[str, str] | None = None) -> str:
 def test_its_own_tests_pass(server: Server) -> None:
     needs("node")
     variables = {"GYM_HTTP_TEST_URL": server.url}
-    told = run("node", "--test", "--test-reporter=tap", *TESTS, env=variables)
-    assert "\n# fail 0\n" in told
-    assert "\n# skipped 0\n" in told
+    output = run("node", "--test", "--test-reporter=tap", *TESTS, env=variables)
+    assert "\n# fail 0\n" in output
+    assert "\n# skipped 0\n" in output
 
 
 def test_a_strict_compiler_takes_its_types(packages: Path) -> None:
@@ -66,8 +66,8 @@ def test_a_strict_compiler_refuses_wrong_types(packages: Path, tmp_path: Path) -
 def test_it_depends_on_nothing_and_names_no_registry() -> None:
     for path in [JS / "package.json", *sorted((JS / "src").rglob("*.js"))]:
         assert "registry.npmjs" not in path.read_text(encoding="utf-8")
-    told = (JS / "package.json").read_text(encoding="utf-8")
-    assert '"dependencies"' not in told
+    output = (JS / "package.json").read_text(encoding="utf-8")
+    assert '"dependencies"' not in output
     assert not (JS / "package-lock.json").exists()
 
 

@@ -150,9 +150,9 @@ def test_its_types_compile_at_es2022(project: Path, packages: Path) -> None:
 
 
 def test_it_has_the_metadata_of_registries() -> None:
-    told = json.loads((CLIENTS / "js/package.json").read_text(encoding="utf-8"))
-    assert {"description", "keywords", "license", "repository"} <= told.keys()
-    assert told["repository"]["directory"] == "clients/js"
+    output = json.loads((CLIENTS / "js/package.json").read_text(encoding="utf-8"))
+    assert {"description", "keywords", "license", "repository"} <= output.keys()
+    assert output["repository"]["directory"] == "clients/js"
     ours = CLIENTS.parent / "LICENSE"
     assert (CLIENTS / "js/LICENSE").read_bytes() == ours.read_bytes()
 

@@ -44,12 +44,12 @@ def played(chromium: Chromium, origin: str, server: Server, token: str = "") -> 
     chromium.run(f"document.getElementById('token').value = {json.dumps(token)}")
     chromium.run("document.getElementById('play').click()")
 
-    def said() -> str | None:
+    def result() -> str | None:
         if chromium.run("document.getElementById('play').disabled"):
             return None
         return str(chromium.run("document.getElementById('said').textContent"))
 
-    return str(wait_until(said, 60.0, "the end of the episode"))
+    return str(wait_until(result, 60.0, "the end of the episode"))
 
 
 def test_a_page_that_is_allowed_plays_over_a_stream(
@@ -112,15 +112,15 @@ def test_browser_and_node_see_the_same(
     actions = Path(args[-1]).read_text(encoding="utf-8").split()
     options = {"url": server.url, "stream": transport == "stream"}
     chromium.open(f"{origin}{PAGE}")
-    told = chromium.run(f"""(async () => {{
+    output = chromium.run(f"""(async () => {{
         const {{ agree }} = await import("/tests/agreeing.mjs");
         const lines = [];
         const used = await agree("CartPole-v1", 7, {json.dumps(actions)},
             {json.dumps(options)}, (line) => lines.push(line));
         return {{ lines, used }};
     }})()""")
-    assert told["used"] == transport
-    assert told["lines"] == in_node.splitlines()
+    assert output["used"] == transport
+    assert output["lines"] == in_node.splitlines()
 
 
 def test_leaving_the_page_closes_its_instances(

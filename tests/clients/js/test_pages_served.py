@@ -15,7 +15,7 @@ EXAMPLES = ROOT / "examples"
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(60)]
 
 
-def told(program: Path, *words: str) -> str:
+def error_output(program: Path, *words: str) -> str:
     """Run a program that fails, and return its error message."""
     needs("node")
     done = subprocess.run(
@@ -34,7 +34,7 @@ def test_a_used_port_is_reported(example: str, tmp_path: Path) -> None:
     (phaser / "phaser-arcade-physics.min.js").touch()
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        words = told(folder / "serve.mjs", str(port))
+        words = error_output(folder / "serve.mjs", str(port))
     assert f"address already in use 127.0.0.1:{port}: give another port" in words
     assert len(words.splitlines()) == 1
 
@@ -42,7 +42,7 @@ def test_a_used_port_is_reported(example: str, tmp_path: Path) -> None:
 def test_a_missing_phaser_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "examples" / "phaser"
     shutil.copytree(EXAMPLES / "phaser", folder)
-    words = told(folder / "serve.mjs", "0")
+    words = error_output(folder / "serve.mjs", "0")
     assert words == (
         "Phaser is not installed: make clients/js/node_modules/.installed\n"
     )

@@ -49,9 +49,9 @@ def test_streams_with_a_token(
 ) -> None:
     """By a header where there can be one, else by a ticket."""
     server = make_server("--token", TOKEN, token=TOKEN)
-    said = played(server.url, tmp_path, *flags, token=TOKEN)
+    message = played(server.url, tmp_path, *flags, token=TOKEN)
     # It would be by REST that a stream that cannot be opened is made up for.
-    assert "steps went over" not in said
+    assert "steps went over" not in message
     assert TOKEN not in server.log()
 
 
@@ -67,8 +67,8 @@ def test_without_streams_steps_go_by_rest(
     server: Server, tmp_path: Path, way: UpgradeHandler, flags: tuple[str, ...]
 ) -> None:
     with NoUpgradeProxy(server.port, way) as proxy:
-        said = played(proxy.url, tmp_path, *flags)
-    assert "steps went over rest" in said
+        message = played(proxy.url, tmp_path, *flags)
+    assert "steps went over rest" in message
     assert 1 <= proxy.upgrades <= 3
 
 

@@ -66,13 +66,13 @@ def test_its_own_tests_pass(server: Server) -> None:
 def test_agents_get_the_values_of_handlers(
     server: Server, kind: str, dialect: str
 ) -> None:
-    with JsProvider(server.url, kind, dialect) as lending:
+    with JsProvider(server.url, kind, dialect) as provider:
         with RemoteEnv(
             server.url, "external/toy", wait_s=20, render_mode="ansi", slow=0
         ) as env:
             env.action_space.seed(1)
             observation, info = env.reset(seed=2**63 - 1, options={"level": 3})
-            (begun,) = lending.done("reset")
+            (begun,) = provider.done("reset")
             assert (begun["seed"], begun["options"]) == (str(2**63 - 1), {"level": 3})
             assert info == {"options": {"level": 3}}
             assert env.observation_space.contains(observation)
@@ -83,7 +83,7 @@ def test_agents_get_the_values_of_handlers(
                 steps.append(env.step(actions[-1]))
                 assert env.render() == f"step {number}"
             for action, step, given in zip(
-                actions, steps, lending.done("step"), strict=True
+                actions, steps, provider.done("step"), strict=True
             ):
                 assert np.asarray(action).tolist() == given["action"]
                 assert env.observation_space.contains(step[0])
@@ -99,8 +99,8 @@ def test_agents_get_the_values_of_handlers(
             with pytest.raises(ServerError, match="no such option") as caught:
                 env.reset(options={"impossible": True})
             assert caught.value.code == "bad-parameter"
-        wait_until(lambda: {"agent": False} in lending.told)
-        (made,) = lending.done("init")
+        wait_until(lambda: {"agent": False} in provider.reports)
+        (made,) = provider.done("init")
         assert (made["kwargs"], made["renderMode"]) == ({"slow": 0}, "ansi")
 
 
@@ -110,7 +110,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
 ) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
-        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", dialect) as lending,
+        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", dialect) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         env.reset(seed=1)
@@ -118,89 +118,89 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
             cutter.cut_after(number % 2)
             step = env.step(1)
             assert step[4] == {"steps": number}
-            assert step[0] == lending.done("step")[-1]["observation"]
+            assert step[0] == provider.done("step")[-1]["observation"]
         assert cutter.cuts == 6
-        assert len(lending.done("step")) == 6
-        lending.wait_for("resumed")
-        assert {"agent": False} not in lending.told
+        assert len(provider.done("step")) == 6
+        provider.wait_for("resumed")
+        assert {"agent": False} not in provider.reports
 
 
 def test_with_other_spaces_it_resumes_over_cut_connections(server: Server) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
-        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
+        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20, actions=9) as env,
     ):
         assert env.action_space == gymnasium.spaces.Discrete(9)
         env.reset(seed=1)
         cutter.cut_after(1)
         assert env.step(8)[4] == {"steps": 1}
-        lending.wait_for("resumed")
+        provider.wait_for("resumed")
 
 
 def test_a_running_step_is_not_repeated(server: Server) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
-        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
+        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20, slow=500) as env,
     ):
         env.reset(seed=1)
         cutter.cut_after(1)
         assert env.step(1)[4] == {"steps": 1}
-        assert len(lending.done("step")) == 1
+        assert len(provider.done("step")) == 1
 
 
 def test_it_connects_to_a_restarted_server(make_server: MakeServer) -> None:
     server = make_server()
-    with JsProvider(server.url, "discrete", "json") as lending:
-        lending.wait_for("connected")
+    with JsProvider(server.url, "discrete", "json") as provider:
+        provider.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
-            lending.wait_for("an agent came")
+            provider.wait_for("an agent came")
         server.stop()
-        lending.wait_for("trying again")
-        lending.told.clear()
+        provider.wait_for("trying again")
+        provider.reports.clear()
         again = make_server("--port", str(server.port))
-        lending.wait_for("connected")
+        provider.wait_for("connected")
         with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
 
 def test_a_silent_server_is_given_up(make_server: MakeServer) -> None:
     server = make_server("--external-heartbeat", "1")
-    with JsProvider(server.url, "discrete", "json") as lending:
-        lending.wait_for("connected")
+    with JsProvider(server.url, "discrete", "json") as provider:
+        provider.wait_for("connected")
         stopped = server.members()
         for process in stopped:
             process.suspend()
         try:
-            lending.wait_for("the server sends nothing")
-            lending.told.clear()
+            provider.wait_for("the server sends nothing")
+            provider.reports.clear()
         finally:
             for process in stopped:
                 process.resume()
-        lending.wait_for("connected")
+        provider.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
 
 def test_a_token_is_sent_where_required(make_server: MakeServer) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
-    with JsProvider(server.url, "discrete", "json") as lending:
-        lending.wait_for("the token is missing or wrong")
+    with JsProvider(server.url, "discrete", "json") as provider:
+        provider.wait_for("the token is missing or wrong")
     with (
-        JsProvider(server.url, "discrete", "json", TOKEN) as lending,
+        JsProvider(server.url, "discrete", "json", TOKEN) as provider,
         RemoteEnv(
             server.url.replace("://", f"://:{TOKEN}@"), "external/toy", wait_s=20
         ) as env,
     ):
-        assert env.reset(seed=1)[0] == lending.done("reset")[0]["observation"]
+        assert env.reset(seed=1)[0] == provider.done("reset")[0]["observation"]
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
 def test_agents_reach_exported_attributes(server: Server, dialect: str) -> None:
     with (
-        JsProvider(server.url, "open", dialect) as lending,
+        JsProvider(server.url, "open", dialect) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         assert env.spec is None
@@ -222,13 +222,13 @@ def test_agents_reach_exported_attributes(server: Server, dialect: str) -> None:
             env.get_wrapper_attr("fail")()
         assert caught.value.code == "env-error"
         env.reset(seed=7)
-        assert len(lending.done("reset")) == 2
+        assert len(provider.done("reset")) == 2
 
 
 def test_its_generator_is_kept_and_set(server: Server) -> None:
     api = Api(server)
     with (
-        JsProvider(server.url, "open", "binary") as lending,
+        JsProvider(server.url, "open", "binary") as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         env.reset(seed=7)
@@ -239,16 +239,16 @@ def test_its_generator_is_kept_and_set(server: Server) -> None:
         assert env.reset()[0] != first
         assert ok(instance.post("generator/", kept)) == {}
         assert env.reset()[0] == first
-        assert lending.done("reset")[1]["observation"] == first
+        assert provider.done("reset")[1]["observation"] == first
 
 
 def test_an_environment_without_a_generator_says_so(server: Server) -> None:
     api = Api(server)
     with (
-        JsProvider(server.url, "discrete", "json") as lending,
+        JsProvider(server.url, "discrete", "json") as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20),
     ):
-        lending.wait_for("an agent came")
+        provider.wait_for("an agent came")
         (made,) = [k for k, v in api.instances().items() if v == "external/toy"]
         error(Instance(api, made).get("generator/"), 501, "unsupported")
 
@@ -259,20 +259,20 @@ def test_it_falls_back_to_http_long_polling(
 ) -> None:
     server = make_server("--external-heartbeat", "0.5", "--token", TOKEN, token=TOKEN)
     url = server.url.replace("://", f"://:{TOKEN}@")
-    with JsProvider(server.url, "dict", dialect, TOKEN, "http") as lending:
+    with JsProvider(server.url, "dict", dialect, TOKEN, "http") as provider:
         with RemoteEnv(url, "external/toy", wait_s=20, slow=300) as env:
             observation, _ = env.reset(seed=1)
-            assert_same(observation, lending.done("reset")[0]["observation"])
+            assert_same(observation, provider.done("reset")[0]["observation"])
             for number in range(1, 4):
                 observation, *_, info = env.step(1)
-                assert_same(observation, lending.done("step")[-1]["observation"])
+                assert_same(observation, provider.done("step")[-1]["observation"])
                 assert info == {"steps": number}
-            assert len(lending.done("step")) == 3
-        wait_until(lambda: {"agent": False} in lending.told)
+            assert len(provider.done("step")) == 3
+        wait_until(lambda: {"agent": False} in provider.reports)
         # Meanwhile it is silent for longer than it may be, but for its calls.
         nobody = {"env_id": "external/nobody", "wait_s": 2.5}
         error(Api(server).post("/v1/envs/", nobody), 503, "external-away")
-        logged = [each.get("log", "") for each in lending.told]
+        logged = [each.get("log", "") for each in provider.reports]
         assert not any("connecting again" in line for line in logged)
         with RemoteEnv(url, "external/toy", wait_s=20) as env:
             env.reset(seed=2)
@@ -282,11 +282,11 @@ def test_over_http_it_learns_of_faults_and_reconnects(
     make_server: MakeServer,
 ) -> None:
     server = make_server("--external-grace", "1")
-    with JsProvider(server.url, "discrete", "json", transport="http") as lending:
-        lending.wait_for("connected")
+    with JsProvider(server.url, "discrete", "json", transport="http") as provider:
+        provider.wait_for("connected")
         server.stop()
-        lending.told.clear()
+        provider.reports.clear()
         again = make_server("--port", str(server.port))
-        lending.wait_for("connected")
+        provider.wait_for("connected")
         with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)

@@ -58,7 +58,7 @@ def test_all_levels_can_be_solved_and_are_small(crates: int) -> None:
 
 
 def test_crates_are_pushed_one_at_a_time_and_never_pulled() -> None:
-    told = node("""
+    output = node("""
         import { Game, SIZE } from "./rules.js";
         const walls = new Set([12, 17]);
         const goals = new Set([16]);
@@ -74,7 +74,7 @@ def test_crates_are_pushed_one_at_a_time_and_never_pulled() -> None:
             done(at(14, [15]), [2]),
         ]));
     """)
-    pushed, blocked, stopped, left = told
+    pushed, blocked, stopped, left = output
     # Onto the goal with the second push; the third meets the wall.
     assert pushed[:2] == [15, [16]]
     assert pushed[2] == pytest.approx([-0.1, 10.9, 9.9])
@@ -104,7 +104,7 @@ def page(game: Game) -> Chromium:
     return game.page
 
 
-def said(page: Chromium, name: str) -> str:
+def text_of(page: Chromium, name: str) -> str:
     return str(page.run(f"document.getElementById('{name}').textContent"))
 
 
@@ -117,24 +117,24 @@ def made(server: Server, **kwargs: Any) -> RemoteEnv:
 
 
 def test_people_play_until_an_agent_comes(page: Chromium, server: Server) -> None:
-    assert said(page, "who") == "You play, until an agent comes."
+    assert text_of(page, "who") == "You play, until an agent comes."
     press(page, "n")
-    level = re.match(r"level (\d+), 0 steps", said(page, "state"))
+    level = re.match(r"level (\d+), 0 steps", text_of(page, "state"))
     assert level
     for key in ("ArrowUp", "a"):
         press(page, key)
-    assert f"level {level[1]}, 2 steps" in said(page, "state")
+    assert f"level {level[1]}, 2 steps" in text_of(page, "state")
     press(page, "r")
-    assert f"level {level[1]}, 0 steps" in said(page, "state")
+    assert f"level {level[1]}, 0 steps" in text_of(page, "state")
 
     # A person can solve the level that an agent observes.
     with made(server, fast=True) as env:
-        assert said(page, "who") == "An agent plays."
+        assert text_of(page, "who") == "An agent plays."
         observation, _ = env.reset(options={"level": int(level[1])})
-        drawn = said(page, "state")
+        drawn = text_of(page, "state")
         press(page, "n")
-        assert said(page, "state") == drawn
-    wait_until(lambda: said(page, "who").startswith("You play"), 10.0)
+        assert text_of(page, "state") == drawn
+    wait_until(lambda: text_of(page, "who").startswith("You play"), 10.0)
     assert solution(observation.tolist())
 
 
@@ -215,7 +215,7 @@ def test_a_tabular_agent_solves_a_fixed_set_of_levels(
             assert steps >= len(shortest)
     assert time.monotonic() - began < 60
     # Nothing was drawn of it.
-    assert "An agent" not in said(page, "who")
+    assert "An agent" not in text_of(page, "who")
 
 
 def test_without_permission_the_page_names_the_missing_flag(
@@ -223,8 +223,8 @@ def test_without_permission_the_page_names_the_missing_flag(
 ) -> None:
     with Server() as other:
         page.open(f"{origin}/?server={other.url}")
-        wait_until(lambda: "cannot connect to" in said(page, "log"), 20.0)
-        assert f"--allow-origin {origin}" in said(page, "log")
+        wait_until(lambda: "cannot connect to" in text_of(page, "log"), 20.0)
+        assert f"--allow-origin {origin}" in text_of(page, "log")
 
 
 def test_with_a_token_the_page_comes_by_tickets(
@@ -233,7 +233,7 @@ def test_with_a_token_the_page_comes_by_tickets(
     with Server("--allow-origin", origin, "--token", TOKEN, token=TOKEN) as other:
         url = other.url.replace("://", f"://:{TOKEN}@")
         page.open(f"{origin}/?server={other.url}&name=guarded")
-        wait_until(lambda: "the token is missing" in said(page, "log"), 20.0)
+        wait_until(lambda: "the token is missing" in text_of(page, "log"), 20.0)
         page.open(f"{origin}/?server={other.url}&name=hidden#token={TOKEN}")
         with RemoteEnv(url, "external/hidden", wait_s=20, fast=True) as env:
             assert env.reset(seed=1)[0].shape == (6, 6)
@@ -247,10 +247,10 @@ def test_a_page_that_is_reloaded_is_a_new_connection(
         with made(other, fast=True) as env:
             env.reset(seed=1)
             page.open(f"{origin}/?server={other.url}")
-            wait_until(lambda: "connected" in said(page, "log"), 20.0)
+            wait_until(lambda: "connected" in text_of(page, "log"), 20.0)
             with pytest.raises(ServerError) as caught:
                 env.step(0)
             assert caught.value.code == "instance-ended"
-            assert "An agent" not in said(page, "who")
+            assert "An agent" not in text_of(page, "who")
         with made(other, fast=True) as env:
             env.reset(seed=1)

@@ -107,8 +107,8 @@ def test_a_token_is_found(make_server: Callable[..., Server], tmp_path: Path) ->
         "print(env:transport()) env:close() end"
     )
     url = guarded.url
-    told = run("lua5.4", str(program), url)
-    assert "401, unauthorized" in told
+    output = run("lua5.4", str(program), url)
+    assert "401, unauthorized" in output
     assert run("lua5.4", str(program), url, token) == "stream\n"
     assert run("lua5.4", str(program), url, GHS_TOKEN=token) == "stream\n"
     within = url.replace("//", f"//:{token}@")

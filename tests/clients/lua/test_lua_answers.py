@@ -40,7 +40,9 @@ end
 ANSWER = "answer\tv1\t9007199254740993\té\n"
 
 
-def ask(url: str, *args: str, interpreter: str = "lua5.1", before: str = "") -> str:
+def response(
+    url: str, *args: str, interpreter: str = "lua5.1", before: str = ""
+) -> str:
     program = ["-e", f"arg = {{...}} {before} {ASK}"]
     # What follows `-e` is no argument of it, so they are written into the program.
     words = ",".join(json.dumps(word) for word in (url, *args))
@@ -70,7 +72,7 @@ def test_answers_are_read_and_the_connection_is_kept(
     name: str, interpreter: str
 ) -> None:
     with ScriptedServer.of(FINE[name]) as server:
-        assert ask(server.url, "3", interpreter=interpreter) == 3 * ANSWER
+        assert response(server.url, "3", interpreter=interpreter) == 3 * ANSWER
     assert {each.connection for each in server.seen} == {0}
 
 
@@ -85,7 +87,7 @@ def test_answers_are_read_and_the_connection_is_kept(
 )
 def test_connections_that_end_are_not_used_again(answer: bytes) -> None:
     with ScriptedServer.of(answer) as server:
-        assert ask(server.url, "2") == 2 * ANSWER
+        assert response(server.url, "2") == 2 * ANSWER
     assert [each.connection for each in server.seen] == [0, 1]
 
 
@@ -93,7 +95,7 @@ def test_a_kept_connection_that_has_ended_is_replaced() -> None:
     with ScriptedServer.of(
         then_close(http_answer(BODY, JSON)), http_answer(BODY, JSON)
     ) as server:
-        assert ask(server.url, "2") == 2 * ANSWER
+        assert response(server.url, "2") == 2 * ANSWER
     assert len(server.seen) == 2
 
 
@@ -104,7 +106,7 @@ def test_a_kept_connection_that_has_ended_is_replaced() -> None:
 )
 def test_a_request_without_an_answer_is_retried(lost: bytes) -> None:
     with ScriptedServer.of(lost, lost, http_answer(BODY, JSON)) as server:
-        assert ask(server.url, "1") == ANSWER
+        assert response(server.url, "1") == ANSWER
     assert len(server.seen) == 3
     assert len({(each.head, each.body) for each in server.seen}) == 1
 
@@ -130,16 +132,16 @@ MALFORMED = {
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_answers_are_refused_at_once(name: str) -> None:
     with ScriptedServer.of(MALFORMED[name]) as server:
-        told = ask(server.url, "1")
-    assert told.startswith("error\tprotocol\t"), told
-    assert "is it a gym_http_server?" in told or "malformed" in told
+        answer = response(server.url, "1")
+    assert answer.startswith("error\tprotocol\t"), answer
+    assert "is it a gym_http_server?" in answer or "malformed" in answer
     assert len(server.seen) == 1
 
 
 def test_silence_ends_with_the_time_limit() -> None:
     with ScriptedServer.of(silence) as server:
-        told = ask(server.url, "1", "1.2")
-    assert told.startswith("error\ttransport\tnil\t"), told
+        answer = response(server.url, "1", "1.2")
+    assert answer.startswith("error\ttransport\tnil\t"), answer
     # Retried within the time limit of the call.
     assert len(server.seen) >= 2
 
@@ -148,8 +150,8 @@ def test_redirects_are_not_followed() -> None:
     with ScriptedServer.of(
         http_answer(b"", "Location: http://127.0.0.1:1/", status=302)
     ) as server:
-        told = ask(server.url, "1")
-    assert told.startswith("error\tprotocol\t302")
+        answer = response(server.url, "1")
+    assert answer.startswith("error\tprotocol\t302")
 
 
 @pytest.mark.parametrize("call", ["make", "attach"])
@@ -197,8 +199,8 @@ def test_tls(certificate: Path, interpreter: str) -> None:
 
     with tls_server(certificate, converse) as port:
         url = f"https://localhost:{port}"
-        told = ask(url, "2", "5", str(certificate), interpreter=interpreter)
-        assert told == 2 * ANSWER
+        output = response(url, "2", "5", str(certificate), interpreter=interpreter)
+        assert output == 2 * ANSWER
         assert len(seen) == 2
         # No authority signed it, and it is for another name.
         other = f"https://127.0.0.1:{port}"
@@ -206,15 +208,15 @@ def test_tls(certificate: Path, interpreter: str) -> None:
             ((url, "1"), "certificate verify failed: self-signed certificate"),
             ((other, "1", "5", str(certificate)), "is not for 127.0.0.1"),
         ):
-            told = ask(*args, interpreter=interpreter)
-            assert told.startswith("error\ttransport\tnil\t"), told
-            assert "could not prove its identity" in told
-            assert why in told.replace("self signed", "self-signed")
+            output = response(*args, interpreter=interpreter)
+            assert output.startswith("error\ttransport\tnil\t"), output
+            assert "could not prove its identity" in output
+            assert why in output.replace("self signed", "self-signed")
     assert len(seen) == 2
 
 
 def test_tls_without_luasec() -> None:
     before = 'package.preload.ssl = function() error("no ssl") end'
-    told = ask("https://localhost:1", "1", before=before)
-    assert told.startswith("error\ttransport\tnil\t")
-    assert "LuaSec" in told
+    answer = response("https://localhost:1", "1", before=before)
+    assert answer.startswith("error\ttransport\tnil\t")
+    assert "LuaSec" in answer

@@ -81,16 +81,16 @@ class Lending(ReportingProcess):
         self._stop.unlink(missing_ok=True)
         if error is None and self._process.returncode != -signal.SIGKILL:
             assert self._process.returncode == 0
-            self._check_frames(self.told[-1])
+            self._check_frames(self.reports[-1])
 
-    def _check_frames(self, told: dict[str, Any]) -> None:
+    def _check_frames(self, answer: dict[str, Any]) -> None:
         """Check that no frame waited for the network.
 
         Others use this machine, too: a few may have come late.
         """
-        assert told["long"] <= 2 + told["frames"] / 20, told
-        assert told["longest"] < 0.5, told
-        assert told["frames"] + 15 > told["seconds"] * 50, told
+        assert answer["long"] <= 2 + answer["frames"] / 20, answer
+        assert answer["longest"] < 0.5, answer
+        assert answer["frames"] + 15 > answer["seconds"] * 50, answer
 
 
 class Twin(gymnasium.Env[Any, Any]):
@@ -173,31 +173,31 @@ def test_units(interpreter: str, units: str) -> None:
 def test_it_equals_the_local_environment(
     server: Server, tmp_path: Path, interpreter: str, kind: str, dialect: str
 ) -> None:
-    twin = Twin(kind)
+    reference = Twin(kind)
     with (
-        Lending(server.url, tmp_path, kind, dialect, interpreter) as lending,
+        Lending(server.url, tmp_path, kind, dialect, interpreter) as provider,
         RemoteEnv(
             server.url, "external/toy", wait_s=20, render_mode="ansi", later=0
         ) as env,
     ):
-        assert env.observation_space == twin.observation_space
-        assert env.action_space == twin.action_space
+        assert env.observation_space == reference.observation_space
+        assert env.action_space == reference.action_space
         env.action_space.seed(1)
         options = {"level": 3}
         ours = env.reset(seed=2**53 - 1, options=options)
-        theirs = twin.reset(seed=2**53 - 1, options=options)
+        theirs = reference.reset(seed=2**53 - 1, options=options)
         assert_same(ours[0], theirs[0])
         assert ours[1] == theirs[1]
         actions = []
         for number in range(1, 51):
             actions.append(env.action_space.sample())
-            step, expected = env.step(actions[-1]), twin.step(actions[-1])
+            step, expected = env.step(actions[-1]), reference.step(actions[-1])
             assert_same(step[0], expected[0])
             assert step[1:] == expected[1:]
             assert type(step[1]) is float
             if number % 10 == 0:
                 assert env.render() == f"step {number}"
-        for action, given in zip(actions, lending.done("step"), strict=True):
+        for action, given in zip(actions, provider.done("step"), strict=True):
             assert np.asarray(action).tolist() == given["action"]
         with pytest.raises(ServerError, match="the crate is stuck") as caught:
             env.step(actions[0])
@@ -205,23 +205,23 @@ def test_it_equals_the_local_environment(
         with pytest.raises(ServerError, match="no such option") as caught:
             env.reset(options={"impossible": True})
         assert caught.value.code == "bad-parameter"
-    (made,) = lending.done("init")
+    (made,) = provider.done("init")
     assert (made["kwargs"], made["render_mode"]) == ({"later": 0}, "ansi")
-    assert {"agent": True} in lending.told
+    assert {"agent": True} in provider.reports
 
 
 @pytest.mark.parametrize("interpreter", ["lua5.1", "luajit"])
 def test_steps_are_answered_some_frames_later(
     server: Server, tmp_path: Path, interpreter: str
 ) -> None:
-    twin = Twin("discrete")
+    reference = Twin("discrete")
     with (
         Lending(server.url, tmp_path, interpreter=interpreter),
         RemoteEnv(server.url, "external/toy", wait_s=20, later=3) as env,
     ):
-        assert_same(env.reset(seed=4)[0], twin.reset(seed=4)[0])
+        assert_same(env.reset(seed=4)[0], reference.reset(seed=4)[0])
         for action in (0, 1, 2, 3):
-            assert_same(env.step(action)[0], twin.step(action)[0])
+            assert_same(env.step(action)[0], reference.step(action)[0])
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
@@ -232,38 +232,38 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
         DisconnectingProxy(server.port) as cutter,
         Lending(
             f"http://127.0.0.1:{cutter.port}", tmp_path, dialect=dialect
-        ) as lending,
+        ) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
-        twin = Twin("discrete")
+        reference = Twin("discrete")
         env.reset(seed=1)
-        twin.reset(seed=1)
+        reference.reset(seed=1)
         for number in range(1, 7):
             cutter.cut_after(number % 2)
             step = env.step(1)
             assert step[4] == {"steps": number}
-            assert_same(step[0], twin.step(1)[0])
+            assert_same(step[0], reference.step(1)[0])
         assert cutter.cuts == 6
-        assert len(lending.done("step")) == 6
-        lending.wait_for("resumed")
-        assert {"agent": False} not in lending.told
+        assert len(provider.done("step")) == 6
+        provider.wait_for("resumed")
+        assert {"agent": False} not in provider.reports
 
 
 def test_a_running_step_is_not_repeated(server: Server, tmp_path: Path) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
-        Lending(f"http://127.0.0.1:{cutter.port}", tmp_path) as lending,
+        Lending(f"http://127.0.0.1:{cutter.port}", tmp_path) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20, later=30) as env,
     ):
         env.reset(seed=1)
         cutter.cut_after(1)
         assert env.step(1)[4] == {"steps": 1}
-        assert len(lending.done("step")) == 1
+        assert len(provider.done("step")) == 1
 
 
 def test_frames_go_on_while_an_agent_thinks(server: Server, tmp_path: Path) -> None:
     with (
-        Lending(server.url, tmp_path) as lending,
+        Lending(server.url, tmp_path) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         env.reset(seed=1)
@@ -272,7 +272,7 @@ def test_frames_go_on_while_an_agent_thinks(server: Server, tmp_path: Path) -> N
             env.step(1)
         # From here on it sends nothing.
         time.sleep(1)
-        assert len(lending.done("step")) == 2
+        assert len(provider.done("step")) == 2
 
 
 def test_an_environment_without_an_answer_may_be_reset(
@@ -280,7 +280,7 @@ def test_an_environment_without_an_answer_may_be_reset(
 ) -> None:
     server = make_server("--step-deadline", "1")
     with (
-        Lending(server.url, tmp_path) as lending,
+        Lending(server.url, tmp_path) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20, later=-1) as env,
     ):
         for _ in range(2):
@@ -288,23 +288,23 @@ def test_an_environment_without_an_answer_may_be_reset(
             with pytest.raises(ServerError) as caught:
                 env.step(1)
             assert caught.value.code == "external-deadline"
-        assert lending.done("step") == []
+        assert provider.done("step") == []
 
 
 def test_it_connects_to_a_restarted_server(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server()
-    with Lending(server.url, tmp_path) as lending:
-        lending.wait_for("connected")
+    with Lending(server.url, tmp_path) as provider:
+        provider.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
-            lending.wait_for("an agent came")
+            provider.wait_for("an agent came")
         server.stop()
-        lending.wait_for("trying again")
-        lending.told.clear()
+        provider.wait_for("trying again")
+        provider.reports.clear()
         again = make_server("--port", str(server.port))
-        lending.wait_for("connected")
+        provider.wait_for("connected")
         with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -315,12 +315,12 @@ def test_it_is_killed_and_started_again(
     server = make_server("--external-grace", "1")
     for _ in range(2):
         with (
-            Lending(server.url, tmp_path) as lending,
+            Lending(server.url, tmp_path) as provider,
             RemoteEnv(server.url, "external/toy", wait_s=20) as env,
         ):
             assert env.reset(seed=1)[0] == Twin("discrete").reset(seed=1)[0]
             env.step(1)
-            lending.kill()
+            provider.kill()
             with pytest.raises(ServerError) as caught:
                 env.step(1)
             assert caught.value.code == "instance-ended"
@@ -328,18 +328,18 @@ def test_it_is_killed_and_started_again(
 
 def test_a_silent_server_is_given_up(make_server: MakeServer, tmp_path: Path) -> None:
     server = make_server("--external-heartbeat", "1")
-    with Lending(server.url, tmp_path) as lending:
-        lending.wait_for("connected")
+    with Lending(server.url, tmp_path) as provider:
+        provider.wait_for("connected")
         stopped = server.members()
         for process in stopped:
             process.suspend()
         try:
-            lending.wait_for("the server sends nothing")
-            lending.told.clear()
+            provider.wait_for("the server sends nothing")
+            provider.reports.clear()
         finally:
             for process in stopped:
                 process.resume()
-        lending.wait_for("connected")
+        provider.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -354,16 +354,18 @@ def test_frames_go_on_while_no_server_accepts(tmp_path: Path) -> None:
                 each = stack.enter_context(socket.socket())
                 each.setblocking(False)
                 each.connect_ex(("127.0.0.1", port))
-            lending = stack.enter_context(Lending(f"http://127.0.0.1:{port}", tmp_path))
-            lending.wait_for("there is no server at")
+            provider = stack.enter_context(
+                Lending(f"http://127.0.0.1:{port}", tmp_path)
+            )
+            provider.wait_for("there is no server at")
 
 
 def test_a_token_is_sent_where_required(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
-    with Lending(server.url, tmp_path) as lending:
-        lending.wait_for("the token is missing or wrong")
+    with Lending(server.url, tmp_path) as provider:
+        provider.wait_for("the token is missing or wrong")
     url = server.url.replace("://", f"://:{TOKEN}@")
     with (
         Lending(server.url, tmp_path, token=TOKEN),
@@ -380,14 +382,14 @@ def test_plain_tcp(make_server: MakeServer, tmp_path: Path) -> None:
     url = server.url.replace("://", f"://:{TOKEN}@")
     address = f"tcp://127.0.0.1:{port}"
     for dialect in ("json", "binary"):
-        twin = Twin("dict")
+        reference = Twin("dict")
         with (
-            Lending(address, tmp_path, "dict", dialect, token=TOKEN) as lending,
+            Lending(address, tmp_path, "dict", dialect, token=TOKEN) as provider,
             RemoteEnv(url, "external/toy", wait_s=20) as env,
         ):
-            assert_same(env.reset(seed=3)[0], twin.reset(seed=3)[0])
-            assert_same(env.step(2)[0], twin.step(2)[0])
-            lending.wait_for("connected")
+            assert_same(env.reset(seed=3)[0], reference.reset(seed=3)[0])
+            assert_same(env.step(2)[0], reference.step(2)[0])
+            provider.wait_for("connected")
 
 
 BAD = {
@@ -431,7 +433,7 @@ def test_an_invalid_answer_is_reported_to_the_agent(
             cwd=HERE,
             env={**os.environ, "LUA_PATH": f"{HERE}/?.lua;{HERE}/?/init.lua;;"},
             stdout=subprocess.PIPE,
-        ) as lending:
+        ) as provider:
             try:
                 with RemoteEnv(server.url, f"external/{name}", wait_s=20) as env:
                     for _ in range(2):
@@ -440,7 +442,7 @@ def test_an_invalid_answer_is_reported_to_the_agent(
                             env.step(1)
                         assert code in ("", caught.value.code)
             finally:
-                lending.kill()
+                provider.kill()
 
 
 def test_a_hello_that_the_server_refuses_is_an_error(
@@ -448,6 +450,6 @@ def test_a_hello_that_the_server_refuses_is_an_error(
 ) -> None:
     program = tmp_path / "program.lua"
     program.write_text(LEND)
-    told = run(ONE, str(program), server.url, "two words", "json")
-    assert "external/two words: stopped: name is 'two words'" in told
-    assert "nil\tbad-hello\tname is 'two words'" in told
+    output = run(ONE, str(program), server.url, "two words", "json")
+    assert "external/two words: stopped: name is 'two words'" in output
+    assert "nil\tbad-hello\tname is 'two words'" in output

@@ -85,24 +85,24 @@ def test_steps_over_tls(
 ) -> None:
     needs(interpreter)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    twin = Twin("box")
+    reference = Twin("box")
     with (
         secured(server.port, certificate) as port,
         Lending(f"{scheme}://localhost:{port}", tmp_path, "box", "binary", interpreter),
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
-        assert_same(env.reset(seed=3)[0], twin.reset(seed=3)[0])
+        assert_same(env.reset(seed=3)[0], reference.reset(seed=3)[0])
         for _ in range(20):
             action = env.action_space.sample()
-            assert_same(env.step(action)[0], twin.step(action)[0])
+            assert_same(env.step(action)[0], reference.step(action)[0])
 
 
 def test_an_untrusted_server_is_refused(
     server: Server, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with secured(server.port, certificate) as port:
-        with Lending(f"https://localhost:{port}", tmp_path) as lending:
-            lending.wait_for("could not prove its identity")
+        with Lending(f"https://localhost:{port}", tmp_path) as provider:
+            provider.wait_for("could not prove its identity")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        with Lending(f"https://127.0.0.1:{port}", tmp_path) as lending:
-            lending.wait_for("its certificate is not for 127.0.0.1")
+        with Lending(f"https://127.0.0.1:{port}", tmp_path) as provider:
+            provider.wait_for("its certificate is not for 127.0.0.1")

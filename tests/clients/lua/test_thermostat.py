@@ -139,6 +139,6 @@ def test_a_tuned_agent_beats_a_naive_one(server: Server) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told = dict(re.findall(r"^(naive|tuned) (-\d+\.\d\d)$", done.stdout, FLAGS))
+    found = dict(re.findall(r"^(naive|tuned) (-\d+\.\d\d)$", done.stdout, FLAGS))
     # Both are costs: the latter is less by a twentieth at least.
-    assert float(told["tuned"]) > 0.95 * float(told["naive"])
+    assert float(found["tuned"]) > 0.95 * float(found["naive"])

@@ -147,7 +147,7 @@ def _malformed(case: Case) -> Iterator[Callable[[], Problem]]:
 def _errors(case: Case) -> Iterator[Callable[[], Problem]]:
     reply = Reply(case["status"], case["headers"], case["body"].encode())
 
-    def told() -> Problem:
+    def check() -> Problem:
         error: BaseException | None = error_from_reply(
             reply, "http://127.0.0.1:5000/v1/envs/"
         )
@@ -168,7 +168,7 @@ def _errors(case: Case) -> Iterator[Callable[[], Problem]]:
         tries = Tries(retries, 0.0)
         return differing(case["retried"], tries.again(reply))
 
-    yield told
+    yield check
     yield retried
 
 

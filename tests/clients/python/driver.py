@@ -26,7 +26,7 @@ from gym_http_client.errors import ServerError, ServerUnreachable, UnexpectedAns
 from gym_http_wire.elements import reader
 from gym_http_wire.values import binary, typed
 from tests.clients.python.checking import checks_of
-from tests.clients.python.scripted_env import can_talk, talk
+from tests.clients.python.scripted_env import can_converse, serve_conversation
 from tests.conformance.making.models import raw_of
 
 KINDS = {
@@ -139,7 +139,7 @@ def probe(url: str, transport: str, limit: str = "60") -> int:
         finally:
             env.close()
     except Exception as error:
-        print(told_of(error))
+        print(error_line(error))
     else:
         print("ok")
     return 0
@@ -153,27 +153,27 @@ def create(url: str, env_id: str, wait_s: str, limit: str = "60") -> int:
         server = Server(url, time_limit=seconds, retries=retries)
         RemoteEnv(server, env_id, wait_s=float(wait_s)).close()
     except Exception as error:
-        print(told_of(error))
+        print(error_line(error))
     else:
         print("ok")
     return 0
 
 
-def told_of(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return the line that all drivers print for an error."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, ServerError):
         found = found.__cause__
     if found is None:
         raise error
-    told = {
+    fields = {
         "kind": kind_of(found),
         "status": found.status_code or "-",
         "code": found.code or "-",
         "url": found.url or "-",
         "message": json.dumps(found.message),
     }
-    return "error " + " ".join(f"{name}={value}" for name, value in told.items())
+    return "error " + " ".join(f"{name}={value}" for name, value in fields.items())
 
 
 def kind_of(error: ServerError) -> str:
@@ -206,8 +206,10 @@ def converse(folder: str) -> int:
     """Print the messages of a provided environment in each conversation."""
     content = json.loads(Path(folder, "external.json").read_text(encoding="utf-8"))
     for case in content["cases"]:
-        if can_talk(case):
-            talk(case, lambda said, name=case["id"]: print(f"{name}\t{said}"))  # type: ignore[misc]
+        if can_converse(case):
+            serve_conversation(
+                case, lambda message, name=case["id"]: print(f"{name}\t{message}")
+            )
     return 0
 
 

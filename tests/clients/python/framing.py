@@ -23,22 +23,22 @@ def frames(case: Case) -> Iterator[Callable[[], Problem]]:
     raw = bytes.fromhex(case["hex"])
     if case.get("refused"):
         errors = (FrameError, msgspec.MsgspecError, UnicodeDecodeError)
-        yield lambda: refused(lambda: _frame_told(raw), errors)
+        yield lambda: refused(lambda: _frame_case(raw), errors)
         return
-    told = case["frame"]
-    yield lambda: differing(told, _frame_told(raw))
+    answer = case["frame"]
+    yield lambda: differing(answer, _frame_case(raw))
     frame = Frame(
-        told["operation"],
-        told["number"],
-        told["status"],
-        told["form"] | told["answer_form"] << 4,
-        b"" if told["head"] is None else msgspec.json.encode(told["head"]),
-        bytes.fromhex(told["body"]),
+        answer["operation"],
+        answer["number"],
+        answer["status"],
+        answer["form"] | answer["answer_form"] << 4,
+        b"" if answer["head"] is None else msgspec.json.encode(answer["head"]),
+        bytes.fromhex(answer["body"]),
     )
     yield lambda: differing(case["hex"], encode(frame).hex())
 
 
-def _frame_told(raw: bytes) -> Case:
+def _frame_case(raw: bytes) -> Case:
     reading = FrameReader(_MAX_FRAME_BODY)
     found = reading.feed(raw)
     if len(found) != 1 or reading.pending:

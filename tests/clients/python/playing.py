@@ -21,22 +21,22 @@ def check_transcript(case: dict[str, Any], url: str, transport: str) -> str | No
 
 def _played(env: RemoteEnv, case: dict[str, Any]) -> str | None:
     observation, info = env.reset(seed=case["seed"])
-    told = {"observation": model_of(observation), "info": model_of(info)}
-    problem = differing(case["reset"], told)
+    fields = {"observation": model_of(observation), "info": model_of(info)}
+    problem = differing(case["reset"], fields)
     if problem is not None:
         return f"reset: {problem}"
     read = reader(env.action_space)
     pairs = zip(case["actions"], case["steps"], strict=True)
     for index, (action, expected) in enumerate(pairs):
         observation, reward, terminated, truncated, info = env.step(read(action))
-        told = {
+        fields = {
             "observation": model_of(observation),
             "reward": model_of(reward),
             "terminated": terminated,
             "truncated": truncated,
             "info": model_of(info),
         }
-        problem = differing(expected, told)
+        problem = differing(expected, fields)
         if problem is not None:
             return f"step {index}: {problem}"
     return None

@@ -18,12 +18,12 @@ Case = dict[str, Any]
 _DIALECTS = {"typed", "binary"}
 
 
-def can_talk(case: Case) -> bool:
+def can_converse(case: Case) -> bool:
     """Return whether the client supports this conversation."""
     return case["kind"] == "conversation" and case["dialect"] in _DIALECTS
 
 
-def talk(case: Case, say: Callable[[str], object]) -> None:
+def serve_conversation(case: Case, say: Callable[[str], object]) -> None:
     """Play a conversation.
 
     Args:
@@ -32,7 +32,7 @@ def talk(case: Case, say: Callable[[str], object]) -> None:
     """
     stopped = threading.Event()
     messages = list(case["messages"])
-    lender = Provider(
+    provider = Provider(
         ProvidedEnv(_Scripted(case), None),
         lambda: _Line(messages, say, stopped),
         name="scripted",
@@ -42,7 +42,7 @@ def talk(case: Case, say: Callable[[str], object]) -> None:
         on_taken=lambda: None,
         on_free=lambda: None,
     )
-    lender.run()
+    provider.run()
 
 
 class _Line(SocketConnection):
@@ -112,11 +112,11 @@ class _Scripted(gymnasium.Env[Any, Any]):
 
         return method
 
-    def _next(self, handler: str, **asked: Any) -> dict[str, Any]:
+    def _next(self, handler: str, **request: Any) -> dict[str, Any]:
         entry = self._script.pop(0) if self._script else {"handler": "nothing"}
         if entry["handler"] != handler:
             raise ValueError(f"{handler} was asked, and not {entry['handler']}")
-        for name, value in asked.items():
+        for name, value in request.items():
             if loosened(model_of(value)) != loosened(entry[name]):
                 raise ValueError(f"{name} is {value!r}: expected {entry[name]}")
         if "raises" in entry:

@@ -33,7 +33,7 @@ Make = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def keen_server() -> Iterator[Server]:
+def arguments_server() -> Iterator[Server]:
     with Server("--import", "tests.support.envs.keyword_arguments") as started:
         yield started
 
@@ -54,32 +54,32 @@ def closing() -> Iterator[Make]:
 
 def assert_same_spec(ours: Any, theirs: Any) -> None:
     """Check that specs are equal in every argument, arrays included."""
-    told = [describe_spec(each) for each in (ours, theirs)]
-    assert_identical(told[0], told[1])
+    found = [describe_spec(each) for each in (ours, theirs)]
+    assert_identical(found[0], found[1])
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_arguments_reach_the_environment(
-    keen_server: Server, closing: Make, name: str
+    arguments_server: Server, closing: Make, name: str
 ) -> None:
     arguments = ARGUMENTS[name]
-    remote = closing(RemoteEnv(keen_server.url, ENV_ID, **arguments))
+    remote = closing(RemoteEnv(arguments_server.url, ENV_ID, **arguments))
     local = closing(gymnasium.make(ENV_ID, **arguments))
     assert_identical(remote.kept, local.unwrapped.kept)
     assert_identical(remote.reset(seed=1), local.reset(seed=1))
     assert_same_spec(remote.spec, local.spec)
-    attached = RemoteEnv.attach(keen_server.url, remote.instance_id)
+    attached = RemoteEnv.attach(arguments_server.url, remote.instance_id)
     assert_same_spec(attached.spec, local.spec)
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_the_spec_of_a_vector_keeps_its_arguments(
-    keen_server: Server, closing: Make, mode: AutoresetMode, hosts: int
+    arguments_server: Server, closing: Make, mode: AutoresetMode, hosts: int
 ) -> None:
     options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
     arguments = {**options, **ARGUMENTS["tuples"], "pair": (1, 2)}
-    url = keen_server.url
+    url = arguments_server.url
 
     def remote(**more: Any) -> VectorEnv[Any, Any, Any]:
         made = RemoteVectorEnv(url, ENV_ID, hosts=hosts, **arguments, **more)
@@ -171,9 +171,9 @@ def test_an_argument_that_cannot_be_sent_is_named(
     ],
 )
 def test_malformed_arguments_are_refused(
-    keen_server: Server, members: dict[str, Any], words: str
+    arguments_server: Server, members: dict[str, Any], words: str
 ) -> None:
-    answer = Api(keen_server).post(
+    answer = Api(arguments_server).post(
         "/v1/envs/", {"env_id": ENV_ID, "typed": True, **members}
     )
     assert answer.status == 400, answer.text

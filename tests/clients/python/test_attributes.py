@@ -88,11 +88,13 @@ def test_an_attribute_that_cannot_travel(
         remote = closing(through_wire(gymnasium.make(env_id)))
     assert not hasattr(remote, name)
     assert getattr(remote, name, 5) == 5
-    with pytest.raises(AttributeError, match=f"{name} exists.*cannot be sent") as told:
+    with pytest.raises(
+        AttributeError, match=f"{name} exists.*cannot be sent"
+    ) as answer:
         getattr(remote, name)
-    assert isinstance(told.value, AttributeNotSent)
-    assert isinstance(told.value, ServerError)
-    assert (told.value.status_code, told.value.code) == (501, "unsupported-value")
+    assert isinstance(answer.value, AttributeNotSent)
+    assert isinstance(answer.value, ServerError)
+    assert (answer.value.status_code, answer.value.code) == (501, "unsupported-value")
     for each in (name, "step", "spec", "np_random", "nonsense", "no name", "_private"):
         if each != "_private":
             assert remote.has_wrapper_attr(each) == local.has_wrapper_attr(each), each

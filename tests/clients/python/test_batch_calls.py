@@ -35,12 +35,12 @@ def cartpole(client: Client) -> Iterator[str]:
 @pytest.mark.parametrize("actions", [[0, 1, 1], (0, 1, 1), np.array([0, 1, 1])])
 def test_many_steps(actions: list[int], client: Client, cartpole: str) -> None:
     client.reset(cartpole, seed=5)
-    told = client.step_many(cartpole, actions)
+    answer = client.step_many(cartpole, actions)
     with gymnasium.make("CartPole-v1") as local:
         local.reset(seed=5)
         rows = [local.step(int(action)) for action in actions]
-    assert told["observations"] == [plain(row[0]) for row in rows]
-    assert (told["steps"], told["stopped"]) == (3, None)
+    assert answer["observations"] == [plain(row[0]) for row in rows]
+    assert (answer["steps"], answer["stopped"]) == (3, None)
 
 
 def test_a_bad_action_among_many(client: Client, cartpole: str) -> None:
@@ -52,10 +52,10 @@ def test_a_bad_action_among_many(client: Client, cartpole: str) -> None:
 
 
 def test_rollouts(client: Client, cartpole: str) -> None:
-    told = client.rollout(cartpole, episodes=2, seed=3, max_steps=50)
-    assert len(told["episodes"]) == 2
-    told = client.rollout(cartpole, actions=[np.array([0, 1]), (1,)])
-    assert [each["actions"] for each in told["episodes"]] == [[0, 1], [1]]
+    answer = client.rollout(cartpole, episodes=2, seed=3, max_steps=50)
+    assert len(answer["episodes"]) == 2
+    answer = client.rollout(cartpole, actions=[np.array([0, 1]), (1,)])
+    assert [each["actions"] for each in answer["episodes"]] == [[0, 1], [1]]
 
 
 def test_many_instances(client: Client, cartpole: str) -> None:
@@ -63,14 +63,14 @@ def test_many_instances(client: Client, cartpole: str) -> None:
     try:
         for each in (cartpole, lake):
             client.reset(each)
-        told = client.batch_step({cartpole: 1, lake: np.int64(0)}, first=1)
-        done = {each["instance_id"]: each["key"] for each in told["results"]}
-        keys = {each["instance_id"]: each["key"] for each in told["pending"]} | done
+        answer = client.batch_step({cartpole: 1, lake: np.int64(0)}, first=1)
+        done = {each["instance_id"]: each["key"] for each in answer["results"]}
+        keys = {each["instance_id"]: each["key"] for each in answer["pending"]} | done
         assert set(keys) == {cartpole, lake}
-        told = client.batch_step({cartpole: 1, lake: 0}, keys=keys)
-        assert told["pending"] == []
-        assert [each["status"] for each in told["results"]] == [200, 200]
-        assert all(each["replayed"] for each in told["results"])
+        answer = client.batch_step({cartpole: 1, lake: 0}, keys=keys)
+        assert answer["pending"] == []
+        assert [each["status"] for each in answer["results"]] == [200, 200]
+        assert all(each["replayed"] for each in answer["results"])
         for each in (cartpole, lake):
             assert client.env_describe(each)["steps"] == 1
     finally:

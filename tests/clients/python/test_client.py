@@ -229,10 +229,10 @@ def test_graphs_are_actions(toy_server: Server) -> None:
     with Client(toy_server.url) as client:
         instance = client.env_create("toys/Echo-v0", kwargs={"space": "graph"})
         client.env_reset(instance)
-        told, *_ = client.env_step(instance, graph)
+        answer, *_ = client.env_step(instance, graph)
         assert client.env_action_space_contains(instance, graph)
         client.env_close(instance)
-    assert told == {
+    assert answer == {
         "nodes": [[0.5, 0.0], [0.0, 1.0]],
         "edges": [2],
         "edge_links": [[0, 1]],
@@ -367,9 +367,9 @@ def test_the_registry_is_searched(client: Client) -> None:
 
 def test_the_server_describes_itself(client: Client) -> None:
     assert client.healthy() is True
-    told = client.server_info()
-    assert told["name"] == "gym_http_server"
-    assert told["gymnasium"] == gymnasium.__version__
+    answer = client.server_info()
+    assert answer["name"] == "gym_http_server"
+    assert answer["gymnasium"] == gymnasium.__version__
 
 
 def test_the_server_can_be_shut_down(make_server: Callable[..., Server]) -> None:

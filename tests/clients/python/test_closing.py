@@ -162,11 +162,11 @@ def python(code: str, *arguments: str) -> subprocess.Popen[str]:
 def finish(program: subprocess.Popen[str], expected: int = 0) -> tuple[float, str]:
     """Let a program run to its end; return the seconds, and its output."""
     began = time.monotonic()
-    said, wrong = program.communicate("\n", timeout=60.0)
+    message, wrong = program.communicate("\n", timeout=60.0)
     seconds = time.monotonic() - began
     assert program.returncode == expected, wrong
     assert "Traceback" not in wrong
-    return seconds, said + wrong
+    return seconds, message + wrong
 
 
 #: Environments that only the end of the interpreter closes.
@@ -198,9 +198,9 @@ def test_the_interpreter_ends_soon_without_its_server(
         frozen(server)
     else:
         server.stop(signal.SIGKILL)
-    seconds, said = finish(program)
+    seconds, message = finish(program)
     assert seconds < EXIT_SECONDS + SLACK
-    assert said.count("could not end instance") == 2
+    assert message.count("could not end instance") == 2
 
 
 def test_exiting_closes_own_instances(
@@ -210,8 +210,8 @@ def test_exiting_closes_own_instances(
     api = Api(server)
     program = python(FORGETFUL, server.url, zmq_url(server))
     assert len(api.instances()) == 14
-    _, said = finish(program)
-    assert not said
+    _, message = finish(program)
+    assert not message
     assert not api.instances()
 
 

@@ -40,8 +40,8 @@ def test_transcripts_are_played_over_both(python: Program, server: Server) -> No
 
 def test_failures_are_named_and_counted(python: Program, tmp_path: Path) -> None:
     case = {"id": "wrong", "text": "1", "value": {"int": "2"}}
-    told = {"description": "wrong", "cases": [case]}
-    (tmp_path / "numbers.json").write_text(json.dumps(told))
+    fields = {"description": "wrong", "cases": [case]}
+    (tmp_path / "numbers.json").write_text(json.dumps(fields))
     done = python.run("conformance", str(tmp_path), "--only", "numbers.json")
     assert done.returncode == 1
     first, *_, last = done.stdout.splitlines()
@@ -87,8 +87,8 @@ def test_probes_print_results(
     assert python.run("probe", guarded.url, transport).stdout.startswith(
         "error kind=api status=401 code=unauthorized url=http://127.0.0.1:"
     )
-    told = python.run("probe", guarded.url, transport, token="a-token-of-this-test")
-    assert told.stdout == "ok\n"
+    output = python.run("probe", guarded.url, transport, token="a-token-of-this-test")
+    assert output.stdout == "ok\n"
 
 
 def test_bad_usage_is_reported(python: Program) -> None:

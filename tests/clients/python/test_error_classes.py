@@ -29,7 +29,7 @@ def remote(request: pytest.FixtureRequest, toy_server: Server) -> Iterator[Remot
         yield env
 
 
-def told(error: BaseException) -> Any:
+def content(error: BaseException) -> Any:
     """Return the visible content of an exception."""
     seen: list[Any] = [type(error), str(error)]
     seen += [
@@ -37,7 +37,7 @@ def told(error: BaseException) -> Any:
         for name in ("errno", "filename", "filename2", "encoding", "start", "end")
     ]
     if isinstance(error, BaseExceptionGroup):
-        seen.append([told(each) for each in error.exceptions])
+        seen.append([content(each) for each in error.exceptions])
     return seen
 
 
@@ -48,7 +48,7 @@ def test_an_exception_is_the_local_one(remote: RemoteEnv, name: str) -> None:
         env.reset()
         with pytest.raises(Exception) as caught:  # noqa: PT011
             env.step(name)
-        seen.append(told(caught.value))
+        seen.append(content(caught.value))
     # A path is returned as its name, as in the message.
     seen[1][3] = str(seen[1][3]) if name == "missing path" else seen[1][3]
     assert seen[0] == seen[1]
@@ -60,7 +60,7 @@ def test_a_group_keeps_what_is_in_it(remote: RemoteEnv) -> None:
         remote.step("group")
     with pytest.raises(ExceptionGroup) as local:
         ERRORS["group"]()
-    ours, theirs = told(caught.value), told(local.value)
+    ours, theirs = content(caught.value), content(local.value)
     # The second has a class that is not here, and so is the nearest that is.
     theirs[-1][1][0] = ValueError
     assert ours == theirs
@@ -88,7 +88,7 @@ def test_malformed_arguments_leave_the_text(arguments: Any) -> None:
     problem = {"message": "m", "text": "said", "arguments": arguments}
     problem["mro"] = ["builtins.ValueError", "builtins.Exception"]
     error = error_from_problem(problem, 502, "http://here")
-    assert told(error)[:2] == [ValueError, "said"]
+    assert content(error)[:2] == [ValueError, "said"]
 
 
 @pytest.mark.parametrize("mro", [5, {}, "builtins.ValueError", [5, None, [[]]]])

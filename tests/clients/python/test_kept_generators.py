@@ -163,16 +163,16 @@ def test_an_unused_generator_costs_no_request() -> None:
     env.reset(seed=0)
     env.np_random.random()
     handle: Any = env._handle
-    ask, asked = handle.ask, []
+    ask, request = handle.call, []
 
     def noting(method: str, path: str, given: Any = None) -> Any:
-        asked.append(f"{method} {path}")
+        request.append(f"{method} {path}")
         return ask(method, path, given)
 
-    handle.ask = noting
+    handle.call = noting
     for _ in range(3):
         env.step(1)
-    assert asked == ["POST generator/", *["POST step/"] * 3]
+    assert request == ["POST generator/", *["POST step/"] * 3]
     env.close()
 
 
@@ -182,20 +182,20 @@ def test_a_kept_generator_takes_no_request_more(server: Server, streams: bool) -
         env.reset(seed=0)
         rng = env.np_random
         handle: Any = env._handle
-        ask, asked = handle.ask, []
+        ask, request = handle.call, []
 
         def noting(method: str, path: str, given: Any = None) -> Any:
-            asked.append(f"{method} {path}")
+            request.append(f"{method} {path}")
             return ask(method, path, given)
 
-        handle.ask = noting
+        handle.call = noting
         for _ in range(3):
             env.step(1)
         env.reset()
-        assert asked == [*["POST step/"] * 3, "POST reset/"]
+        assert request == [*["POST step/"] * 3, "POST reset/"]
         rng.random()
         env.step(1)
-        assert asked[4:] == ["POST generator/", "POST step/"]
+        assert request[4:] == ["POST generator/", "POST step/"]
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
@@ -309,12 +309,12 @@ def test_states_are_checked(given: dict[str, Any], words: str) -> None:
     before = env.np_random.bit_generator.state
     handle: Any = env._handle
     with pytest.raises(ServerError, match=words) as caught:
-        handle.ask("POST", "generator/", {"replace": True, **given})
+        handle.call("POST", "generator/", {"replace": True, **given})
     assert caught.value.status_code == 400
     with pytest.raises(ServerError) as caught:
-        handle.ask("POST", "generator/", given)
+        handle.call("POST", "generator/", given)
     assert caught.value.status_code == 400
     assert env.np_random.bit_generator.state == before
     with pytest.raises(ServerError, match=r"state is one of MT19937: expected.*PCG64"):
-        handle.ask("POST", "generator/", {"state": MT19937})
+        handle.call("POST", "generator/", {"state": MT19937})
     env.close()

@@ -92,9 +92,9 @@ def test_values_are_identical(
         assert_identical(remote.reset(seed=seed), local.reset(seed=seed), "reset")
         for number, action in enumerate(actions(local.action_space, steps)):
             here = f"step {number} of seed {seed}"
-            told = remote.step(copy.deepcopy(action))
+            answer = remote.step(copy.deepcopy(action))
             expected = local.step(action)
-            assert_identical(told, expected, here)
+            assert_identical(answer, expected, here)
             if expected[2] or expected[3]:
                 ends += 1
                 assert_identical(remote.reset(), local.reset(), f"reset after {here}")
@@ -147,13 +147,13 @@ def test_text_and_lists_of_frames(pair: Callable[..., tuple[Any, Any]]) -> None:
 def test_gymnasiums_checker_is_content(pair: Callable[..., tuple[Any, Any]]) -> None:
     for env_id in ("CartPole-v1", "FrozenLake-v1", "Pendulum-v1"):
         remote, local = pair(env_id)
-        heard = []
+        messages = []
         for env in (remote, local.unwrapped):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 check_env(env, skip_render_check=True)
-            heard.append(sorted({str(warning.message) for warning in caught}))
-        assert heard[0] == heard[1]
+            messages.append(sorted({str(warning.message) for warning in caught}))
+        assert messages[0] == messages[1]
 
 
 def same_error(call: Callable[[Any], Any], remote: Any, local: Any) -> None:
@@ -264,9 +264,9 @@ def test_the_generator_is_one_object(
     assert draws[0] == draws[1]
     assert_identical(remote.step(1)[:4], local.unwrapped.step(1)[:4])
     for env in (remote, local.unwrapped):
-        lent = env.np_random
+        shared_generator = env.np_random
         env.np_random = generator = np.random.Generator(np.random.PCG64(5))
-        lent.random()
+        shared_generator.random()
         generator.random()
         assert env.np_random is generator
     assert_identical(remote.step(2)[:4], local.unwrapped.step(2)[:4])
@@ -300,14 +300,14 @@ class Unreliable(gymnasium.Env[Any, Any]):
 
 def test_draws_of_a_step_that_raised_count_once() -> None:
     remote, local = through_wire(Unreliable()), Unreliable()
-    told = []
+    found = []
     for env in (remote, local):
         env.reset(seed=3)
-        told.append([env.np_random.random()])
+        found.append([env.np_random.random()])
         with pytest.raises(ValueError, match="drew") as error:
             env.step(0)
-        told[-1] += [str(error.value), env.step(0)[0], env.np_random.random()]
-    assert told[0] == told[1]
+        found[-1] += [str(error.value), env.step(0)[0], env.np_random.random()]
+    assert found[0] == found[1]
 
 
 def test_draws_are_sent_again_after_a_failure() -> None:
@@ -328,7 +328,7 @@ def test_draws_are_sent_again_after_a_failure() -> None:
 class Broken:
     """A server that cannot be reached."""
 
-    def ask(self, method: str, path: str, given: Any = None) -> Any:
+    def call(self, method: str, path: str, given: Any = None) -> Any:
         """Fail."""
         raise ServerUnreachable("gone")
 
@@ -365,11 +365,11 @@ def test_wrappers_on_top(pair: Callable[..., tuple[Any, Any]]) -> None:
     remote, local = map(dress, pair("CartPole-v1"))
     assert_identical(remote.reset(seed=4), local.reset(seed=4))
     for number in range(12):
-        told, expected = remote.step(number % 2), local.step(number % 2)
+        answer, expected = remote.step(number % 2), local.step(number % 2)
         if "episode" in expected[4]:
-            for info in (told[4], expected[4]):
+            for info in (answer[4], expected[4]):
                 info["episode"].pop("t")
-        assert_identical(told, expected)
+        assert_identical(answer, expected)
 
 
 def test_by_gymnasium_make(server: Server) -> None:
@@ -403,9 +403,9 @@ def test_attaching_goes_on(
 def test_closing_pickling_and_forking(server: Server) -> None:
     with RemoteEnv(server.url, "CartPole-v1") as env:
         env.reset(seed=0)
-        twin = pickle.loads(pickle.dumps(env))
-        assert twin.instance_id != env.instance_id
-        assert_identical(twin.reset(seed=9), env.reset(seed=9))
+        reference = pickle.loads(pickle.dumps(env))
+        assert reference.instance_id != env.instance_id
+        assert_identical(reference.reset(seed=9), env.reset(seed=9))
         pid = os.fork()
         if pid == 0:
             env.close()
@@ -413,8 +413,8 @@ def test_closing_pickling_and_forking(server: Server) -> None:
             os._exit(0)
         os.waitpid(pid, 0)
         assert env.step(0)
-        twin.close()
-        twin.close()
+        reference.close()
+        reference.close()
     env.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         env.step(0)

@@ -69,8 +69,8 @@ def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
         expected = local.reset(seed=seed, options=copy.deepcopy(options))
         for vector in vectors:
             given = copy.deepcopy(options)
-            told = vector.reset(seed=seed, options=given)
-            assert_identical(told, expected, f"{where} of {vector}")
+            answer = vector.reset(seed=seed, options=given)
+            assert_identical(answer, expected, f"{where} of {vector}")
             assert not given
 
     seeds = [1, None, 3, None, 2**40][:count]
@@ -81,8 +81,8 @@ def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
             actions = local.action_space.sample()
             expected = local.step(actions)
             for vector in vectors:
-                told = vector.step(copy.deepcopy(actions))
-                assert_identical(told, expected, f"{where} of {vector}")
+                answer = vector.step(copy.deepcopy(actions))
+                assert_identical(answer, expected, f"{where} of {vector}")
             done = np.logical_or(expected[2], expected[3])
             ends += int(done.sum())
             if mode is AutoresetMode.DISABLED and done.any():
@@ -110,21 +110,21 @@ def test_values_are_those_of_a_local_sync_vector(
     remote_vector: Make, local_vector: Make, env_id: str, mode: AutoresetMode
 ) -> None:
     options = {"num_envs": COUNT, "vectorization_mode": "sync", **ENVS[env_id]}
-    twin = local_vector(env_id, autoreset_mode=mode, **options)
-    twin.action_space.seed(4)
+    reference = local_vector(env_id, autoreset_mode=mode, **options)
+    reference.action_space.seed(4)
     vectors = [
         remote_vector(env_id, autoreset_mode=mode, hosts=hosts, **options)
         for hosts in (None, 2, 3)
     ]
-    assert play(vectors, twin) >= COUNT
+    assert play(vectors, reference) >= COUNT
     for vector in vectors:
         assert isinstance(vector, VectorEnv)
-        assert vector.spec == twin.spec
+        assert vector.spec == reference.spec
         assert vector.num_envs == COUNT
         assert vector.metadata["autoreset_mode"] is mode
-        assert_identical(vector.metadata, twin.metadata)
+        assert_identical(vector.metadata, reference.metadata)
         for which in SPACES:
-            ours, theirs = getattr(vector, which), getattr(twin, which)
+            ours, theirs = getattr(vector, which), getattr(reference, which)
             assert ours == theirs
             assert ours is getattr(vector, which)
             ours.seed(3)
@@ -141,36 +141,36 @@ def test_values_are_those_of_a_local_async_vector(
     remote_vector: Make, local_vector: Make, env_id: str, mode: AutoresetMode
 ) -> None:
     options = {"num_envs": 2, "vectorization_mode": "async", **ENVS[env_id]}
-    twin = local_vector(env_id, autoreset_mode=mode, **options)
-    twin.action_space.seed(4)
+    reference = local_vector(env_id, autoreset_mode=mode, **options)
+    reference.action_space.seed(4)
     vector = remote_vector(env_id, autoreset_mode=mode, **options)
-    assert play([vector], twin, 20) >= 2
-    assert vector.spec == twin.spec
+    assert play([vector], reference, 20) >= 2
+    assert vector.spec == reference.spec
     assert vector.metadata["autoreset_mode"] is mode
-    assert_identical(vector.metadata, twin.metadata)
+    assert_identical(vector.metadata, reference.metadata)
 
 
 def test_the_default_is_that_of_make_vec(
     remote_vector: Make, local_vector: Make
 ) -> None:
-    vector, twin = (
+    vector, reference = (
         remote_vector("CartPole-v1", num_envs=3),
         local_vector("CartPole-v1", num_envs=3),
     )
-    assert twin.spec.kwargs["vectorization_mode"] == "vector_entry_point"
-    assert vector.spec == twin.spec
-    twin.action_space.seed(0)
+    assert reference.spec.kwargs["vectorization_mode"] == "vector_entry_point"
+    assert vector.spec == reference.spec
+    reference.action_space.seed(0)
     for seed in (1, None):
-        assert_identical(vector.reset(seed=seed), twin.reset(seed=seed))
+        assert_identical(vector.reset(seed=seed), reference.reset(seed=seed))
         for _ in range(60):
-            actions = twin.action_space.sample()
-            assert_identical(vector.step(actions), twin.step(actions))
-    assert vector.np_random_seed == twin.np_random_seed
-    assert vector.np_random.random() == twin.np_random.random()
-    assert_identical(vector.step(actions), twin.step(actions))
-    assert vector.gravity == twin.gravity
-    vector.gravity = twin.gravity = 3.0
-    assert_identical(vector.step(actions), twin.step(actions))
+            actions = reference.action_space.sample()
+            assert_identical(vector.step(actions), reference.step(actions))
+    assert vector.np_random_seed == reference.np_random_seed
+    assert vector.np_random.random() == reference.np_random.random()
+    assert_identical(vector.step(actions), reference.step(actions))
+    assert vector.gravity == reference.gravity
+    vector.gravity = reference.gravity = 3.0
+    assert_identical(vector.step(actions), reference.step(actions))
     with pytest.raises(gymnasium.error.Error, match="vector_kwargs"):
         remote_vector("CartPole-v1", num_envs=3, autoreset_mode="same_step")
 
@@ -185,18 +185,19 @@ def test_every_kind_of_space(
     from tests.support.envs import toys  # noqa: F401
 
     options = {"num_envs": 3, "vectorization_mode": "sync", "space": space}
-    twin = local_vector("toys/Echo-v0", **options)
+    reference = local_vector("toys/Echo-v0", **options)
     vector = remote_vector("toys/Echo-v0", toy_server.url, hosts=hosts, **options)
-    twin.action_space.seed(1)
-    assert vector.single_action_space == twin.single_action_space
-    assert vector.action_space == twin.action_space
+    reference.action_space.seed(1)
+    assert vector.single_action_space == reference.single_action_space
+    assert vector.action_space == reference.action_space
     for options in (None, {"some": 1}):
         assert_identical(
-            vector.reset(seed=2, options=options), twin.reset(seed=2, options=options)
+            vector.reset(seed=2, options=options),
+            reference.reset(seed=2, options=options),
         )
         for _ in range(3):
-            actions = twin.action_space.sample()
-            assert_identical(vector.step(actions), twin.step(actions))
+            actions = reference.action_space.sample()
+            assert_identical(vector.step(actions), reference.step(actions))
 
 
 @pytest.mark.parametrize("hosts", [1, 3])
@@ -207,8 +208,8 @@ def test_infos_that_differ_in_types(
 
     options = {"num_envs": COUNT, "vectorization_mode": "sync"}
     for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
-        twin = local_vector("varying/Infos-v0", autoreset_mode=mode, **options)
-        twin.action_space.seed(1)
+        reference = local_vector("varying/Infos-v0", autoreset_mode=mode, **options)
+        reference.action_space.seed(1)
         vector = remote_vector(
             "varying/Infos-v0",
             crowd_server.url,
@@ -216,7 +217,7 @@ def test_infos_that_differ_in_types(
             hosts=hosts,
             **options,
         )
-        play([vector], twin, 80)
+        play([vector], reference, 80)
         vector.close()
 
 
@@ -226,18 +227,18 @@ def test_methods_of_the_vector(
 ) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync", "render_mode": "rgb_array"}
     vector = remote_vector("CartPole-v1", hosts=hosts, **options)
-    twin = local_vector("CartPole-v1", **options)
-    assert_identical(vector.reset(seed=0), twin.reset(seed=0))
-    assert vector.render_mode == twin.render_mode
-    assert_identical(vector.render(), twin.render())
-    assert_identical(vector.call("render"), twin.call("render"))
+    reference = local_vector("CartPole-v1", **options)
+    assert_identical(vector.reset(seed=0), reference.reset(seed=0))
+    assert vector.render_mode == reference.render_mode
+    assert_identical(vector.render(), reference.render())
+    assert_identical(vector.call("render"), reference.call("render"))
     for values in (5.0, [1.0, 2.0, 3.0], (3.0, 2.0, 1.0)):
         vector.set_attr("gravity", values)
-        twin.set_attr("gravity", values)
-        assert_identical(vector.get_attr("gravity"), twin.get_attr("gravity"))
+        reference.set_attr("gravity", values)
+        assert_identical(vector.get_attr("gravity"), reference.get_attr("gravity"))
     actions = np.array([0, 1, 1])
-    assert_identical(vector.step(actions), twin.step(actions))
-    assert_identical(vector.get_attr("state"), twin.get_attr("state"))
+    assert_identical(vector.step(actions), reference.step(actions))
+    assert_identical(vector.get_attr("state"), reference.get_attr("state"))
     assert vector.unwrapped is vector
     assert repr(vector) == "RemoteVectorEnv(CartPole-v1, num_envs=3)"
     with pytest.raises(AttributeError, match="private"):
@@ -250,33 +251,33 @@ def test_generators_count_in_both_directions(
 ) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync"}
     vector = remote_vector("FrozenLake-v1", hosts=hosts, **options)
-    twin = local_vector("FrozenLake-v1", **options)
+    reference = local_vector("FrozenLake-v1", **options)
     actions = np.array([1, 2, 1])
-    for each in (vector, twin):
+    for each in (vector, reference):
         each.reset(seed=3)
         # The third environment's is the one in another process.
         assert len(each.np_random) == 3
         each.np_random[2].random(7)
     for _ in range(20):
-        assert_identical(vector.step(actions), twin.step(actions))
-    ours, theirs = vector.get_attr("np_random"), twin.get_attr("np_random")
+        assert_identical(vector.step(actions), reference.step(actions))
+    ours, theirs = vector.get_attr("np_random"), reference.get_attr("np_random")
     assert [g.random() for g in ours] == [g.random() for g in theirs]
-    assert_identical(vector.reset(), twin.reset())
-    lent = [vector.np_random[0], twin.np_random[0]]
-    for each, generator in zip((vector, twin), lent, strict=True):
+    assert_identical(vector.reset(), reference.reset())
+    generators = [vector.np_random[0], reference.np_random[0]]
+    for each, generator in zip((vector, reference), generators, strict=True):
         each.reset(seed=[5, None, None])
         generator.random()  # Now no environment uses it.
     for _ in range(20):
-        assert_identical(vector.step(actions), twin.step(actions))
+        assert_identical(vector.step(actions), reference.step(actions))
 
 
 def test_steps_on_their_way(remote_vector: Make, local_vector: Make) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync"}
-    vector, twin = (
+    vector, reference = (
         remote_vector("CartPole-v1", **options),
         local_vector("CartPole-v1", **options),
     )
-    assert_identical(vector.reset(seed=2), twin.reset(seed=2))
+    assert_identical(vector.reset(seed=2), reference.reset(seed=2))
     actions = np.array([0, 1, 0])
     with pytest.raises(gymnasium.error.NoAsyncCallError):
         vector.step_wait()
@@ -288,9 +289,9 @@ def test_steps_on_their_way(remote_vector: Make, local_vector: Make) -> None:
             vector.reset()
         vector.step_async(1 - actions)
         vector.step_async(actions)
-        expected = [twin.step(each) for each in (actions, 1 - actions, actions)]
+        expected = [reference.step(each) for each in (actions, 1 - actions, actions)]
         # A call in between comes after all earlier requests.
-        assert_identical(vector.get_attr("state"), twin.get_attr("state"))
+        assert_identical(vector.get_attr("state"), reference.get_attr("state"))
         for each in expected:
             assert_identical(vector.step_wait(), each)
     vector.step_async(np.array([0, 1]))
@@ -298,7 +299,7 @@ def test_steps_on_their_way(remote_vector: Make, local_vector: Make) -> None:
     with pytest.raises(ValueError, match="zip"):
         vector.step_wait()
     vector.step_wait()
-    assert_identical(vector.reset(seed=2), twin.reset(seed=2))
+    assert_identical(vector.reset(seed=2), reference.reset(seed=2))
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
@@ -322,12 +323,12 @@ def test_attaching_pickling_and_closing(
     options = {"num_envs": 2, "vectorization_mode": "sync"}
     mode = AutoresetMode.SAME_STEP
     vector = remote_vector("CartPole-v1", autoreset_mode=mode, hosts=2, **options)
-    twin = local_vector("CartPole-v1", autoreset_mode=mode, **options)
-    assert_identical(vector.reset(seed=6), twin.reset(seed=6))
+    reference = local_vector("CartPole-v1", autoreset_mode=mode, **options)
+    assert_identical(vector.reset(seed=6), reference.reset(seed=6))
     actions = np.array([0, 1])
     attached = RemoteVectorEnv.attach(server.url, vector.instance_id)
-    assert_identical(attached.step(actions), twin.step(actions))
-    assert_identical(vector.step(actions), twin.step(actions))
+    assert_identical(attached.step(actions), reference.step(actions))
+    assert_identical(vector.step(actions), reference.step(actions))
     with pytest.raises(TypeError, match="RemoteVectorEnv"):
         RemoteEnv.attach(server.url, vector.instance_id)
     with RemoteEnv(server.url, "CartPole-v1") as single:
@@ -338,8 +339,8 @@ def test_attaching_pickling_and_closing(
         pickle.dumps(attached)
     copied = pickle.loads(pickle.dumps(vector))
     assert copied.instance_id != vector.instance_id
-    assert copied.spec == twin.spec
-    assert_identical(copied.reset(seed=9), twin.reset(seed=9))
+    assert copied.spec == reference.spec
+    assert_identical(copied.reset(seed=9), reference.reset(seed=9))
     copied.close()
     assert copied.closed
     copied.close(terminate=True)
@@ -377,7 +378,7 @@ def test_wrappers_are_put_around_each_environment(remote_vector: Make) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync"}
     wrapper = {"name": "FrameStackObservation", "kwargs": {"stack_size": 2}}
     vector = remote_vector("CartPole-v1", wrappers=[wrapper], hosts=2, **options)
-    twin = SyncVectorEnv(
+    reference = SyncVectorEnv(
         [
             lambda: gymnasium.wrappers.FrameStackObservation(
                 gymnasium.make("CartPole-v1"), 2
@@ -385,21 +386,21 @@ def test_wrappers_are_put_around_each_environment(remote_vector: Make) -> None:
         ]
         * 3
     )
-    assert vector.observation_space == twin.observation_space
-    assert_identical(vector.reset(seed=1), twin.reset(seed=1))
+    assert vector.observation_space == reference.observation_space
+    assert_identical(vector.reset(seed=1), reference.reset(seed=1))
     actions = np.array([0, 1, 1])
-    assert_identical(vector.step(actions), twin.step(actions))
-    twin.close()
+    assert_identical(vector.step(actions), reference.step(actions))
+    reference.close()
 
 
 def test_a_vector_object_behind_the_wire(local_vector: Make) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync"}
     behind = through_wire(gymnasium.make_vec("FrozenLake-v1", **options))
-    twin = local_vector("FrozenLake-v1", **options)
-    twin.action_space.seed(0)
-    assert play([behind], twin) > 0
+    reference = local_vector("FrozenLake-v1", **options)
+    reference.action_space.seed(0)
+    assert play([behind], reference) > 0
     behind.step_async(np.array([0, 1, 2]))
-    assert_identical(behind.step_wait(), twin.step(np.array([0, 1, 2])))
+    assert_identical(behind.step_wait(), reference.step(np.array([0, 1, 2])))
     behind.close()
 
 

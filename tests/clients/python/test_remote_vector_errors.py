@@ -24,10 +24,10 @@ def odd_server() -> Iterator[Server]:
         yield started
 
 
-def same_error(call: Callable[[Any], Any], vector: Any, twin: Any) -> None:
+def same_error(call: Callable[[Any], Any], vector: Any, reference: Any) -> None:
     """Check that both raise the same class with the same message."""
     raised = []
-    for each in (twin, vector):
+    for each in (reference, vector):
         with pytest.raises(Exception) as caught:  # noqa: PT011
             call(each)
         raised.append((type(caught.value), str(caught.value)))
@@ -46,7 +46,7 @@ def test_errors_are_those_of_the_local_one(
         "max_episode_steps": 1,
     }
     vector = remote_vector("CartPole-v1", hosts=hosts, **options)
-    twin = local_vector("CartPole-v1", **options)
+    reference = local_vector("CartPole-v1", **options)
     actions = np.array([0, 1, 0])
     calls: list[Callable[[Any], Any]] = [
         lambda env: env.step(actions),
@@ -64,22 +64,22 @@ def test_errors_are_those_of_the_local_one(
         lambda env: env.call("step", "x"),
     ]
     for call in calls:
-        same_error(call, vector, twin)
-    for each in (vector, twin):
+        same_error(call, vector, reference)
+    for each in (vector, reference):
         each.reset(seed=0)
     # The third is in another process, with two of them.
-    same_error(lambda env: env.step(np.array([0, 1, 7])), vector, twin)
-    for each in (vector, twin):
+    same_error(lambda env: env.step(np.array([0, 1, 7])), vector, reference)
+    for each in (vector, reference):
         each.reset(seed=0)
-    same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
-    for each in (vector, twin):
+    same_error(lambda env: env.step(np.array([0, 1])), vector, reference)
+    for each in (vector, reference):
         each.reset(seed=0)
         each.step(actions)
     if hosts == 1:  # Each shard names its own environments only.
-        same_error(lambda env: env.step(actions), vector, twin)
+        same_error(lambda env: env.step(actions), vector, reference)
     with pytest.raises(AssertionError, match="_autoreset_envs"):
         vector.step(actions)
-    assert_identical(vector.reset(seed=1), twin.reset(seed=1))
+    assert_identical(vector.reset(seed=1), reference.reset(seed=1))
 
 
 @pytest.mark.parametrize(
@@ -116,14 +116,14 @@ def test_odd_environments(
     options["disable_env_checker"] = True
     for gives in ("flags", "text", "complex", "three"):
         options["gives"] = gives
-        twin = local_vector("invalid/Results-v0", **options)
+        reference = local_vector("invalid/Results-v0", **options)
         vector = remote_vector(
             "invalid/Results-v0", odd_server.url, hosts=hosts, **options
         )
-        for each in (vector, twin):
+        for each in (vector, reference):
             each.reset()
-        same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
-        assert_identical(vector.reset(), twin.reset())
+        same_error(lambda env: env.step(np.array([0, 1])), vector, reference)
+        assert_identical(vector.reset(), reference.reset())
         vector.close()
     for has in ("own space", "no space", "no action"):
         # The instance must not remain: no client would know its ID.

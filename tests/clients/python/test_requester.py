@@ -290,10 +290,10 @@ def test_a_forked_process_has_a_connection_and_keys_of_its_own(
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_fork_in_an_exchange_does_not_lock_the_child_out(connect: Connect) -> None:
-    asked, answer = threading.Event(), threading.Event()
+    request, answer = threading.Event(), threading.Event()
 
     def slow(sender: Any) -> None:
-        asked.set()
+        request.set()
         answer.wait(20.0)
         sender.sendall(OK)
 
@@ -301,7 +301,7 @@ def test_a_fork_in_an_exchange_does_not_lock_the_child_out(connect: Connect) -> 
         link = connect(scripted.url)
         thread = threading.Thread(target=link.request, args=STEP)
         thread.start()
-        assert asked.wait(20.0)
+        assert request.wait(20.0)
         child = os.fork()
         if child == 0:
             try:
@@ -315,7 +315,7 @@ def test_a_fork_in_an_exchange_does_not_lock_the_child_out(connect: Connect) -> 
 
 
 def test_errors_hold_no_cycle(connect: Connect, time: FakeClock) -> None:
-    def ask() -> None:
+    def request_once() -> None:
         with pytest.raises(ServerUnreachable):
             link.request(*STEP)
 
@@ -324,12 +324,12 @@ def test_errors_hold_no_cycle(connect: Connect, time: FakeClock) -> None:
 
     with ScriptedServer.of(then_close()) as scripted:
         link = connect(scripted.url, retries=time.retries(1.0))
-        ask()
+        request_once()
         gc.collect()
         gc.disable()
         try:
             before = failures()
-            ask()
+            request_once()
             assert failures() <= before
         finally:
             gc.enable()

@@ -32,7 +32,7 @@ CARTPOLE = functools.partial(gymnasium.make, "CartPole-v1")
 
 
 @contextlib.contextmanager
-def lending(
+def serving(
     factory: Callable[..., Any], url: str, **options: Any
 ) -> Iterator[threading.Thread]:
     """Provide an environment from a thread."""
@@ -90,7 +90,7 @@ def url_of(listener: socket.socket) -> str:
 def test_a_silent_server_is_pinged_and_then_given_up(
     listener: socket.socket,
 ) -> None:
-    with lending(CARTPOLE, url_of(listener), name="cart", dialect="typed"):
+    with serving(CARTPOLE, url_of(listener), name="cart", dialect="typed"):
         with Line(listener.accept()[0]) as line:
             assert line.receive()["type"] == "hello"
             welcomed = time.monotonic()
@@ -117,7 +117,7 @@ def test_a_long_step_does_not_count_as_a_lost_server(
             return 0, {}
 
     with (
-        lending(Slow, url_of(listener), name="slow", dialect="typed"),
+        serving(Slow, url_of(listener), name="slow", dialect="typed"),
         Line(listener.accept()[0]) as line,
     ):
         line.receive()
@@ -145,13 +145,13 @@ def test_an_agent_goes_once_though_the_server_forgot_during_a_step(
             assert end.wait(20)
             return 1, 1.0, False, False, {}
 
-    heard: list[str] = []
+    messages: list[str] = []
     handlers = {
-        "on_taken": lambda: heard.append("came"),
-        "on_free": lambda: heard.append("went"),
+        "on_taken": lambda: messages.append("came"),
+        "on_free": lambda: messages.append("went"),
     }
     url = url_of(listener)
-    with lending(Slow, url, name="slow", dialect="typed", **handlers):
+    with serving(Slow, url, name="slow", dialect="typed", **handlers):
         with Line(listener.accept()[0]) as line:
             line.receive()
             line.send_message(**WELCOME, resume="first")
@@ -171,8 +171,8 @@ def test_an_agent_goes_once_though_the_server_forgot_during_a_step(
                 type="init", id=1, deadline_s=9, kwargs={}, render_mode=None
             )
             assert line.receive()["id"] == 1
-            assert heard == ["came", "went", "came"]
-    assert heard == ["came", "went"] * 2
+            assert messages == ["came", "went", "came"]
+    assert messages == ["came", "went"] * 2
 
 
 def test_a_refused_resume_ends_the_agent(
@@ -191,7 +191,7 @@ def test_a_refused_resume_ends_the_agent(
             line.send_message(type="refused", code="bad-hello", message="no")
             line.receive()
 
-    heard: list[str] = []
+    messages: list[str] = []
     server = threading.Thread(target=serve)
     server.start()
     with pytest.raises(ConnectionRefusedError, match="bad-hello: no"):
@@ -200,11 +200,11 @@ def test_a_refused_resume_ends_the_agent(
             url_of(listener),
             name="cart",
             dialect="typed",
-            on_taken=lambda: heard.append("came"),
-            on_free=lambda: heard.append("went"),
+            on_taken=lambda: messages.append("came"),
+            on_free=lambda: messages.append("went"),
         )
     server.join(20)
-    assert heard == ["came", "went"]
+    assert messages == ["came", "went"]
 
 
 class Pauses(threading.Event):
@@ -228,13 +228,13 @@ def test_a_refused_resume_is_retried_with_growing_pauses(
     pauses = Pauses(6)
     welcome = {**WELCOME, "resume": "first"}
     full = {"type": "refused", "code": "too-many-external", "message": "full"}
-    with lending(
+    with serving(
         CARTPOLE, url_of(listener), name="cart", dialect="typed", stop=pauses
     ) as thread:
-        for said in (welcome, full, full, full, full, welcome):
+        for message in (welcome, full, full, full, full, welcome):
             with Line(listener.accept()[0]) as line:
                 line.receive()
-                line.send_message(**said)
+                line.send_message(**message)
         thread.join(20)
     bounds = [0.05, 0.1, 0.2, 0.4, 0.8, 0.05]
     assert len(pauses.taken) == len(bounds)
@@ -249,12 +249,12 @@ def test_authors_are_notified_of_agents(
     caplog.set_level(logging.INFO, "gym_http_client.serving")
     events: list[str] = []
 
-    def come() -> None:
+    def connect_again() -> None:
         events.append("taken")
         raise RuntimeError("of the author's own")
 
-    handlers = {"on_taken": come, "on_free": lambda: events.append("free")}
-    with lending(CARTPOLE, server.url, name="told", **handlers):
+    handlers = {"on_taken": connect_again, "on_free": lambda: events.append("free")}
+    with serving(CARTPOLE, server.url, name="told", **handlers):
         for _ in range(2):
             with RemoteEnv(server.url, "external/told", wait_s=20) as env:
                 env.reset(seed=1)
@@ -263,13 +263,13 @@ def test_authors_are_notified_of_agents(
         env = RemoteEnv(server.url, "external/told", wait_s=20)
     # The provider ended while an agent used the environment.
     assert events == ["taken", "free"] * 3
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0].startswith("external/told connected, connection ")
-    assert [each for each in said if each.endswith("an agent came")] == [
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0].startswith("external/told connected, connection ")
+    assert [each for each in lines if each.endswith("an agent came")] == [
         "external/told: an agent came"
     ] * 3
-    assert said[-1] == "external/told: the agent went"
-    assert sum("failed" in each for each in said) == 3
+    assert lines[-1] == "external/told: the agent went"
+    assert sum("failed" in each for each in lines) == 3
     env.close()
 
 
@@ -279,17 +279,17 @@ def test_a_lasting_problem_is_logged_once(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with lending(CARTPOLE, url, name="cart"):
+        with serving(CARTPOLE, url, name="cart"):
             for _ in range(4):
                 end, _ = listener.accept()
                 with end, end.makefile("rb") as file:
                     while file.readline().strip():
                         pass
                     end.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 1, told
-    assert told[0].startswith("external/cart: the server refuses: status 404")
-    assert told[0].endswith("; trying again")
+    found = [record.getMessage() for record in caplog.records]
+    assert len(found) == 1, found
+    assert found[0].startswith("external/cart: the server refuses: status 404")
+    assert found[0].endswith("; trying again")
 
 
 def test_a_zeromq_port_is_reported_once(
@@ -298,13 +298,13 @@ def test_a_zeromq_port_is_reported_once(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
         url = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-        with lending(CARTPOLE, url, name="cart"):
+        with serving(CARTPOLE, url, name="cart"):
             for _ in range(4):
                 end, _ = listener.accept()
                 with end, end.makefile("rb") as file:
                     end.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f")
                     # Until the environment leaves.
                     file.read()
-    told = [record.getMessage() for record in caplog.records]
+    found = [record.getMessage() for record in caplog.records]
     words = "this port is for ZeroMQ, and its address begins with zmq+tcp://"
-    assert told == [f"external/cart: {words}; connecting anew"]
+    assert found == [f"external/cart: {words}; connecting anew"]

@@ -33,17 +33,17 @@ Open = Callable[..., Session]
 
 
 @pytest.fixture
-def teller() -> ScriptedStreams:
+def scripted_streams() -> ScriptedStreams:
     return ScriptedStreams()
 
 
 @pytest.fixture
-def connect(teller: ScriptedStreams) -> Iterator[Open]:
+def connect(scripted_streams: ScriptedStreams) -> Iterator[Open]:
     """Return a factory of sessions without pauses, closed after the test."""
     made: list[tuple[Session, Requester]] = []
 
     def make(total: float = 120.0, **options: Any) -> Session:
-        url, retries = teller.server.url, FakeClock().retries(total)
+        url, retries = scripted_streams.server.url, FakeClock().retries(total)
         link = Requester(url, token="", retries=retries)
         path = "/v1/envs/3c657dbc/"
         openings = WebSocketOpener(
@@ -64,43 +64,43 @@ def connect(teller: ScriptedStreams) -> Iterator[Open]:
         link.close()
 
 
-def numbers(teller: ScriptedStreams) -> list[int]:
-    return [asked.number for asked in teller.asked]
+def numbers(scripted_streams: ScriptedStreams) -> list[int]:
+    return [request.number for request in scripted_streams.requests]
 
 
 def test_a_lost_answer_is_requested_again_under_its_number(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(
-        teller.stream(answer_value("a"), close_unanswered),
-        teller.stream(close_unanswered),
-        teller.stream(answer_value("b")),
+    with scripted_streams.script(
+        scripted_streams.stream(answer_value("a"), close_unanswered),
+        scripted_streams.stream(close_unanswered),
+        scripted_streams.stream(answer_value("b")),
     ):
         session = connect()
-        assert session.ask("step/", STEP) == "a"
-        assert session.ask("step/", STEP) == "b"
+        assert session.call("step/", STEP) == "a"
+        assert session.call("step/", STEP) == "b"
         assert session.transport == "stream"
-    assert numbers(teller) == [1, 2, 2, 2]
+    assert numbers(scripted_streams) == [1, 2, 2, 2]
     # Each time, all answers to earlier ones had come.
-    assert all(asked.acknowledged for asked in teller.asked)
-    assert teller.lines == [f"stream?session={session.name}"] * 3
+    assert all(request.acknowledged for request in scripted_streams.requests)
+    assert scripted_streams.lines == [f"stream?session={session.name}"] * 3
 
 
 def test_pending_requests_are_sent_again_in_order(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     answers = answer_value("b"), answer_value("c")
-    with teller.script(
-        teller.stream(answer_value("a"), close_unanswered),
-        teller.stream(*answers, answer_value("d")),
+    with scripted_streams.script(
+        scripted_streams.stream(answer_value("a"), close_unanswered),
+        scripted_streams.stream(*answers, answer_value("d")),
     ):
         session = connect()
         for _ in range(3):
             session.send("step/", STEP)
         assert [session.receive() for _ in range(3)] == ["a", "b", "c"]
-        assert session.ask("step/", STEP) == "d"
-    first, again = teller.asked[:-3], teller.asked[-3:]
-    assert [asked.number for asked in first] in ([1, 2], [1, 2, 3])
+        assert session.call("step/", STEP) == "d"
+    first, again = scripted_streams.requests[:-3], scripted_streams.requests[-3:]
+    assert [request.number for request in first] in ([1, 2], [1, 2, 3])
     assert again == [
         StreamRequest(2, True),
         StreamRequest(3, False),
@@ -127,71 +127,77 @@ def test_pending_requests_are_sent_again_in_order(
 )
 @pytest.mark.parametrize("before", [[], ["a"]])
 def test_an_invalid_answer_is_reported_and_ends_the_stream(
-    before: list[str], reply: Reply, teller: ScriptedStreams, connect: Open
+    before: list[str], reply: Reply, scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     good = map(answer_value, before)
-    with teller.script(teller.stream(*good, reply), teller.stream(answer_value("b"))):
+    with scripted_streams.script(
+        scripted_streams.stream(*good, reply),
+        scripted_streams.stream(answer_value("b")),
+    ):
         session = connect()
-        assert [session.ask("step/", STEP) for _ in before] == before
+        assert [session.call("step/", STEP) for _ in before] == before
         with pytest.raises(UnexpectedAnswer, match="is it a gym_http_server"):
-            session.ask("step/", STEP)
-        assert session.ask("step/", STEP) == "b"
-    assert numbers(teller) == [n + 1 for n in range(len(before) + 2)]
+            session.call("step/", STEP)
+        assert session.call("step/", STEP) == "b"
+    assert numbers(scripted_streams) == [n + 1 for n in range(len(before) + 2)]
 
 
 def test_an_invalid_value_by_rest_is_reported_too(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     media = "Content-Type: application/vnd.gym-http.binary"
     with (
-        teller.script(http_answer(b"no value", media)),
+        scripted_streams.script(http_answer(b"no value", media)),
         pytest.raises(UnexpectedAnswer),
     ):
-        connect(streams=False).ask("step/", STEP)
+        connect(streams=False).call("step/", STEP)
 
 
 def test_a_failed_handshake_lets_one_request_go_by_rest(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(
+    with scripted_streams.script(
         then_close(),
         rest_answer("a"),
-        teller.stream(answer_value("b"), answer_value("c")),
+        scripted_streams.stream(answer_value("b"), answer_value("c")),
     ):
         session = connect()
-        assert session.ask("step/", STEP) == "a"
+        assert session.call("step/", STEP) == "a"
         assert session.transport == "rest"
-        assert [session.ask("step/", STEP) for _ in range(2)] == ["b", "c"]
+        assert [session.call("step/", STEP) for _ in range(2)] == ["b", "c"]
         assert session.transport == "stream"
     stream = f"stream?session={session.name}"
-    assert teller.lines == [stream, f"{session.name}-1", stream]
-    assert numbers(teller) == [2, 3]
+    assert scripted_streams.lines == [stream, f"{session.name}-1", stream]
+    assert numbers(scripted_streams) == [2, 3]
 
 
 def test_a_later_request_may_open_the_stream_for_earlier_ones(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(
-        then_close(), teller.stream(answer_value("a"), answer_value("b"))
+    with scripted_streams.script(
+        then_close(), scripted_streams.stream(answer_value("a"), answer_value("b"))
     ):
         session = connect()
         session.send("step/", STEP)
         session.send("step/", STEP)
         assert [session.receive() for _ in range(2)] == ["a", "b"]
-    assert teller.asked == [StreamRequest(1, True), StreamRequest(2, False)]
+    assert scripted_streams.requests == [
+        StreamRequest(1, True),
+        StreamRequest(2, False),
+    ]
 
 
 @pytest.mark.parametrize("failed", [then_close(), then_close(b"HTTP/1.1 101 X\r\n")])
 def test_three_failed_handshakes_on_end_mean_rest_for_good(
-    failed: Any, teller: ScriptedStreams, connect: Open
+    failed: Any, scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     script = [step for name in "abc" for step in (failed, rest_answer(name))]
-    with teller.script(*script, rest_answer("d")):
+    with scripted_streams.script(*script, rest_answer("d")):
         session = connect()
-        assert [session.ask("step/", STEP) for _ in range(5)] == list("abcdd")
+        assert [session.call("step/", STEP) for _ in range(5)] == list("abcdd")
         assert session.transport == "rest"
     stream, name = f"stream?session={session.name}", session.name
-    assert teller.lines == [
+    assert scripted_streams.lines == [
         *(line for n in (1, 2, 3) for line in (stream, f"{name}-{n}")),
         f"{name}-4",
         f"{name}-5",
@@ -199,23 +205,25 @@ def test_three_failed_handshakes_on_end_mean_rest_for_good(
 
 
 def test_handshakes_that_fail_now_and_then_do_not_add_up(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     failing = [then_close(), rest_answer("r")]
-    lasting = [teller.stream(answer_value("s"), close_unanswered), *failing]
-    with teller.script(*failing, *failing, *lasting, *lasting, *lasting):
+    lasting = [scripted_streams.stream(answer_value("s"), close_unanswered), *failing]
+    with scripted_streams.script(*failing, *failing, *lasting, *lasting, *lasting):
         session = connect()
-        assert [session.ask("step/", STEP) for _ in range(8)] == list("rrsrsrsr")
+        assert [session.call("step/", STEP) for _ in range(8)] == list("rrsrsrsr")
 
 
 @pytest.mark.parametrize("status", [408, 429, 503])
 def test_a_busy_server_gets_the_request_by_rest(
-    status: int, teller: ScriptedStreams, connect: Open
+    status: int, scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     busy = http_answer(b'{"code":"x","message":"busy"}', status=status)
-    with teller.script(busy, rest_answer("a"), teller.stream(answer_value("b"))):
+    with scripted_streams.script(
+        busy, rest_answer("a"), scripted_streams.stream(answer_value("b"))
+    ):
         session = connect()
-        assert [session.ask("step/", STEP) for _ in range(2)] == ["a", "b"]
+        assert [session.call("step/", STEP) for _ in range(2)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -227,40 +235,42 @@ def test_a_busy_server_gets_the_request_by_rest(
     ],
 )
 def test_a_server_without_streams_gets_all_requests_by_rest(
-    refusal: bytes, teller: ScriptedStreams, connect: Open
+    refusal: bytes, scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(refusal, rest_answer("a")):
+    with scripted_streams.script(refusal, rest_answer("a")):
         session = connect()
-        assert [session.ask("step/", STEP) for _ in range(3)] == ["a", "a", "a"]
-    assert len(teller.lines) == 4
+        assert [session.call("step/", STEP) for _ in range(3)] == ["a", "a", "a"]
+    assert len(scripted_streams.lines) == 4
 
 
-def test_a_refused_upgrade_is_a_warning(teller: ScriptedStreams, connect: Open) -> None:
+def test_a_refused_upgrade_is_a_warning(
+    scripted_streams: ScriptedStreams, connect: Open
+) -> None:
     """Otherwise users do not notice that a proxy makes steps slow."""
     why = b'{"code":"upgrade-required","message":"a proxy may have removed it"}'
-    with teller.script(http_answer(why, status=426), rest_answer("a")):
+    with scripted_streams.script(http_answer(why, status=426), rest_answer("a")):
         session = connect()
         with pytest.warns(UserWarning, match="over HTTP.*a proxy may have removed it"):
-            assert session.ask("step/", STEP) == "a"
-        assert session.ask("step/", STEP) == "a"
+            assert session.call("step/", STEP) == "a"
+        assert session.call("step/", STEP) == "a"
 
 
 def test_the_end_of_the_instance_is_reported(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     gone = http_answer(
         b'{"code":"instance-ended","message":"it has ended"}', status=410
     )
     with (
-        teller.script(gone),
+        scripted_streams.script(gone),
         pytest.raises(ServerError, match="it has ended") as caught,
     ):
-        connect().ask("step/", STEP)
+        connect().call("step/", STEP)
     assert (caught.value.status_code, caught.value.code) == (410, "instance-ended")
 
 
 def test_errors_of_pending_requests_come_in_order(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     mro = ["a.Own", "builtins.ZeroDivisionError", "builtins.Exception"]
     replies = (
@@ -270,7 +280,7 @@ def test_errors_of_pending_requests_come_in_order(
         answer_problem(502, "env-error", mro=mro, text="by zero"),
         answer_value("c"),
     )
-    with teller.script(teller.stream(*replies)):
+    with scripted_streams.script(scripted_streams.stream(*replies)):
         session = connect()
         for _ in replies:
             session.send("step/", STEP)
@@ -284,14 +294,16 @@ def test_errors_of_pending_requests_come_in_order(
         assert session.receive() == "c"
 
 
-def test_pending_requests_are_kept(teller: ScriptedStreams, connect: Open) -> None:
-    with teller.script(
-        teller.stream(answer_value("a"), answer_value("b"), answer_value("c"))
+def test_pending_requests_are_kept(
+    scripted_streams: ScriptedStreams, connect: Open
+) -> None:
+    with scripted_streams.script(
+        scripted_streams.stream(answer_value("a"), answer_value("b"), answer_value("c"))
     ):
         session = connect()
         session.send("step/", STEP)
         # As after an interrupt between the two.
-        assert session.ask("reset/", {}) == "b"
+        assert session.call("reset/", {}) == "b"
         session.send("step/", STEP)
         assert [session.receive(), session.receive()] == ["a", "c"]
         with pytest.raises(RuntimeError, match="no request waits"):
@@ -299,7 +311,7 @@ def test_pending_requests_are_kept(teller: ScriptedStreams, connect: Open) -> No
 
 
 def test_an_interrupt_drops_pending_requests(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     main = threading.main_thread().ident
     assert main
@@ -308,20 +320,22 @@ def test_an_interrupt_drops_pending_requests(
         signal.pthread_kill(main, signal.SIGINT)
         return b""
 
-    with teller.script(teller.stream(interrupt), teller.stream(answer_value("c"))):
+    with scripted_streams.script(
+        scripted_streams.stream(interrupt), scripted_streams.stream(answer_value("c"))
+    ):
         session = connect()
         with pytest.raises(KeyboardInterrupt):
-            session.ask("step/", STEP)
+            session.call("step/", STEP)
         with pytest.raises(RuntimeError, match="no request waits"):
             session.receive()
-        assert session.ask("step/", STEP) == "c"
-    assert numbers(teller) == [1, 2]
+        assert session.call("step/", STEP) == "c"
+    assert numbers(scripted_streams) == [1, 2]
 
 
 def test_giving_up_drops_later_requests_too(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(teller.stream(close_unanswered)):
+    with scripted_streams.script(scripted_streams.stream(close_unanswered)):
         session = connect(total=1.0)
         for _ in range(3):
             session.send("step/", STEP)
@@ -332,54 +346,56 @@ def test_giving_up_drops_later_requests_too(
         assert caught.value.attempts == 5
         with pytest.raises(RuntimeError, match="given up along with an earlier one"):
             session.receive()
-        teller.script(teller.stream(answer_value("d")))
-        assert session.ask("step/", STEP) == "d"
-    assert numbers(teller)[-1] == 4
+        scripted_streams.script(scripted_streams.stream(answer_value("d")))
+        assert session.call("step/", STEP) == "d"
+    assert numbers(scripted_streams)[-1] == 4
 
 
 def test_without_retries_each_request_is_tried_once(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(
-        teller.stream(close_unanswered),
-        teller.stream(answer_value("b"), close_unanswered),
+    with scripted_streams.script(
+        scripted_streams.stream(close_unanswered),
+        scripted_streams.stream(answer_value("b"), close_unanswered),
     ):
         session = connect(total=0.0)
         for expected in (None, "b", None):
             if expected is None:
                 with pytest.raises(ServerUnreachable):
-                    session.ask("step/", STEP)
+                    session.call("step/", STEP)
             else:
-                assert session.ask("step/", STEP) == expected
-    assert numbers(teller) == [1, 2, 3]
+                assert session.call("step/", STEP) == expected
+    assert numbers(scripted_streams) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("instead", ["send", "drain", "ask"])
 def test_no_request_is_sent_behind_a_dropped_one(
-    instead: str, teller: ScriptedStreams, connect: Open
+    instead: str, scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(teller.stream(close_unanswered)):
+    with scripted_streams.script(scripted_streams.stream(close_unanswered)):
         session = connect(total=0.0)
         for _ in range(16 if instead == "send" else 2):
             session.send("step/", STEP)
         given = () if instead == "drain" else ("step/", STEP)
         with pytest.raises(ServerUnreachable):
             getattr(session, instead)(*given)
-        sent = max(numbers(teller))
+        sent = max(numbers(scripted_streams))
     assert sent <= (16 if instead == "send" else 2)
 
 
 def test_pending_requests_are_limited_to_stored_answers(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
     answers = [answer_value(number) for number in range(100)]
-    with teller.script(teller.stream(*([lambda _: b""] * 15), _late(16), *answers)):
+    with scripted_streams.script(
+        scripted_streams.stream(*([lambda _: b""] * 15), _late(16), *answers)
+    ):
         session = connect()
         for _ in range(100):
             session.send("step/", STEP)
         assert [session.receive() for _ in range(16)] == list("x" * 16)
         # The last of them have no answer yet.
-        wait_until(lambda: len(teller.asked) == 100)
+        wait_until(lambda: len(scripted_streams.requests) == 100)
 
 
 def _late(count: int) -> Reply:
@@ -394,11 +410,11 @@ def _late(count: int) -> Reply:
 
 
 def test_numbers_begin_again_in_another_session(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(
-        teller.stream(answer_value("a"), answer_value("b")),
-        teller.stream(answer_value("c")),
+    with scripted_streams.script(
+        scripted_streams.stream(answer_value("a"), answer_value("b")),
+        scripted_streams.stream(answer_value("c")),
     ):
         session = connect()
         session._number = 2**32 - 3
@@ -408,18 +424,20 @@ def test_numbers_begin_again_in_another_session(
         session.send("step/", STEP)
         assert [session.receive() for _ in range(3)] == ["a", "b", "c"]
         assert session.name != name
-    assert numbers(teller) == [2**32 - 2, 2**32 - 1, 1]
-    assert teller.lines == [f"stream?session={each}" for each in (name, session.name)]
+    assert numbers(scripted_streams) == [2**32 - 2, 2**32 - 1, 1]
+    assert scripted_streams.lines == [
+        f"stream?session={each}" for each in (name, session.name)
+    ]
 
 
 def test_numbers_begin_again_without_pipelining_too(
-    teller: ScriptedStreams, connect: Open
+    scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(
-        teller.stream(answer_value("a"), answer_value("b")),
-        teller.stream(answer_value("c")),
+    with scripted_streams.script(
+        scripted_streams.stream(answer_value("a"), answer_value("b")),
+        scripted_streams.stream(answer_value("c")),
     ):
         session = connect()
         session._number = 2**32 - 3
-        assert [session.ask("step/", STEP) for _ in range(3)] == ["a", "b", "c"]
-    assert numbers(teller) == [2**32 - 2, 2**32 - 1, 1]
+        assert [session.call("step/", STEP) for _ in range(3)] == ["a", "b", "c"]
+    assert numbers(scripted_streams) == [2**32 - 2, 2**32 - 1, 1]

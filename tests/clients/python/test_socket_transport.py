@@ -300,7 +300,7 @@ def test_the_answer_to_an_interrupted_request_is_not_the_next(connect: Connect) 
 def test_threads_take_turns(connect: Connect) -> None:
     wrong: list[Reply] = []
 
-    def ask(name: str) -> None:
+    def request_for(name: str) -> None:
         for number in range(50):
             path = f"/{name}/{number}"
             reply = connection.exchange(Request("GET", path))
@@ -311,7 +311,9 @@ def test_threads_take_turns(connect: Connect) -> None:
     connection = connect(f"http://127.0.0.1:{listener.getsockname()[1]}")
     # There is only one connection, so each call waits for the others.
     with serving(listener, show_request):
-        threads = [threading.Thread(target=ask, args=(name,)) for name in "abcdef"]
+        threads = [
+            threading.Thread(target=request_for, args=(name,)) for name in "abcdef"
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -139,7 +139,7 @@ def failure(env: Any, action: int) -> Exception:
     return raised.value
 
 
-def told(error: BaseException | None) -> dict[str, Any]:
+def content(error: BaseException | None) -> dict[str, Any]:
     """Return an error's message, without the parts that vary."""
     if not isinstance(error, ServerError):
         return {"class": type(error), "words": str(error)}
@@ -179,7 +179,7 @@ def test_errors_are_those_of_rest(
         if status is not None:
             assert isinstance(first, ServerError)
             assert first.status_code == status
-        outcomes.append([told(e) for e in (first, first.__cause__, second)])
+        outcomes.append([content(e) for e in (first, first.__cause__, second)])
     assert outcomes[0] == outcomes[1]
 
 

@@ -93,10 +93,10 @@ def test_it_is_the_same_as_locally(
     episodes = 0
     for number in range(STEPS):
         action = local.action_space.sample()
-        *told, info = remote.step(action)
+        *answer, info = remote.step(action)
         *expected, expected_info = local.step(action)
         here = f"step {number}"
-        assert_identical(told, expected, here)
+        assert_identical(answer, expected, here)
         assert_identical(without_times(info), without_times(expected_info), here)
         if expected[2] or expected[3]:
             episodes += 1
@@ -128,11 +128,11 @@ def test_all_frames_of_an_episode_are_collected(
         env.reset(seed=2)
         for number in range(5):
             env.step(number % 2)
-    told, expected = remote.render(), local.render()
-    assert isinstance(told, list)
-    assert len(told) == 6
-    assert_identical(told, expected)
-    assert {np.asarray(frame).dtype for frame in told} == {np.dtype(np.uint8)}
+    answer, expected = remote.render(), local.render()
+    assert isinstance(answer, list)
+    assert len(answer) == 6
+    assert_identical(answer, expected)
+    assert {np.asarray(frame).dtype for frame in answer} == {np.dtype(np.uint8)}
     assert_identical(remote.render(), local.render())
 
 

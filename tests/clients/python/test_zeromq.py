@@ -25,8 +25,8 @@ BUSY = {"status": 503, "code": "busy", "message": "much is going on here"}
 STEP = {"action": 1}
 
 
-def refused(**told: Any) -> bytes:
-    return json.dumps({"type": "refused", **told}, separators=(",", ":")).encode()
+def refused(**answer: Any) -> bytes:
+    return json.dumps({"type": "refused", **answer}, separators=(",", ":")).encode()
 
 
 def busy(number: int) -> bytes:
@@ -75,9 +75,9 @@ class Router:
         while not self._over.is_set():
             if not self._socket.poll(50):
                 continue
-            who, said = self._socket.recv_multipart()
+            who, message = self._socket.recv_multipart()
             if who not in peers:
-                self.greetings.append(json.loads(said))
+                self.greetings.append(json.loads(message))
                 peers[who] = iter(next(self._scripts))
             answer = next(peers[who], None)
             if answer is not None:
@@ -99,7 +99,7 @@ def test_an_instance_that_ends_during_a_retry_is_lost() -> None:
     with Router([WELCOME, busy(1)], [WELCOME, ended], [crashed]) as router:
         session = session_with(router)
         with pytest.raises(ServerError) as caught:
-            session.ask("step/", STEP)
+            session.call("step/", STEP)
         assert caught.value.code == "env-crashed"
         # By the clock of the pauses: of 0.05 s after the first, and twice that then.
         since = [greeting.get("lost") for greeting in router.greetings]
@@ -111,7 +111,7 @@ def test_the_message_of_a_busy_server_is_raised_when_time_is_up() -> None:
         session = session_with(router, total=0.3)
         words = re.escape("before that: much is going on here (503)")
         with pytest.raises(ServerTimeout, match=words):
-            session.ask("step/", STEP)
+            session.call("step/", STEP)
 
 
 def test_a_further_try_to_create_has_the_time_that_is_left() -> None:

@@ -50,11 +50,11 @@ def _case(
     message: Case,
     to: str = "step",
     space: Space[Any] = _BOX,
-    **told: Any,
+    **answer: Any,
 ) -> Case:
     start = {"id": f"{dialect}-answer-{name}", "kind": "answer", "dialect": dialect}
     about = {"to": to, "number": NUMBER, "observation_space": described(space)}
-    return {**start, **about, **message, **told}
+    return {**start, **about, **message, **answer}
 
 
 def _written(dialect: str, result: dict[str, Model]) -> Case | None:
@@ -67,12 +67,12 @@ def _written(dialect: str, result: dict[str, Model]) -> Case | None:
 def _read(dialect: str) -> Iterator[Case]:
     def read(
         name: str,
-        said: dict[str, Model],
+        text: dict[str, Model],
         result: dict[str, Model] | None = None,
         **more: Any,
     ) -> Case:
-        message = Side(dialect).answer(NUMBER, said)
-        return _case(dialect, name, message, result=result or said, **more)
+        message = Side(dialect).answer(NUMBER, text)
+        return _case(dialect, name, message, result=result or text, **more)
 
     reset = {"observation": model_of(HERE), "info": model_of({"level": 3})}
     bare = {"observation": reset["observation"]}
@@ -92,8 +92,8 @@ def _read(dialect: str) -> Iterator[Case]:
     yield read("reset-info-nested", {**bare, "info": model_of(nested)}, to="reset")
     inner = spaces.Dict({"at": _BOX, "place": _THREE})
     value = model_of({"at": HERE, "place": np.int64(1)})
-    told = {"observation": value, "info": model_of({})}
-    yield read("reset-dict", told, to="reset", space=inner)
+    fields = {"observation": value, "info": model_of({})}
+    yield read("reset-dict", fields, to="reset", space=inner)
     rewards = {**STEP, "reward": model_of([1.5, -0.25])}
     channels = ["food", "pain"]
     info = model_of({"note": "ok", "reward_channels": {"food": 1.5, "pain": -0.25}})
@@ -127,15 +127,15 @@ def _rendered(dialect: str) -> Iterator[Case]:
     for name, (mode, frame) in good.items():
         model = {"rendered": model_of(frame)}
         message = Side(dialect).answer(NUMBER, model)
-        told = {"to": "render", "render_mode": mode, "result": model}
-        yield _case(dialect, f"render-{name}", message, **told)
+        fields = {"to": "render", "render_mode": mode, "result": model}
+        yield _case(dialect, f"render-{name}", message, **fields)
     for name, (mode, frame, field) in bad.rendered(picture).items():
         if dialect == "json" and name.startswith("exact-"):
             continue
         members = {} if frame is None else {"rendered": model_of(frame)}
         message = Side(dialect).answer(NUMBER, members)
-        told = {"to": "render", "render_mode": mode, "bad": field}
-        yield _case(dialect, f"bad-render-{name}", message, **told)
+        fields = {"to": "render", "render_mode": mode, "bad": field}
+        yield _case(dialect, f"bad-render-{name}", message, **fields)
 
 
 def _errors(dialect: str) -> Iterator[Case]:

@@ -74,27 +74,27 @@ def bad_texts(dialect: str) -> dict[str, tuple[str, str]]:
     tree = plain_of if dialect == "json" else tree_of
     step, no = tree(dict_of(STEP)), {"message": "no"}
 
-    def said(**members: Any) -> str:
+    def text(**members: Any) -> str:
         return compact(members)
 
     return {
-        "id-missing": (said(result=step), "id"),
-        "id-null": (said(id=None, result=step), "id"),
-        "id-text": (said(id="7", result=step), "id"),
-        "id-fraction": (said(id=7.5, result=step), "id"),
-        "id-0": (said(id=0, result=step), "id"),
-        "id-negative": (said(id=-7, result=step), "id"),
-        "id-2-32": (said(id=2**32, result=step), "id"),
-        "type-other": (said(type="answer", id=7, result=step), "type"),
-        "type-number": (said(type=1), "type"),
-        "result-none": (said(id=7), "result"),
-        "result-and-error": (said(id=7, result=step, error=no), "result"),
-        "result-null": (said(id=7, result=None), "result"),
-        "result-list": (said(id=7, result=[step]), "result"),
-        "error-text": (said(id=7, error="no"), "error"),
-        "error-null": (said(id=7, error=None), "error"),
-        "error-empty": (said(id=7, error={}), "error"),
-        "error-message-number": (said(id=7, error={"message": 1}), "error"),
+        "id-missing": (text(result=step), "id"),
+        "id-null": (text(id=None, result=step), "id"),
+        "id-text": (text(id="7", result=step), "id"),
+        "id-fraction": (text(id=7.5, result=step), "id"),
+        "id-0": (text(id=0, result=step), "id"),
+        "id-negative": (text(id=-7, result=step), "id"),
+        "id-2-32": (text(id=2**32, result=step), "id"),
+        "type-other": (text(type="answer", id=7, result=step), "type"),
+        "type-number": (text(type=1), "type"),
+        "result-none": (text(id=7), "result"),
+        "result-and-error": (text(id=7, result=step, error=no), "result"),
+        "result-null": (text(id=7, result=None), "result"),
+        "result-list": (text(id=7, result=[step]), "result"),
+        "error-text": (text(id=7, error="no"), "error"),
+        "error-null": (text(id=7, error=None), "error"),
+        "error-empty": (text(id=7, error={}), "error"),
+        "error-message-number": (text(id=7, error={"message": 1}), "error"),
     }
 
 
@@ -117,29 +117,29 @@ def bad_frames() -> dict[str, tuple[bytes, str]]:
     body = _body(STEP)
     error = compact({"message": "no"}).encode()
 
-    def said(
+    def answer(
         operation: int = 0, number: int = NUMBER, status: int = 200, **more: Any
     ) -> bytes:
-        told = {"form": _BINARY, "body": body, **more}
-        return frame(operation, number, status=status, **told)
+        fields = {"form": _BINARY, "body": body, **more}
+        return frame(operation, number, status=status, **fields)
 
     return {
-        "operation-step": (said(operation=2), "operation"),
-        "number-0": (said(number=0), "number"),
-        "form-none": (said(form=_NONE, body=b""), "form"),
-        "form-typed": (said(form=_TYPED, body=b"{}"), "form"),
-        "status-0": (said(status=0), "status"),
-        "status-300": (said(status=300, form=1, body=error), "status"),
-        "status-502-without-problem": (said(status=502), "status"),
-        "status-502-empty": (said(status=502, form=1, body=b"{}"), "status"),
-        "body-empty": (said(body=b""), "body"),
-        "body-cut": (said(body=body[:-8]), "body"),
+        "operation-step": (answer(operation=2), "operation"),
+        "number-0": (answer(number=0), "number"),
+        "form-none": (answer(form=_NONE, body=b""), "form"),
+        "form-typed": (answer(form=_TYPED, body=b"{}"), "form"),
+        "status-0": (answer(status=0), "status"),
+        "status-300": (answer(status=300, form=1, body=error), "status"),
+        "status-502-without-problem": (answer(status=502), "status"),
+        "status-502-empty": (answer(status=502, form=1, body=b"{}"), "status"),
+        "body-empty": (answer(body=b""), "body"),
+        "body-cut": (answer(body=body[:-8]), "body"),
         "body-signature-unknown": (
-            said(body=struct.pack("<II", 0, 9) + body[8:]),
+            answer(body=struct.pack("<II", 0, 9) + body[8:]),
             "body",
         ),
-        "result-list": (said(body=_body_of(model_of([1]))), "result"),
-        "result-number": (said(body=_body_of(model_of(1))), "result"),
+        "result-list": (answer(body=_body_of(model_of([1]))), "result"),
+        "result-number": (answer(body=_body_of(model_of(1))), "result"),
     }
 
 

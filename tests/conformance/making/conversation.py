@@ -46,7 +46,7 @@ class Talk:
         self._server = Side(self._dialect)
         self._number = self._number if resumed else 0
         self._messages.append({"from": "environment", "hello": {"resume": resume}})
-        told = {
+        fields = {
             "type": "welcome",
             "protocol": 1,
             "connection": "c4d1e0f2",
@@ -57,9 +57,9 @@ class Talk:
             "limits": _LIMITS,
             **more,
         }
-        self.says({"text": compact(told)})
+        self.send({"text": compact(fields)})
 
-    def says(self, message: Case, **more: Any) -> None:
+    def send(self, message: Case, **more: Any) -> None:
         """Add a message of the server."""
         self._messages.append({"from": "server", **message, **more})
 
@@ -67,35 +67,35 @@ class Talk:
         """Lose the connection."""
         self._messages.append({"from": "nobody", "lost": True})
 
-    def ask(self, kind: str, **given: Model) -> None:
+    def request(self, kind: str, **given: Model) -> None:
         """Add a request of the server."""
         self._number += 1
         asks = {"type": kind, "id": self._number, "given": given}
-        self.says(self._server.request(kind, self._number, given), asks=asks)
+        self.send(self._server.request(kind, self._number, given), asks=asks)
 
-    def ask_again(self) -> None:
+    def request_again(self) -> None:
         """Add the same request again, over this connection."""
         asks = next(m["asks"] for m in reversed(self._messages) if "asks" in m)
         number, kind, given = asks["id"], asks["type"], asks["given"]
-        self.says(self._server.request(kind, number, given), asks=asks)
+        self.send(self._server.request(kind, number, given), asks=asks)
 
     def control(self, kind: str) -> None:
         """Add a ping or pong of the server."""
-        self.says(self._server.control(kind))
+        self.send(self._server.control(kind))
 
     def fault(self, message: str, field: str) -> None:
         """Add a fault of the server."""
-        self.says(self._server.fault(message, self._number, field))
+        self.send(self._server.fault(message, self._number, field))
 
     def answers(self, **result: Model) -> None:
         """Have the environment answer."""
-        told = {"id": self._number, "result": result}
-        self._messages.append({"from": "environment", **told})
+        fields = {"id": self._number, "result": result}
+        self._messages.append({"from": "environment", **fields})
 
     def fails(self, message: str, code: str = "env-error") -> None:
         """Have the environment answer that it failed."""
-        told = {"id": self._number, "error": {"code": code, "message": message}}
-        self._messages.append({"from": "environment", **told})
+        fields = {"id": self._number, "error": {"code": code, "message": message}}
+        self._messages.append({"from": "environment", **fields})
 
     def replies(self, kind: str) -> None:
         """Add a ping or pong of the environment."""
@@ -107,23 +107,23 @@ class Talk:
 
     def begin(self) -> None:
         """Make an instance."""
-        self.ask("init", kwargs=model_of({}), render_mode=model_of(None))
+        self.request("init", kwargs=model_of({}), render_mode=model_of(None))
         self.answers()
 
     def end(self) -> None:
         """Add the end of the instance."""
-        self.ask("close")
+        self.request("close")
         self.answers()
 
     def reset(
         self, observation: Any, seed: int | None = None, **options: Any
     ) -> dict[str, Model]:
         """Begin an episode."""
-        asked = model_of(options) if options else model_of(None)
+        request = model_of(options) if options else model_of(None)
         gives = {"observation": model_of(observation), "info": model_of(options)}
         given = {"seed": model_of(seed), "options": model_of(options)}
         self.does("reset", **given, gives=gives)
-        self.ask("reset", options=asked, seed=model_of(seed))
+        self.request("reset", options=request, seed=model_of(seed))
         self.answers(**gives)
         return gives
 
@@ -133,7 +133,7 @@ class Talk:
         """Take a step."""
         gives = outcome(observation, reward, *flags)
         self.does("step", action=model_of(action), gives=gives)
-        self.ask("step", action=model_of(action))
+        self.request("step", action=model_of(action))
         self.answers(**gives)
         return gives
 

@@ -23,8 +23,8 @@ _PLACES = spaces.Dict(
 def cases() -> Iterator[Case]:
     """Yield all conversations, each in all dialects."""
     for dialect in DIALECTS:
-        for name, talk in _EPISODES.items():
-            yield _episode(dialect, name, *talk)
+        for name, conversation in _EPISODES.items():
+            yield _episode(dialect, name, *conversation)
         for make in (
             _again,
             _over_another_connection,
@@ -76,83 +76,83 @@ def _episode(
     seen: list[Any],
     actions: list[Any],
 ) -> Case:
-    talk = Talk(dialect, f"episode-{name}", observed, acted)
-    talk.begin()
-    talk.reset(seen[0], 5, level=3)
-    talk.step(actions[0], seen[1], 0.5)
-    talk.step(actions[1], seen[0], -1.0, True)
-    talk.reset(seen[1])
-    talk.step(actions[0], seen[1], 2.0, False, True)
-    talk.reset(seen[0], 2**53 - 1)
-    talk.end()
-    return talk.case
+    conversation = Talk(dialect, f"episode-{name}", observed, acted)
+    conversation.begin()
+    conversation.reset(seen[0], 5, level=3)
+    conversation.step(actions[0], seen[1], 0.5)
+    conversation.step(actions[1], seen[0], -1.0, True)
+    conversation.reset(seen[1])
+    conversation.step(actions[0], seen[1], 2.0, False, True)
+    conversation.reset(seen[0], 2**53 - 1)
+    conversation.end()
+    return conversation.case
 
 
 def _begun(dialect: str, name: str) -> Talk:
-    talk = Talk(dialect, name, _BOX, _THREE)
-    talk.begin()
-    talk.reset(_at(0, 0))
-    return talk
+    conversation = Talk(dialect, name, _BOX, _THREE)
+    conversation.begin()
+    conversation.reset(_at(0, 0))
+    return conversation
 
 
 def _again(dialect: str) -> Case:
-    talk = _begun(dialect, "asked-again")
-    gives = talk.step(_go(1), _at(0.25, 0), 1.0)
-    talk.ask_again()
-    talk.answers(**gives)
-    talk.step(_go(2), _at(0.5, 0), 2.0)
-    talk.end()
-    return talk.case
+    conversation = _begun(dialect, "asked-again")
+    gives = conversation.step(_go(1), _at(0.25, 0), 1.0)
+    conversation.request_again()
+    conversation.answers(**gives)
+    conversation.step(_go(2), _at(0.5, 0), 2.0)
+    conversation.end()
+    return conversation.case
 
 
 def _over_another_connection(dialect: str) -> Case:
-    talk = _begun(dialect, "asked-again-over-another-connection")
-    gives = talk.step(_go(1), _at(0.25, 0), 1.0)
-    talk.lose()
-    talk.connect("a-token-to-go-on", resumed=True)
-    talk.ask_again()
-    talk.answers(**gives)
-    talk.step(_go(2), _at(0.5, 0), 2.0)
-    talk.end()
-    return talk.case
+    conversation = _begun(dialect, "asked-again-over-another-connection")
+    gives = conversation.step(_go(1), _at(0.25, 0), 1.0)
+    conversation.lose()
+    conversation.connect("a-token-to-go-on", resumed=True)
+    conversation.request_again()
+    conversation.answers(**gives)
+    conversation.step(_go(2), _at(0.5, 0), 2.0)
+    conversation.end()
+    return conversation.case
 
 
 def _forgotten(dialect: str) -> Case:
-    talk = _begun(dialect, "forgotten-by-the-server")
-    talk.lose()
-    talk.connect("a-token-to-go-on", resumed=False)
+    conversation = _begun(dialect, "forgotten-by-the-server")
+    conversation.lose()
+    conversation.connect("a-token-to-go-on", resumed=False)
     # These IDs it has answered before, to a server that knows nothing of it.
-    talk.begin()
-    talk.reset(_at(1, 1), 7)
-    talk.end()
-    return talk.case
+    conversation.begin()
+    conversation.reset(_at(1, 1), 7)
+    conversation.end()
+    return conversation.case
 
 
 def _raised(dialect: str) -> Case:
-    talk = _begun(dialect, "raised")
+    conversation = _begun(dialect, "raised")
     words = "the crate is stuck"
-    talk.does("step", action=model_of(_go(1)), raises=words)
-    talk.ask("step", action=model_of(_go(1)))
-    talk.fails(words)
-    talk.ask_again()
-    talk.fails(words)
-    talk.reset(_at(0.5, 0.5))
-    talk.end()
-    return talk.case
+    conversation.does("step", action=model_of(_go(1)), raises=words)
+    conversation.request("step", action=model_of(_go(1)))
+    conversation.fails(words)
+    conversation.request_again()
+    conversation.fails(words)
+    conversation.reset(_at(0.5, 0.5))
+    conversation.end()
+    return conversation.case
 
 
 def _rendered(dialect: str, name: str, mode: str, frame: Any) -> Case:
-    talk = Talk(dialect, name, _BOX, _THREE)
-    talk.case["capabilities"].append("render")
-    talk.case["render_mode"] = mode
-    talk.ask("init", kwargs=model_of({}), render_mode=model_of(mode))
-    talk.answers()
-    talk.reset(_at(0, 0))
-    talk.does("render", gives={"rendered": model_of(frame)})
-    talk.ask("render")
-    talk.answers(rendered=model_of(frame))
-    talk.end()
-    return talk.case
+    conversation = Talk(dialect, name, _BOX, _THREE)
+    conversation.case["capabilities"].append("render")
+    conversation.case["render_mode"] = mode
+    conversation.request("init", kwargs=model_of({}), render_mode=model_of(mode))
+    conversation.answers()
+    conversation.reset(_at(0, 0))
+    conversation.does("render", gives={"rendered": model_of(frame)})
+    conversation.request("render")
+    conversation.answers(rendered=model_of(frame))
+    conversation.end()
+    return conversation.case
 
 
 def _rendered_text(dialect: str) -> Case:
@@ -165,70 +165,74 @@ def _rendered_picture(dialect: str) -> Case:
 
 
 def _controls(dialect: str) -> Case:
-    talk = Talk(dialect, "pings-and-faults", _BOX, _THREE)
-    talk.control("ping")
-    talk.replies("pong")
-    talk.begin()
-    talk.control("pong")
-    talk.fault("observation is odd", "observation")
-    talk.reset(_at(0, 1))
-    talk.control("ping")
-    talk.replies("pong")
-    talk.end()
-    return talk.case
+    conversation = Talk(dialect, "pings-and-faults", _BOX, _THREE)
+    conversation.control("ping")
+    conversation.replies("pong")
+    conversation.begin()
+    conversation.control("pong")
+    conversation.fault("observation is odd", "observation")
+    conversation.reset(_at(0, 1))
+    conversation.control("ping")
+    conversation.replies("pong")
+    conversation.end()
+    return conversation.case
 
 
 def _many_agents(dialect: str) -> Case:
-    talk = _begun(dialect, "one-agent-after-the-other")
-    talk.end()
+    conversation = _begun(dialect, "one-agent-after-the-other")
+    conversation.end()
     # Signatures are numbered anew, IDs go on.
-    talk.begin()
-    talk.reset(_at(0, 1))
-    talk.step(_go(0), _at(1, 1), 0.5)
-    talk.end()
-    return talk.case
+    conversation.begin()
+    conversation.reset(_at(0, 1))
+    conversation.step(_go(0), _at(1, 1), 0.5)
+    conversation.end()
+    return conversation.case
 
 
 def _members_unknown(dialect: str) -> Case:
-    talk = Talk(dialect, "members-unknown", _BOX, _THREE)
-    talk.lose()
-    talk.connect("a-token-to-go-on", resumed=False, mood={"is": "good"})
-    talk.begin()
+    conversation = Talk(dialect, "members-unknown", _BOX, _THREE)
+    conversation.lose()
+    conversation.connect("a-token-to-go-on", resumed=False, mood={"is": "good"})
+    conversation.begin()
     gives = {"observation": model_of(_at(0, 0)), "info": model_of({})}
-    talk.does("reset", seed=model_of(1), options=model_of({}), gives=gives)
+    conversation.does("reset", seed=model_of(1), options=model_of({}), gives=gives)
     unknown = {"since": model_of("today")}
-    talk.ask("reset", options=model_of(None), seed=model_of(1), **unknown)
-    talk.answers(**gives)
-    talk.end()
-    return talk.case
+    conversation.request("reset", options=model_of(None), seed=model_of(1), **unknown)
+    conversation.answers(**gives)
+    conversation.end()
+    return conversation.case
 
 
 def _attributes(dialect: str) -> Case:
-    talk = Talk(dialect, "attributes", _BOX, _THREE)
-    talk.case["capabilities"].append("attributes")
-    talk.case["attributes"] = {"level": model_of(3), "secret": model_of("x")}
-    talk.begin()
-    talk.ask("describe")
-    talk.answers(render_mode=model_of(None), spec=model_of(None))
-    talk.ask("attribute", name=model_of("level"))
-    talk.answers(callable=model_of(False), value=model_of(3))
+    conversation = Talk(dialect, "attributes", _BOX, _THREE)
+    conversation.case["capabilities"].append("attributes")
+    conversation.case["attributes"] = {"level": model_of(3), "secret": model_of("x")}
+    conversation.begin()
+    conversation.request("describe")
+    conversation.answers(render_mode=model_of(None), spec=model_of(None))
+    conversation.request("attribute", name=model_of("level"))
+    conversation.answers(callable=model_of(False), value=model_of(3))
     given = {"force": model_of(True), "name": model_of("level"), "value": model_of(4)}
-    talk.ask("set_attribute", **given)
-    talk.answers(set=model_of(True))
-    talk.ask("attribute", name=model_of("level"))
-    talk.answers(callable=model_of(False), value=model_of(4))
+    conversation.request("set_attribute", **given)
+    conversation.answers(set=model_of(True))
+    conversation.request("attribute", name=model_of("level"))
+    conversation.answers(callable=model_of(False), value=model_of(4))
     given = {"force": model_of(False), "name": model_of("no"), "value": model_of(4)}
-    talk.ask("set_attribute", **given)
-    talk.answers(set=model_of(False))
-    talk.ask("attribute", name=model_of("no"))
-    talk.fails("no", "no-attribute")
-    talk.ask("attribute", name=model_of("_secret"))
-    talk.fails("private", "no-attribute")
-    talk.ask("attribute", name=model_of("join"))
-    talk.answers(callable=model_of(True))
+    conversation.request("set_attribute", **given)
+    conversation.answers(set=model_of(False))
+    conversation.request("attribute", name=model_of("no"))
+    conversation.fails("no", "no-attribute")
+    conversation.request("attribute", name=model_of("_secret"))
+    conversation.fails("private", "no-attribute")
+    conversation.request("attribute", name=model_of("join"))
+    conversation.answers(callable=model_of(True))
     args, kwargs = model_of(["a", 2]), model_of({"end": "!"})
-    talk.does("join", args=args, kwargs=kwargs, gives={"value": model_of("a2!")})
-    talk.ask("call_attribute", args=args, kwargs=kwargs, name=model_of("join"))
-    talk.answers(value=model_of("a2!"))
-    talk.end()
-    return talk.case
+    conversation.does(
+        "join", args=args, kwargs=kwargs, gives={"value": model_of("a2!")}
+    )
+    conversation.request(
+        "call_attribute", args=args, kwargs=kwargs, name=model_of("join")
+    )
+    conversation.answers(value=model_of("a2!"))
+    conversation.end()
+    return conversation.case

@@ -46,8 +46,8 @@ def cases() -> Iterator[Case]:
     traced = _problem(
         "traceback", 502, "env-error", "the environment raised ValueError"
     )
-    told = {**json.loads(traced["body"]), "traceback": _TRACEBACK}
-    yield {**traced, "body": compact(told) + "\n", "traceback": _TRACEBACK}
+    fields = {**json.loads(traced["body"]), "traceback": _TRACEBACK}
+    yield {**traced, "body": compact(fields) + "\n", "traceback": _TRACEBACK}
     yield _problem("message-empty", 500, "internal", "")
     yield _problem("code-unknown", 400, "not-yet-thought-of", "a newer server's")
     yield _problem("status-unknown", 499, "odd", "an odd status")
@@ -82,7 +82,7 @@ def _case(
 
 
 def _problem(name: str, status: int, code: str, words: str, **headers: str) -> Case:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "code": code,
         "detail": words,
         "documentation_url": "/openapi.json",
@@ -94,9 +94,9 @@ def _problem(name: str, status: int, code: str, words: str, **headers: str) -> C
         "type": f"urn:gym-http:{code}",
     }
     if code == "env-error":
-        told |= {"error_type": "NotAnException", "mro": ["builtins.object"]}
-        told |= {"text": words, "arguments": [words]}
-    body = compact(told) + "\n"
+        fields |= {"error_type": "NotAnException", "mro": ["builtins.object"]}
+        fields |= {"text": words, "arguments": [words]}
+    body = compact(fields) + "\n"
     return _case(name, status, _JSON | headers, body, code, words)
 
 

@@ -81,7 +81,7 @@ class Side:
     def request(self, kind: str, number: int, given: Mapping[str, Model]) -> Case:
         """Return a request."""
         if self._dialect == "binary":
-            return {"hex": self._asked(kind, number, dict(given)).hex()}
+            return {"hex": self._request(kind, number, dict(given)).hex()}
         head = {"type": kind, "id": number, "deadline_s": DEADLINE_S}
         members = {name: self._tree(item) for name, item in given.items()}
         return {"text": compact({**head, **members})}
@@ -115,13 +115,13 @@ class Side:
             body = compact({"message": message, "field": field}).encode()
             data = frame(OPERATIONS["fault"], number, form=_PLAIN, body=body)
             return {"hex": data.hex()}
-        told = {"type": "fault", "message": message, "id": number, "field": field}
-        return {"text": compact(told)}
+        fields = {"type": "fault", "message": message, "id": number, "field": field}
+        return {"text": compact(fields)}
 
     def _tree(self, model: Model) -> Any:
         return plain_of(model) if self._dialect == "json" else tree_of(model)
 
-    def _asked(self, kind: str, number: int, given: dict[str, Model]) -> bytes:
+    def _request(self, kind: str, number: int, given: dict[str, Model]) -> bytes:
         if kind == "init":
             self._numbers.clear()
             given["deadline_s"] = {"float": struct.pack(">d", DEADLINE_S).hex()}

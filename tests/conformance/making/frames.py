@@ -28,7 +28,7 @@ def header(size: int, head: int, *, status: int = 200, number: int = 1) -> bytes
     return struct.pack("<IIHBBI", size, head, status, 0, _PLAIN, number)
 
 
-def _case(name: str, **told: Any) -> Case:
+def _case(name: str, **answer: Any) -> Case:
     fields = {
         "status": 0,
         "operation": 0,
@@ -37,7 +37,7 @@ def _case(name: str, **told: Any) -> Case:
         "number": 1,
         "head": None,
         "body": b"",
-    } | told
+    } | answer
     head = b"" if fields["head"] is None else compact(fields["head"]).encode()
     head += b" " * (-len(head) % 8)
     body = fields["body"]
@@ -71,8 +71,8 @@ def _requests() -> Iterator[Case]:
     yield _case("request-head-accept", operation=3, answer_form=_PLAIN, head=head)
     head = {"value": "\u73af\U0001f600"}
     body = b'{"value":1.62}'
-    told = {"operation": 16, "form": 1, "answer_form": 1, "head": head, "body": body}
-    yield _case("request-head-and-body", **told)
+    fields = {"operation": 16, "form": 1, "answer_form": 1, "head": head, "body": body}
+    yield _case("request-head-and-body", **fields)
 
 
 def _answers() -> Iterator[Case]:

@@ -71,8 +71,8 @@ def _played(env_id: str, kwargs: dict[str, Any], seed: int, choice: int) -> Case
         "env_id": env_id,
         **({"kwargs": kwargs} if kwargs else {}),
     }
-    told = {"create": create, "seed": seed, "reset": start}
-    return {**told, "actions": actions, "steps": steps}
+    fields = {"create": create, "seed": seed, "reset": start}
+    return {**fields, "actions": actions, "steps": steps}
 
 
 def _action(space: Any, generator: np.random.Generator) -> Any:

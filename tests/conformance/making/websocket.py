@@ -27,8 +27,8 @@ def cases() -> Iterator[Case]:
         accept = base64.b64encode(digest).decode()
         yield {"id": f"handshake-{index}", "key": key, "accept": accept}
     for name, raw, messages in _streams():
-        told = [{"opcode": opcode, "payload": data.hex()} for opcode, data in messages]
-        yield {"id": f"messages-{name}", "from_server": raw.hex(), "messages": told}
+        found = [{"opcode": opcode, "payload": data.hex()} for opcode, data in messages]
+        yield {"id": f"messages-{name}", "from_server": raw.hex(), "messages": found}
     for name, raw in _refused().items():
         yield {"id": f"refused-{name}", "from_server": raw.hex(), "refused": True}
 
@@ -59,13 +59,13 @@ def frame(opcode: int, payload: bytes, mask: str | None = None, fin: int = 1) ->
 
 
 def _case(name: str, opcode: int, payload: bytes, mask: str | None, fin: int) -> Case:
-    told: dict[str, Any] = {"payload": payload.hex()}
+    fields: dict[str, Any] = {"payload": payload.hex()}
     raw = {"hex": frame(opcode, payload, mask, fin).hex()}
     if len(payload) > 200:
-        told = {"payload_repeat": {"byte": payload[0], "count": len(payload)}}
+        fields = {"payload_repeat": {"byte": payload[0], "count": len(payload)}}
         raw = {"hex_prefix": raw["hex"][:64]}
     head = {"id": name, "mask": mask, "fin": bool(fin), "opcode": opcode}
-    return {**head, **told, **raw}
+    return {**head, **fields, **raw}
 
 
 def _by_the_book() -> Iterator[Case]:
@@ -125,8 +125,8 @@ def _streams() -> Iterator[tuple[str, bytes, list[tuple[int, bytes]]]]:
     yield "fragments-empty", parts, [(_BINARY, b"")]
     between = frame(_PING, b"?")
     parts = frame(_BINARY, b"on", fin=0) + between + frame(0, b"e") + two
-    told = [(_PING, b"?"), (_BINARY, b"one"), (_BINARY, b"two")]
-    yield "ping-between-fragments", parts, told
+    found = [(_PING, b"?"), (_BINARY, b"one"), (_BINARY, b"two")]
+    yield "ping-between-fragments", parts, found
     yield (
         "close-after",
         one + frame(_CLOSE, b"\x03\xe9"),

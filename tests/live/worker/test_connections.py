@@ -31,7 +31,7 @@ def test_sigterm_closes_idle_connections_at_once(
     def time_to_stop() -> float:
         gunicorn = start(keepalive=60)
         with gunicorn.client() as idle:
-            assert idle.ask(get("/health")).header("Connection") == "keep-alive"
+            assert idle.call(get("/health")).header("Connection") == "keep-alive"
             duration = gunicorn.stop()
             assert idle.read_to_end() == b""
         return duration
@@ -117,12 +117,12 @@ def test_connections_that_were_served_are_the_last_to_go(
     gunicorn = start(connections=10, deadline=30, keepalive=30)
     with contextlib.ExitStack() as stack:
         served = stack.enter_context(gunicorn.client())
-        assert served.ask(get("/health")).status == 200
+        assert served.call(get("/health")).status == 200
         # It is not new any more, as those are that come now.
         assert not served.readable(0.15)
         silent = [stack.enter_context(gunicorn.client()) for _ in range(20)]
         assert gunicorn.health_s() < SLACK
-        assert served.ask(get("/health")).status == 200
+        assert served.call(get("/health")).status == 200
         wait_until(lambda: sum(client.readable(0) for client in silent) >= 11)
 
 
@@ -164,7 +164,7 @@ def test_new_connections_do_not_make_room(start: Callable[..., Gunicorn]) -> Non
 
 def test_closed_connections_are_forgotten(gunicorn: Gunicorn) -> None:
     def count() -> int:
-        return int(gunicorn.ask(get("/clients")).body)
+        return int(gunicorn.call(get("/clients")).body)
 
     for _ in range(50):
         gunicorn.health_s()
@@ -229,8 +229,8 @@ def test_a_connection_that_was_taken_is_forgotten(
         client.send(get(f"/take/{descriptor}"))
         end = time.monotonic() + 3
         while time.monotonic() < end:
-            assert gunicorn.ask(post("/give", b"HTTP/1.0 299 Down\r\n\r\n")).status
+            assert gunicorn.call(post("/give", b"HTTP/1.0 299 Down\r\n\r\n")).status
             client.send(b"up")
-            assert wait_until(lambda: gunicorn.ask(get("/get")).body) == b"up"
+            assert wait_until(lambda: gunicorn.call(get("/get")).body) == b"up"
             assert not client.readable(0.2) or client._socket.recv(100)
         assert gunicorn.stop() < SLACK

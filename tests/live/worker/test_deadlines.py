@@ -72,7 +72,7 @@ def test_trickling_does_not_help(gunicorn: Gunicorn, head: bytes) -> None:
 def test_time_spent_idle_is_not_the_next_requests(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
         for _ in range(2):
-            assert client.ask(post("/echo", b"x")).body == b"x"
+            assert client.call(post("/echo", b"x")).body == b"x"
             # Idle for longer than a request may take.
             assert not client.readable(DEADLINE + 0.3)
         began = time.monotonic()
@@ -86,13 +86,13 @@ def test_each_request_has_a_deadline_of_its_own(gunicorn: Gunicorn) -> None:
         for _ in range(3):
             client.send(b"POST /echo HTTP/1.1\r\nHost: w\r\n")
             assert not client.readable(DEADLINE * 0.6)
-            assert client.ask(b"Content-Length: 1\r\n\r\nx").body == b"x"
+            assert client.call(b"Content-Length: 1\r\n\r\nx").body == b"x"
 
 
 def test_the_handlers_time_does_not_count(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
         for _ in range(2):
-            assert client.ask(get("/sleep/1.5")).status == 200
+            assert client.call(get("/sleep/1.5")).status == 200
 
 
 def test_time_before_the_body_is_read_does_not_count(gunicorn: Gunicorn) -> None:
@@ -113,7 +113,7 @@ def test_a_connection_that_never_sends_is_closed_silently(gunicorn: Gunicorn) ->
 
 def test_an_idle_connection_is_closed_silently(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
-        assert client.ask(get("/health")).header("Connection") == "keep-alive"
+        assert client.call(get("/health")).header("Connection") == "keep-alive"
         assert time_to_end(client, KEEPALIVE - 0.1, KEEPALIVE + SLACK) == b""
 
 

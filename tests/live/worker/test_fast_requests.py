@@ -47,16 +47,16 @@ def test_whole_requests_are_read_like_gunicorn(
 ) -> None:
     with gunicorn.client() as client:
         # Twice, since the worker caches what it knows.
-        told = [client.ask(request_).json() for _ in range(2)]
-        assert told[0] == told[1]
+        found = [client.call(request_).json() for _ in range(2)]
+        assert found[0] == found[1]
         # Of a key, trailing blanks are unusual.
-        assert told[0].pop("gunicorn") is (b"a-3 " in request_)
+        assert found[0].pop("gunicorn") is (b"a-3 " in request_)
         odd = request_.replace(b"\r\nHost:", f"\r\n{ODD}Host:".encode())
         odd = odd.replace(b"\r\nhOsT:", f"\r\n{ODD}Host:".encode())
-        expected = client.ask(odd).json()
+        expected = client.call(odd).json()
     assert expected.pop("gunicorn") is True
     assert expected.pop("HTTP_X_ODD") == "1"
-    assert told[0] == expected
+    assert found[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_unusual_requests_are_left_to_gunicorn(
     gunicorn: Gunicorn, request_: bytes
 ) -> None:
     with gunicorn.client() as client:
-        assert client.ask(request_).json()["gunicorn"] is True
+        assert client.call(request_).json()["gunicorn"] is True
 
 
 @pytest.mark.parametrize("second", ["Idempotency-Key: 2", "idempotency-key: 2"])
@@ -99,11 +99,11 @@ def test_two_keys_are_left_to_gunicorn(
     with gunicorn.client() as client:
         for lines in (first, second):
             # Known from now on.
-            client.ask(get("/environ", f"{HOST}{lines}\r\n"))
-        told = client.ask(get("/environ", f"{HOST}{first}\r\n{first}\r\n")).json()
-        assert told["gunicorn"]
-        assert told["HTTP_IDEMPOTENCY_KEY"] == "1"
-        refused = client.ask(get("/environ", f"{HOST}{first}\r\n{second}\r\n"))
+            client.call(get("/environ", f"{HOST}{lines}\r\n"))
+        body = client.call(get("/environ", f"{HOST}{first}\r\n{first}\r\n")).json()
+        assert body["gunicorn"]
+        assert body["HTTP_IDEMPOTENCY_KEY"] == "1"
+        refused = client.call(get("/environ", f"{HOST}{first}\r\n{second}\r\n"))
         check_problem(refused, 400, "malformed-request")
 
 
@@ -127,7 +127,7 @@ def test_two_keys_are_left_to_gunicorn(
 )
 def test_malformed_requests_are_refused(gunicorn: Gunicorn, request_: bytes) -> None:
     with gunicorn.client() as client:
-        check_problem(client.ask(request_), 400, "malformed-request")
+        check_problem(client.call(request_), 400, "malformed-request")
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_whole_requests_are_answered_like_gunicorn(
         with gunicorn.client() as client:
             client.send(post(path, b"a" * 2000, extra) + get("/health"))
             client.finish_sending()
-            told = client.read_to_end()
-        told = re.sub(rb"\r\nDate: [^\r]*|[0-9a-f]{32}", b"", told)
-        head, blank, body = told.partition(b"\r\n\r\n")
+            answer = client.read_to_end()
+        answer = re.sub(rb"\r\nDate: [^\r]*|[0-9a-f]{32}", b"", answer)
+        head, blank, body = answer.partition(b"\r\n\r\n")
         answers.append((sorted(head.split(b"\r\n")), blank + body))
     assert answers[0] == answers[1] == answers[2]
 
@@ -156,27 +156,27 @@ def test_whole_requests_are_answered_like_gunicorn(
 def test_answers_are_dated(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
         for _ in range(2):
-            date = client.ask(get("/health")).header("Date")
+            date = client.call(get("/health")).header("Date")
             age = time.time() - parsedate_to_datetime(date or "").timestamp()
             assert -1 < age < SLACK
-            client.ask(get("/sleep/1.1"))
+            client.call(get("/sleep/1.1"))
 
 
 def test_other_bytes_of_a_known_shape_are_not_taken_for_it(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
         for size in (5, 4, 11, 3):
-            told = client.ask(post("/echo", b"x" * size))
-            assert told.body == b"x" * size
-        told = client.ask(post("/limit", b"x" * 2000))
-        assert told.status == 413
+            body = client.call(post("/echo", b"x" * size))
+            assert body.body == b"x" * size
+        body = client.call(post("/limit", b"x" * 2000))
+        assert body.status == 413
 
 
 def test_more_heads_than_are_remembered(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
         for number in range(600):
-            told = client.ask(get("/environ", f"Host: {number}\r\n")).json()
-            assert told["HTTP_HOST"] == str(number)
-            assert not told["gunicorn"]
+            body = client.call(get("/environ", f"Host: {number}\r\n")).json()
+            assert body["HTTP_HOST"] == str(number)
+            assert not body["gunicorn"]
 
 
 def test_an_access_log_is_written_by_gunicorn(
@@ -184,6 +184,6 @@ def test_an_access_log_is_written_by_gunicorn(
 ) -> None:
     monkeypatch.setenv("GUNICORN_CMD_ARGS", "--access-logfile=access")
     gunicorn = start()
-    assert gunicorn.ask(get("/environ")).json()["gunicorn"]
+    assert gunicorn.call(get("/environ")).json()["gunicorn"]
     log = gunicorn.folder / "access"
     wait_until(lambda: "GET /environ" in log.read_text(), message="an access log")

@@ -58,14 +58,14 @@ def test_errors_are_json(
     gunicorn: Gunicorn, request_: bytes, status: int, code: str | None
 ) -> None:
     with gunicorn.client() as client:
-        response = client.ask(request_)
+        response = client.call(request_)
         check_problem(response, status, code or "malformed-request")
         assert client.read_to_end() == b""
 
 
 def test_an_error_can_be_problem_json(gunicorn: Gunicorn) -> None:
     extra = "Accept: application/problem+json\r\n"
-    response = gunicorn.ask(get("/raise/ValueError", extra))
+    response = gunicorn.call(get("/raise/ValueError", extra))
     assert response.content_type == "application/problem+json"
     assert response.json()["instance"] == "/raise/ValueError"
 
@@ -88,7 +88,7 @@ def test_an_early_answer_arrives(gunicorn: Gunicorn, path: str, framing: str) ->
     head = CHUNKED.replace(b"/echo", path.encode())
     coded = head + chunked(LARGE, 1 << 20)
     with gunicorn.client() as client:
-        response = client.ask(post(path, LARGE) if framing == "length" else coded)
+        response = client.call(post(path, LARGE) if framing == "length" else coded)
         assert response.status == (413 if path == "/limit" else 200)
         assert response.header("Connection") == "close"
         assert client.read_to_end() == b""
@@ -147,7 +147,7 @@ def _flood(gunicorn: Gunicorn) -> float:
 def test_a_small_unread_body_costs_nothing(gunicorn: Gunicorn, path: str) -> None:
     with gunicorn.client() as client:
         for _ in range(3):
-            response = client.ask(post(path, bytes(5000)))
+            response = client.call(post(path, bytes(5000)))
             assert response.header("Connection") == "keep-alive"
 
 
@@ -158,7 +158,7 @@ def test_bodies_in_chunks(gunicorn: Gunicorn) -> None:
     head = CHUNKED
     with gunicorn.client() as client:
         for _ in range(3):
-            assert client.ask(head + chunked(b"many small chunks")).body == (
+            assert client.call(head + chunked(b"many small chunks")).body == (
                 b"many small chunks"
             )
 
@@ -167,16 +167,16 @@ def test_expect_100_continue(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
         for _ in range(2):
             head = post("/echo", b"hello", "Expect: 100-continue\r\n")[:-5]
-            assert client.ask(head).status == 100
-            assert client.ask(b"hello").body == b"hello"
+            assert client.call(head).status == 100
+            assert client.call(b"hello").body == b"hello"
 
 
 def test_http_1_0(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
         kept = b"GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
-        assert client.ask(kept).header("Connection") == "keep-alive"
-        assert client.ask(kept).header("Connection") == "keep-alive"
-        closed = client.ask(b"GET /health HTTP/1.0\r\n\r\n")
+        assert client.call(kept).header("Connection") == "keep-alive"
+        assert client.call(kept).header("Connection") == "keep-alive"
+        closed = client.call(b"GET /health HTTP/1.0\r\n\r\n")
         assert closed.header("Connection") == "close"
         assert client.read_to_end() == b""
 

@@ -119,10 +119,10 @@ def exchange() -> str:
     """Send something over the loopback interface."""
     listener = socket.create_server(("127.0.0.1", 0))
     with listener, socket.create_connection(listener.getsockname()) as near:
-        far, _ = listener.accept()
-        with far:
+        peer, _ = listener.accept()
+        with peer:
             near.sendall(b"word")
-            return far.recv(4).decode()
+            return peer.recv(4).decode()
 
 
 def reach(host: str, port: int) -> None:
@@ -158,9 +158,9 @@ def send_broker_lingering(path: str, count: int) -> int:
 def _send_lingering(line: socket.socket, seconds: int) -> int:
     listener = socket.create_server(("127.0.0.1", 0))
     near = socket.create_connection(listener.getsockname())
-    far, _ = listener.accept()
+    peer, _ = listener.accept()
     # Its other end stays open, and nothing is ever read there.
-    _KEPT.append(far)
+    _KEPT.append(peer)
     near.setblocking(False)
     with listener, near:
         with contextlib.suppress(BlockingIOError):
@@ -268,12 +268,12 @@ class Intruder(Hostile):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        asked = dict(options or {})
-        name = asked.pop("deed", None)
+        given = dict(options or {})
+        name = given.pop("deed", None)
         if name is None:
             return 0, {}
         try:
-            return 0, {"result": DEEDS[name](*asked["arguments"])}
+            return 0, {"result": DEEDS[name](*given["arguments"])}
         except OSError as error:
             return 0, {"failed": errno.errorcode[error.errno or 0]}
 

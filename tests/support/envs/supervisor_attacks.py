@@ -71,12 +71,12 @@ class WriteEverywhereInit(Hostile):
 
 def _forged(status: int, head: bytes = b"", ahead: int = 0, body: bytes = b"") -> bytes:
     head += b" " * (-len(head) % 8)
-    number = _asked() + ahead
+    number = _last_number() + ahead
     size = len(body)
     return struct.pack("<IIHBBI", size, len(head), status, 0, 1, number) + head + body
 
 
-def _asked() -> int:
+def _last_number() -> int:
     """Return the number of the request that the host is answering."""
     for each in inspect.stack(context=0):
         frame = each.frame.f_locals.get("frame")

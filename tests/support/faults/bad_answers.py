@@ -116,9 +116,9 @@ def http_answer(
 
 def problem(status: int, code: str, words: str, **extras: Any) -> bytes:
     """Return a problem as the server would write it."""
-    told = {"code": code, "message": words, "detail": words, "status": status}
-    told |= {"title": "X", "type": f"urn:gym-http:{code}", **extras}
-    return json.dumps(told).encode()
+    fields = {"code": code, "message": words, "detail": words, "status": status}
+    fields |= {"title": "X", "type": f"urn:gym-http:{code}", **extras}
+    return json.dumps(fields).encode()
 
 
 def _answer(seen: SeenRequest, status: int, form: int, body: bytes) -> bytes:

@@ -112,9 +112,9 @@ class FaultyNetwork:
 
     def finish(self) -> collections.Counter[str]:
         """End when the last doubled request has been answered; return the counts."""
-        told, _ = self._process.communicate(timeout=20)
+        answer, _ = self._process.communicate(timeout=20)
         assert self._process.returncode == 0
-        return collections.Counter(json.loads(told))
+        return collections.Counter(json.loads(answer))
 
 
 class _Network:

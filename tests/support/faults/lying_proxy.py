@@ -85,16 +85,16 @@ class LyingProxy(Listener):
         exchange = Exchange(head, body, 0, {}, b"")
         self._lie.request(exchange)
         server.sendall(exchange.head + b"\r\n\r\n" + exchange.body)
-        told, rest = _head_of(server)
-        while told.split(b" ")[1] == b"100":
-            told, rest = _head_of(server, rest)
-        status, exchange.headers = _read(told)
+        answer, rest = _head_of(server)
+        while answer.split(b" ")[1] == b"100":
+            answer, rest = _head_of(server, rest)
+        status, exchange.headers = _read(answer)
         exchange.status = status
         if status == 101:
-            client.sendall(told + b"\r\n\r\n")
+            client.sendall(answer + b"\r\n\r\n")
             self._relay(client, server, rest)
             return
-        exchange.answer = _body_of(server, told, rest)
+        exchange.answer = _body_of(server, answer, rest)
         if self._lie.lost(exchange):
             return
         self._lie.answer(exchange)
@@ -124,9 +124,9 @@ class LyingProxy(Listener):
         with contextlib.suppress(OSError):
             while True:
                 for opcode, payload in reader.feed(data) if data else ():
-                    told = message(opcode, bytes(payload))
-                    if told is not None:
-                        client.sendall(encode(*told))
+                    answer = message(opcode, bytes(payload))
+                    if answer is not None:
+                        client.sendall(encode(*answer))
                 data = server.recv(65536)
                 if not data:
                     break

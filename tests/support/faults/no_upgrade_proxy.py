@@ -55,10 +55,10 @@ class NoUpgradeProxy(Listener):
 
     def attend(self, connection: socket.socket, number: int) -> None:
         """Forward bytes in both directions."""
-        with self.onward(self._port) as far:
-            back = threading.Thread(target=self._pass_on, args=(far, connection))
+        with self.onward(self._port) as server:
+            back = threading.Thread(target=self._pass_on, args=(server, connection))
             back.start()
-            self._pass_on(connection, far)
+            self._pass_on(connection, server)
             back.join()
 
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:

@@ -47,38 +47,38 @@ def answer_of(future: Future[Response]) -> Response:
     return future.result(PATIENCE)
 
 
-def create_external(api: Api, far: AnsweringEnv, **options: Any) -> Instance:
+def create_external(api: Api, external: AnsweringEnv, **options: Any) -> Instance:
     """Create an instance of an external environment, which answers init."""
     body = {"env_id": "external/game", "wait_s": 5, **options}
     future = in_background(api.post, "/v1/envs/", body)
-    far.answer("init")
+    external.answer("init")
     return Instance(api, ok(answer_of(future))["instance_id"])
 
 
-def create_and_reset(api: Api, far: AnsweringEnv, **options: Any) -> Instance:
+def create_and_reset(api: Api, external: AnsweringEnv, **options: Any) -> Instance:
     """Create an instance of an external environment, and reset it."""
-    instance = create_external(api, far, **options)
-    reset_external(instance, far)
+    instance = create_external(api, external, **options)
+    reset_external(instance, external)
     return instance
 
 
-def reset_external(instance: Instance, far: AnsweringEnv) -> None:
+def reset_external(instance: Instance, external: AnsweringEnv) -> None:
     """Reset an instance of an external environment."""
     future = in_background(instance.post, "reset/", {})
-    far.answer("reset", observation=[0, 0])
+    external.answer("reset", observation=[0, 0])
     ok(answer_of(future))
 
 
-def close_external(instance: Instance, far: AnsweringEnv) -> None:
+def close_external(instance: Instance, external: AnsweringEnv) -> None:
     """Close an instance of an external environment."""
     future = in_background(instance.close)
-    far.answer("close")
+    external.answer("close")
     assert answer_of(future).status == 204
 
 
-def reconnect(api: Api, far: ExternalEnv, **hello: Any) -> ExternalEnv:
+def reconnect(api: Api, external: ExternalEnv, **hello: Any) -> ExternalEnv:
     """Connect an environment again, which resumes its connection."""
-    again = ExternalEnv.to(api, resume=far.welcome["resume"], **hello)
+    again = ExternalEnv.to(api, resume=external.welcome["resume"], **hello)
     assert again.welcome["resumed"] is True
-    assert again.welcome["connection"] == far.welcome["connection"]
+    assert again.welcome["connection"] == external.welcome["connection"]
     return again

@@ -75,32 +75,34 @@ class Chromium:
         Raises:
             AssertionError: The expression throws.
         """
-        told = self._call(
+        answer = self._call(
             "Runtime.evaluate",
             expression=program,
             awaitPromise=True,
             returnByValue=True,
             userGesture=True,
         )
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
-        return told["result"].get("value")
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         number = next(self._numbers)
         self._line.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
-            told = json.loads(self._line.recv(timeout=_SECONDS))
-            if told.get("id") == number:
-                assert "error" not in told, told
-                return dict(told["result"])
+            body = json.loads(self._line.recv(timeout=_SECONDS))
+            if body.get("id") == number:
+                assert "error" not in body, body
+                return dict(body["result"])
 
     def _page(self) -> str:
         """Wait for the browser, and return the address of its page's debugger."""
-        told = self._folder / "DevToolsActivePort"
+        result = self._folder / "DevToolsActivePort"
         wait_until(
-            lambda: told.exists() and told.read_text().count("\n"), _SECONDS, "Chromium"
+            lambda: result.exists() and result.read_text().count("\n"),
+            _SECONDS,
+            "Chromium",
         )
-        port = told.read_text().splitlines()[0]
+        port = result.read_text().splitlines()[0]
 
         def page() -> str | None:
             url = f"http://127.0.0.1:{port}/json/list"

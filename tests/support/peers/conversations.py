@@ -28,19 +28,19 @@ def dialect_named(dialect: str) -> Dialect:
 
 def messages_in(printed: str) -> Messages:
     """Sort the output of a driver by cases: kind and message, with a tab between."""
-    said: Messages = {}
+    fields: Messages = {}
     for line in printed.splitlines():
         name, _, message = line.partition("\t")
-        said.setdefault(name, []).append(message)
-    return said
+        fields.setdefault(name, []).append(message)
+    return fields
 
 
-def problems_of(case: Case, said: list[str]) -> Iterator[str]:
+def problems_of(case: Case, text: list[str]) -> Iterator[str]:
     """Return the differences between recorded messages and a conversation."""
     expected = [each for each in case["messages"] if each["from"] == "environment"]
-    if len(said) != len(expected):
-        yield f"expected {len(expected)} messages, actual {len(said)}"
-    heard = iter(said)
+    if len(text) != len(expected):
+        yield f"expected {len(expected)} messages, actual {len(text)}"
+    received = iter(text)
     dialect = dialect_named(case["dialect"])
     for place, one in enumerate(case["messages"]):
         if "hello" in one or one.get("asks", {}).get("type") == "init":
@@ -48,13 +48,13 @@ def problems_of(case: Case, said: list[str]) -> Iterator[str]:
             dialect = dialect_named(case["dialect"])
         if one["from"] != "environment":
             continue
-        message = next(heard, "nothing")
+        message = next(received, "nothing")
         try:
             if "hello" in one:
                 _check_hello(case, one["hello"], message)
             else:
-                told = dialect.decode_answer(_payload(case["dialect"], message))
-                _check(case, one, told)
+                answer = dialect.decode_answer(_payload(case["dialect"], message))
+                _check(case, one, answer)
         except Exception as error:
             yield f"message {place}, {message[:300]}: {type(error).__name__}: {error}"
             return
@@ -81,20 +81,20 @@ def _check_hello(case: Case, expected: Case, message: str) -> None:
         assert parse_space(hello[name]) == parse_space(case[name])
 
 
-def _check(case: Case, expected: Case, told: Answer | Control) -> None:
+def _check(case: Case, expected: Case, answer: Answer | Control) -> None:
     if "control" in expected:
-        assert isinstance(told, Control), told
-        assert told.op.name.lower() == expected["control"]
+        assert isinstance(answer, Control), answer
+        assert answer.op.name.lower() == expected["control"]
         return
-    assert isinstance(told, Answer), told
-    assert told.number == expected["id"], f"id is {told.number}"
+    assert isinstance(answer, Answer), answer
+    assert answer.number == expected["id"], f"id is {answer.number}"
     if "error" in expected:
-        error = told.error or {}
-        assert error.get("code", "env-error") == expected["error"]["code"], told
-        assert expected["error"]["message"] in error["message"], told
+        error = answer.error or {}
+        assert error.get("code", "env-error") == expected["error"]["code"], answer
+        assert expected["error"]["message"] in error["message"], answer
         return
-    assert told.result is not None, told
-    result = {"info": {}, **told.result}
+    assert answer.result is not None, answer
+    result = {"info": {}, **answer.result}
     for name in _SPACES:
         if name in result:
             assert parse_space(result[name]) == parse_space(case[name])

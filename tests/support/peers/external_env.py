@@ -24,7 +24,7 @@ class ExternalEnv:
     """
 
     def __init__(self, api: Api, **hello: Any) -> None:
-        said = {
+        message = {
             "type": "hello",
             "protocol": 1,
             "name": "game",
@@ -33,18 +33,18 @@ class ExternalEnv:
             "capabilities": ["reset", "seed"],
             **hello,
         }
-        said = {name: value for name, value in said.items() if value is not None}
+        message = {name: value for name, value in message.items() if value is not None}
         shown = api.headers.get("Authorization")
         self.line = open_websocket(api, **({"authorization": shown} if shown else {}))
-        self.send_message(**said)
+        self.send_message(**message)
         self.welcome = self.receive()
 
     @classmethod
     def to(cls, api: Api, **hello: Any) -> Self:
         """Connect, and check that the server sends a welcome."""
-        far = cls(api, **hello)
-        assert far.welcome["type"] == "welcome", far.welcome
-        return far
+        external = cls(api, **hello)
+        assert external.welcome["type"] == "welcome", external.welcome
+        return external
 
     def __enter__(self) -> Self:
         return self

@@ -27,7 +27,7 @@ class RecordingProxy:
 
     Attributes:
         port: Its own.
-        by_far_sides: The messages of external environments.
+        by_environments: The messages of external environments.
         by_server: The messages of the server.
     """
 
@@ -36,7 +36,7 @@ class RecordingProxy:
         self._counted = counted
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        self.by_far_sides: list[ReceivedMessage] = []
+        self.by_environments: list[ReceivedMessage] = []
         self.by_server: list[ReceivedMessage] = []
         self._selector = selectors.DefaultSelector()
         self._waker, self._wake = socket.socketpair()
@@ -71,10 +71,10 @@ class RecordingProxy:
                     return
                 if end is self._listener:
                     near, _ = end.accept()
-                    far = socket.create_connection(("127.0.0.1", self._target))
-                    ends[near] = far, self._noter(self.by_far_sides, client=False)
-                    ends[far] = near, self._noter(self.by_server, client=True)
-                    for each in (near, far):
+                    server = socket.create_connection(("127.0.0.1", self._target))
+                    ends[near] = server, self._noter(self.by_environments, client=False)
+                    ends[server] = near, self._noter(self.by_server, client=True)
+                    for each in (near, server):
                         self._selector.register(each, selectors.EVENT_READ)
                 elif end in ends and not self._pass(end, *ends[end]):
                     for each in (end, ends[end][0]):
@@ -96,11 +96,11 @@ class RecordingProxy:
         return bool(data)
 
     def _noter(
-        self, heard: list[ReceivedMessage], *, client: bool
+        self, messages: list[ReceivedMessage], *, client: bool
     ) -> Callable[[bytes], None]:
         if self._counted:
             carrier = CountedFraming(MAX_MESSAGE)
-            return lambda data: heard.extend(carrier.feed(data))
+            return lambda data: messages.extend(carrier.feed(data))
         socket_reader = WebSocketFraming(MAX_MESSAGE, client=client)
         head = bytearray()
 
@@ -110,6 +110,6 @@ class RecordingProxy:
                 data = bytes(head).partition(b"\r\n\r\n")[2]
                 if b"\r\n\r\n" not in head:
                     return
-            heard.extend(socket_reader.feed(data))
+            messages.extend(socket_reader.feed(data))
 
         return note

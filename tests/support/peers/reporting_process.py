@@ -23,7 +23,7 @@ class ReportingProcess:
         token: The value of ``GHS_TOKEN``.
 
     Attributes:
-        told: All lines so far, parsed.
+        reports: All lines so far, parsed.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ReportingProcess:
             stdout=subprocess.PIPE,
             env=variables,
         )
-        self.told: list[dict[str, Any]] = []
+        self.reports: list[dict[str, Any]] = []
         self._rest = b""
         self._over = False
         self._taking = Lock()
@@ -102,7 +102,7 @@ class ReportingProcess:
                 data = os.read(pipe.fileno(), 65536)
                 self._over = not data
                 *lines, self._rest = (self._rest + data).split(b"\n")
-                self.told += map(json.loads, lines)
+                self.reports += map(json.loads, lines)
 
     def done(self, kind: str) -> list[dict[str, Any]]:
         """Return the reports of its handlers of one kind.
@@ -110,14 +110,14 @@ class ReportingProcess:
         Reports printed before an answer are in the pipe when the answer arrives.
         """
         self._take()
-        return [each for each in self.told if each.get("request") == kind]
+        return [each for each in self.reports if each.get("request") == kind]
 
     def wait_for(self, words: str) -> None:
         """Wait until the process logs a line with these words."""
 
         def there() -> bool:
-            logged = any(words in each.get("log", "") for each in self.told)
-            assert logged or self._process.poll() is None, self.told[-5:]
+            logged = any(words in each.get("log", "") for each in self.reports)
+            assert logged or self._process.poll() is None, self.reports[-5:]
             return logged
 
         wait_until(there, 30.0, f"a line with {words!r}")

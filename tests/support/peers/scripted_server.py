@@ -79,8 +79,8 @@ def read_request(connection: socket.socket) -> tuple[bytes, bytes] | None:
             return None
         data += piece
     head, _, body = data.partition(b"\r\n\r\n")
-    _, said, size = head.lower().partition(b"content-length:")
-    missing = int(size.split()[0]) - len(body) if said else 0
+    _, found, size = head.lower().partition(b"content-length:")
+    missing = int(size.split()[0]) - len(body) if found else 0
     while missing > 0:
         piece = connection.recv(missing)
         body += piece

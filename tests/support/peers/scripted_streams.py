@@ -33,12 +33,12 @@ class ScriptedStreams:
 
     Attributes:
         server: The server, for a `with` statement.
-        asked: All requests on streams.
+        requests: All requests on streams.
     """
 
     def __init__(self) -> None:
         self.server = ScriptedServer.of(http_answer(b"", status=500))
-        self.asked: list[StreamRequest] = []
+        self.requests: list[StreamRequest] = []
 
     def script(self, *answers: bytes | Act) -> ScriptedServer:
         """Set the answers to handshakes and requests; see `ScriptedServer`."""
@@ -65,7 +65,7 @@ class ScriptedStreams:
                 b"Sec-WebSocket-Accept: %b\r\n\r\n" % accept_of(key).encode()
             )
             waiting = list(replies)
-            while (number := self._hear(line)) is not None:
+            while (number := self._receive(line)) is not None:
                 if waiting:
                     answer_body = waiting.pop(0)(number)
                     if answer_body is None:
@@ -74,7 +74,7 @@ class ScriptedStreams:
 
         return act
 
-    def _hear(self, line: socket.socket) -> int | None:
+    def _receive(self, line: socket.socket) -> int | None:
         head = _exactly(line, 2)
         if not head:
             return None
@@ -84,7 +84,7 @@ class ScriptedStreams:
         mask = _exactly(line, 4)
         message = websocket.masked(_exactly(line, size), mask)
         number = int.from_bytes(message[12:_HEADER_BYTES], "little")
-        self.asked.append(StreamRequest(number, message[8] == 1))
+        self.requests.append(StreamRequest(number, message[8] == 1))
         return number
 
 

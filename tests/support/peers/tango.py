@@ -61,10 +61,10 @@ class TangoPage:
             assert opcode == 1, (opcode, payload)
             return parse_strictly(payload.decode())
 
-    def answer(self, asked: Any, answer: Any) -> None:
+    def answer(self, request: Any, answer: Any) -> None:
         """Receive exactly this message, and answer it."""
-        heard = self.receive()
-        assert heard == asked, heard
+        message = self.receive()
+        assert message == request, message
         self.send_message(answer)
 
     def receive_close(self) -> tuple[int, str]:
@@ -87,12 +87,12 @@ class TangoAgent(ZmqPeer):
 
     def reset(self, **given: Any) -> Any:
         """Request a reset, as Tango does."""
-        return self.ask(type="reset", **{"seed": None, "options": None, **given})
+        return self.call(type="reset", **{"seed": None, "options": None, **given})
 
     def act(self, action: str) -> Any:
         """Request a step."""
-        return self.ask(type="action", action=action)
+        return self.call(type="action", action=action)
 
     def close(self) -> Any:
         """Request the end of the game."""
-        return self.ask(type="close")
+        return self.call(type="close")

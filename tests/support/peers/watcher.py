@@ -19,9 +19,9 @@ class Watcher(WebSocket):
 
     def copy(self) -> dict[str, Any]:
         """Read a copy in the text dialect, without the members that all copies have."""
-        told: dict[str, Any] = self.receive()
-        assert told.pop("watch") is True
-        return told
+        answer: dict[str, Any] = self.receive()
+        assert answer.pop("watch") is True
+        return answer
 
     def copy_binary(self) -> tuple[int, int, int, int, Any]:
         """Read a binary copy: operation, number, dropped, status, value."""

@@ -75,7 +75,7 @@ class ZmqPeer:
         """Return the next message of the server."""
         return parse_strictly(self.socket.recv().decode())
 
-    def ask(self, **message: Any) -> Any:
+    def call(self, **message: Any) -> Any:
         """Send a message and return the answer."""
         self.send_message(**message)
         return self.receive()
@@ -95,14 +95,14 @@ class ZmqExternalEnv(ZmqPeer):
 
     def __init__(self, server: Server, **hello: Any) -> None:
         super().__init__(server)
-        self.welcome = self.ask(**{**HELLO, **hello})
+        self.welcome = self.call(**{**HELLO, **hello})
 
     @classmethod
     def to(cls, server: Server, **hello: Any) -> Self:
         """Connect, and check that the server sends a welcome."""
-        far = cls(server, **hello)
-        assert far.welcome["type"] == "welcome", far.welcome
-        return far
+        external = cls(server, **hello)
+        assert external.welcome["type"] == "welcome", external.welcome
+        return external
 
     def expect(self, kind: str) -> Any:
         """Receive a request, which must be of this type; answer pings."""

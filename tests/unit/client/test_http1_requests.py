@@ -8,9 +8,9 @@ from gym_http_client.http1 import Request, RequestHeads
 
 def lines(request: Request, url: str = "http://h:1", token: str = "") -> list[str]:
     head = RequestHeads(Address.parse(url, token)).head(request)
-    *said, end, after = head.decode().split("\r\n")
+    *message, end, after = head.decode().split("\r\n")
     assert (end, after) == ("", "")
-    return said
+    return message
 
 
 COMMON = ["Host: h:1", "User-Agent: gym_http_client"]

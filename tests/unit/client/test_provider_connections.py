@@ -14,7 +14,7 @@ def test_a_line_waits_for_a_message_or_for_its_time() -> None:
         assert line.receive(0.01) is None
         line.send(b"{}", text=True)
         theirs.sendall(theirs.recv(1024))
-        heard = line.receive(10.0)
-        assert heard is not None
-        assert heard.payload == b"{}"
+        message = line.receive(10.0)
+        assert message is not None
+        assert message.payload == b"{}"
         line.close()

@@ -38,8 +38,10 @@ class Time:
         return Tries(self.retries(draw, **options), self.now)
 
 
-def busy(asked: str | None = None, status: int = 503) -> Reply:
-    return Reply(status, {} if asked is None else {"retry-after": asked}, b"")
+def busy(retry_after: str | None = None, status: int = 503) -> Reply:
+    return Reply(
+        status, {} if retry_after is None else {"retry-after": retry_after}, b""
+    )
 
 
 def test_pauses_double_up_to_a_bound_and_a_total() -> None:
@@ -94,19 +96,19 @@ def test_retry_after_is_honoured_with_jitter_on_top() -> None:
     assert time.pauses == pytest.approx([7.025, 0.05])
 
 
-@pytest.mark.parametrize("asked", ["120", "3600", "9" * 400])
-def test_a_retry_after_beyond_the_deadline_ends_the_retries(asked: str) -> None:
+@pytest.mark.parametrize("retry_after", ["120", "3600", "9" * 400])
+def test_a_retry_after_beyond_the_deadline_ends_the_retries(retry_after: str) -> None:
     time = Time()
-    assert not time.tries().again(busy(asked))
+    assert not time.tries().again(busy(retry_after))
     assert time.pauses == []
 
 
 @pytest.mark.parametrize(
-    "asked", ["", "-1", "1.5", "soon", "²", "Wed, 21 Oct 2026 07:28:00 GMT"]
+    "retry_after", ["", "-1", "1.5", "soon", "²", "Wed, 21 Oct 2026 07:28:00 GMT"]
 )
-def test_an_invalid_retry_after_is_ignored(asked: str) -> None:
+def test_an_invalid_retry_after_is_ignored(retry_after: str) -> None:
     time = Time()
-    assert time.tries().again(busy(asked))
+    assert time.tries().again(busy(retry_after))
     assert time.pauses == [0.05]
 
 
@@ -161,17 +163,22 @@ def test_which_answers_are_tried_again() -> None:
     assert repeated == [408, 429, 503]
 
 
-def told(code: str, status: int = 503) -> Reply:
+def problem_reply(code: str, status: int = 503) -> Reply:
     return Reply(status, {}, b'{"code": "%s", "message": "not now"}' % code.encode())
 
 
 def test_a_create_without_an_external_environment_is_not_retried() -> None:
     time = Time()
     creation = time.retries().of_creation(0.0)
-    assert not Tries(creation, time.now).again(told("external-away"))
-    for outcome in (told("draining"), told("too-many-instances", 429), busy(), LOST):
+    assert not Tries(creation, time.now).again(problem_reply("external-away"))
+    for outcome in (
+        problem_reply("draining"),
+        problem_reply("too-many-instances", 429),
+        busy(),
+        LOST,
+    ):
         assert Tries(creation, time.now).again(outcome)
-    assert time.tries().again(told("external-away"))
+    assert time.tries().again(problem_reply("external-away"))
     # Errors of other programs have no code.
     for body in (b"<html>", b"[]", b'{"code": []}', b'{"code": {}}'):
         assert Tries(creation, time.now).again(Reply(503, {}, body))
@@ -207,7 +214,7 @@ def test_the_last_answer_is_named_when_time_is_up() -> None:
     assert tries.again(late)
     assert tries.last_reason == ""
     for outcome, words in (
-        (told("draining"), "not now (503)"),
+        (problem_reply("draining"), "not now (503)"),
         (busy(), "status 503"),
         (LOST, "gone"),
     ):

@@ -60,27 +60,27 @@ def played(run: BatchRun, actions: Iterable[Any]) -> dict[str, Any]:
 
 def test_a_batch_ends_with_its_actions_or_with_the_episode() -> None:
     first = run()
-    told = played(first, [1, 2, 3])
+    answer = played(first, [1, 2, 3])
     assert (first.steps, first.stopped) == (3, None)
-    assert told["observations"].tolist() == [[1.0], [2.0], [3.0]]
-    assert told["rewards"] == [1.0, 2.0, 3.0]
+    assert answer["observations"].tolist() == [[1.0], [2.0], [3.0]]
+    assert answer["rewards"] == [1.0, 2.0, 3.0]
     second = run()
-    told = played(second, range(12))
+    answer = played(second, range(12))
     assert (second.steps, second.stopped) == (10, "episode")
-    assert told["done"] == told["terminated"] == [False] * 9 + [True]
+    assert answer["done"] == answer["terminated"] == [False] * 9 + [True]
 
 
 def test_an_observer_gets_every_step() -> None:
-    heard = Heard()
-    played(run(observer=heard), [1, 2])
-    assert heard.calls == [("reset", None), (1.0, False), (2.0, False)]
+    message = Heard()
+    played(run(observer=message), [1, 2])
+    assert message.calls == [("reset", None), (1.0, False), (2.0, False)]
 
 
 @pytest.mark.parametrize(("share", "steps"), [(2.0, 1), (0.5, 1), (0.2, 4), (0.01, 10)])
 def test_a_batch_ends_before_its_answer_is_full(share: float, steps: int) -> None:
     full = run(share=lambda value: share if len(value) == 5 else 0.0)
-    told = played(full, range(10))
-    assert (full.steps, len(told["rewards"])) == (steps, steps)
+    answer = played(full, range(10))
+    assert (full.steps, len(answer["rewards"])) == (steps, steps)
     assert full.stopped == ("episode" if steps == 10 else "answer-size")
 
 
@@ -110,9 +110,9 @@ def test_a_batch_ends_when_its_time_is_over() -> None:
             yield 0
             now[0] += 7.0
 
-    told = played(long, actions())
+    answer = played(long, actions())
     # The fourth begins after 21 seconds.
-    assert (long.steps, long.stopped, len(told["rewards"])) == (3, "time", 3)
+    assert (long.steps, long.stopped, len(answer["rewards"])) == (3, "time", 3)
 
 
 def test_a_batch_has_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,10 +140,10 @@ def test_steps_before_a_failure_are_available() -> None:
     with pytest.raises(EnvError, match="bad luck"):
         rollout.play(one, [[1], [2, 13, 3]])
     assert one.steps == 2
-    told = rollout.values(one.steps, exact=False)["episodes"]
-    assert [each["actions"] for each in told] == [[1], [2]]
-    (told,) = rollout.values(1, exact=False)["episodes"]
-    assert told["observations"].tolist() == [[0.0], [1.0]]
+    answer = rollout.values(one.steps, exact=False)["episodes"]
+    assert [each["actions"] for each in answer] == [[1], [2]]
+    (answer,) = rollout.values(1, exact=False)["episodes"]
+    assert answer["observations"].tolist() == [[0.0], [1.0]]
 
 
 def test_many_environments_that_step_as_one_go_on() -> None:
@@ -158,9 +158,9 @@ def test_many_environments_that_step_as_one_go_on() -> None:
     one, episode = BatchRun(operations, lambda value: 0.0), Episode()
     env.reset(seed=0)
     one.play(episode, [np.array([0, 1])] * 5)
-    told = episode.values(exact=False)
+    answer = episode.values(exact=False)
     assert (one.steps, one.stopped) == (5, None)
-    assert [each.tolist() for each in told["done"]] == [
+    assert [each.tolist() for each in answer["done"]] == [
         [False, False],
         [False, False],
         [True, True],

@@ -51,12 +51,12 @@ def test_columns_return_the_values_appended(kind: str, form: Any) -> None:
         column.append(value)
     assert len(column) == len(values)
     for one in (column.value(), values):
-        told, scalars = packed(one)
-        sent = form.decode(form.encode(told))
+        answer, scalars = packed(one)
+        sent = form.decode(form.encode(answer))
         assert_identical(unpacked(sent, scalars), values)
     count = len(values) // 2
-    told, scalars = packed(column.value(count))
-    assert_identical(unpacked(told, scalars), values[:count])
+    answer, scalars = packed(column.value(count))
+    assert_identical(unpacked(answer, scalars), values[:count])
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_columns_of_one_kind_are_one_array(kind: str, shape: tuple[int, ...]) ->
     column = Column()
     for value in COLUMNS[kind]:
         column.append(value)
-    told, _ = packed(column.value())
-    assert isinstance(told, np.ndarray)
-    assert told.shape == shape
+    answer, _ = packed(column.value())
+    assert isinstance(answer, np.ndarray)
+    assert answer.shape == shape
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ class Room(gymnasium.Env[Any, Any]):
 def test_any_exception_of_an_environment_can_be_sent(
     error: Exception, text: str, arguments: Any
 ) -> None:
-    told = problem_of(problem_answer(env_error("step", error)))
-    assert (told.extras["text"], told.extras["arguments"]) == (text, arguments)
-    assert told.message.startswith("the environment raised")
+    problem = problem_of(problem_answer(env_error("step", error)))
+    assert (problem.extras["text"], problem.extras["arguments"]) == (text, arguments)
+    assert problem.message.startswith("the environment raised")
 
 
 def test_membership_of_an_unknown_space_is_unknown() -> None:

@@ -16,7 +16,7 @@ from gym_http_wire.messages import Form, Op, answer
 from gym_http_wire.values import binary
 
 
-def asked(number: int, body: bytes = b"x") -> Frame:
+def step_request(number: int, body: bytes = b"x") -> Frame:
     """Make a request."""
     return Frame(Op.STEP, number, 0, 0x33, b"", body)
 
@@ -32,7 +32,7 @@ def done(
     ours: SessionLog, session: str, number: int, reply: Frame | None = None
 ) -> None:
     """Execute a request."""
-    request = asked(number)
+    request = step_request(number)
     assert ours.replay_or_begin(session, number, request) is None
     ours.keep(session, number, request, reply or answer(200, b"%d" % number))
 
@@ -43,7 +43,7 @@ def test_a_repeated_request_gets_its_answer() -> None:
         done(ours, "s", number)
         done(ours, "t", number)
     for number in range(1, 5):
-        reply = ours.replay_or_begin("s", number, asked(number))
+        reply = ours.replay_or_begin("s", number, step_request(number))
         assert reply is not None
         assert reply.body == b"%d" % number
 
@@ -52,26 +52,26 @@ def test_the_last_answers_are_kept() -> None:
     ours = SessionLog(IdempotencyStore())
     for number in range(1, 20):
         done(ours, "s", number)
-    assert ours.replay_or_begin("s", 4, asked(4)) is not None
+    assert ours.replay_or_begin("s", 4, step_request(4)) is not None
     with pytest.raises(AnswerGone, match="request 3 of session s comes after"):
-        ours.replay_or_begin("s", 3, asked(3))
+        ours.replay_or_begin("s", 3, step_request(3))
 
 
 def test_another_request_of_a_number_is_refused() -> None:
     ours = SessionLog(IdempotencyStore())
     done(ours, "s", 1)
     with pytest.raises(KeyReused, match="s-1"):
-        ours.replay_or_begin("s", 1, asked(1, b"y"))
+        ours.replay_or_begin("s", 1, step_request(1, b"y"))
 
 
 def test_the_same_value_is_the_same_request_in_pieces_and_in_one() -> None:
     ours = SessionLog(IdempotencyStore())
     signature, leaves = binary.split({"action": 1})
     joined = binary.encode({"action": 1})
-    apart = asked(1)._replace(body=Pieces(signature, leaves, len(joined)))
+    apart = step_request(1)._replace(body=Pieces(signature, leaves, len(joined)))
     assert ours.replay_or_begin("s", 1, apart) is None
     ours.keep("s", 1, apart, answer(200, b"."))
-    assert ours.replay_or_begin("s", 1, asked(1, joined)) is not None
+    assert ours.replay_or_begin("s", 1, step_request(1, joined)) is not None
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_a_large_answer_lasts_until_a_later_request_of_its_session_acknowledges_
 ) -> None:
     ours, array = SessionLog(IdempotencyStore()), np.arange(1000)
     done(ours, "s", 7, pieces(array))
-    ours.settle(session, acknowledged)
+    ours.copy_last(session, acknowledged)
     array[:] = 0
-    kept = ours.replay_or_begin("s", 7, asked(7))
+    kept = ours.replay_or_begin("s", 7, step_request(7))
     assert kept is not None
     value = binary.decode(kept.body)
     assert isinstance(value, np.ndarray)
@@ -94,9 +94,9 @@ def test_a_large_answer_lasts_until_a_later_request_of_its_session_acknowledges_
 def test_an_acknowledged_large_answer_is_not_copied() -> None:
     ours = SessionLog(IdempotencyStore())
     done(ours, "s", 7, pieces(np.arange(1000)))
-    ours.settle("s", 8)
+    ours.copy_last("s", 8)
     with pytest.raises(AnswerGone):
-        ours.replay_or_begin("s", 7, asked(7))
+        ours.replay_or_begin("s", 7, step_request(7))
 
 
 def test_an_answer_over_the_limit_is_not_stored(
@@ -106,7 +106,7 @@ def test_an_answer_over_the_limit_is_not_stored(
     ours = SessionLog(IdempotencyStore())
     done(ours, "s", 1, answer(200, bytes(200)))
     with pytest.raises(AnswerGone):
-        ours.replay_or_begin("s", 1, asked(1))
+        ours.replay_or_begin("s", 1, step_request(1))
 
 
 def test_a_session_goes_forwards_only() -> None:
@@ -115,14 +115,14 @@ def test_a_session_goes_forwards_only() -> None:
         done(ours, "s", number)
     for number in (0, 3, 4):
         with pytest.raises(AnswerGone, match="comes after request 5"):
-            ours.replay_or_begin("s", number, asked(number))
+            ours.replay_or_begin("s", number, step_request(number))
     done(ours, "s", 6)
 
 
 def test_requests_before_the_first_stream_are_known_by_their_keys() -> None:
     replays = IdempotencyStore()
     ours = SessionLog(replays)
-    request = asked(1)
+    request = step_request(1)
     assert ours.parse_key("s-1") is None
     replays.keep(
         "s-1", request_fingerprint(request, session_log.request_head(request)), request
@@ -150,4 +150,4 @@ def test_of_many_sessions_the_oldest_is_forgotten(
         done(ours, session, 5)
     assert ours.parse_key("a-1") is None
     with pytest.raises(AnswerGone):
-        ours.replay_or_begin("b", 1, asked(1))
+        ours.replay_or_begin("b", 1, step_request(1))

@@ -17,10 +17,10 @@ class Cores:
 
     def __init__(self) -> None:
         self.idle = True
-        self.asked = 0
+        self.looks = 0
 
     def __call__(self) -> bool:
-        self.asked += 1
+        self.looks += 1
         return self.idle
 
 
@@ -36,9 +36,9 @@ def line() -> Iterator[socket.socket]:
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as near,
     ):
-        far, _ = server.accept()
-        with far:
-            far.sendall(b"x")
+        distant, _ = server.accept()
+        with distant:
+            distant.sendall(b"x")
             assert near.recv(1) == b"x"
             yield near
 
@@ -47,7 +47,7 @@ def test_a_limit_of_0_is_never(cores: Cores) -> None:
     ours = BusyPoll(0, cores)
     assert ours.until(SECOND) == 0
     assert ours.rest > 0
-    assert cores.asked == 0
+    assert cores.looks == 0
 
 
 def test_it_goes_on_while_it_finds_something(cores: Cores) -> None:
@@ -86,7 +86,7 @@ def test_neighbours_are_looked_for_20_times_a_second(cores: Cores) -> None:
     ours = BusyPoll(LIMIT, cores)
     for now in range(0, SECOND, SECOND // 1000):
         assert ours.until(now)
-    assert cores.asked == 20
+    assert cores.looks == 20
     cores.idle = False
     assert ours.until(SECOND - 1)
     assert ours.until(SECOND) == 0
@@ -107,12 +107,12 @@ def test_two_on_one_core_do_not_spin(
     monkeypatch: pytest.MonkeyPatch, line: socket.socket
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 100_000)
-    far = line.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far})
+    distant = line.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {distant})
     assert not may_busy_poll([line])
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far + 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {distant + 1})
     assert may_busy_poll([line])
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far, far + 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {distant, distant + 1})
     assert may_busy_poll([line])
 
 

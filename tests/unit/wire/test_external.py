@@ -116,11 +116,11 @@ def test_counted_messages_come_out_as_they_went_in(
 ) -> None:
     carrier = CountedFraming(1000)
     data = b"".join(carrier.message(each, text=True) for each in messages)
-    heard = []
+    received = []
     places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     for start, end in itertools.pairwise(places):
-        heard += carrier.feed(data[start:end])
-    assert [each.payload for each in heard] == messages
+        received += carrier.feed(data[start:end])
+    assert [each.payload for each in received] == messages
     assert carrier.between
 
 
@@ -133,8 +133,8 @@ def test_a_count_over_the_limit_ends_the_connection_before_memory_is_taken() -> 
 def test_any_bytes_give_messages_or_an_end(data: bytes) -> None:
     for carrier in (WebSocketFraming(100), CountedFraming(100)):
         with contextlib.suppress(FramingError):
-            for heard in carrier.feed(data):
-                assert len(heard.payload) <= 100
+            for message in carrier.feed(data):
+                assert len(message.payload) <= 100
 
 
 def test_a_websocket_answers_pings_and_closes_by_itself() -> None:
@@ -161,10 +161,12 @@ def test_a_websocket_answers_pings_and_closes_by_itself() -> None:
     ],
 )
 def test_requests_arrive(make: Any, request_: Request) -> None:
-    heard = make().decode_request(make().encode_request(request_, 30.0))
-    assert isinstance(heard, Request)
-    assert (heard.op, heard.number) == (request_.op, request_.number)
-    assert {k: v for k, v in heard.given.items() if k != "deadline_s"} == request_.given
+    message = make().decode_request(make().encode_request(request_, 30.0))
+    assert isinstance(message, Request)
+    assert (message.op, message.number) == (request_.op, request_.number)
+    assert {
+        k: v for k, v in message.given.items() if k != "deadline_s"
+    } == request_.given
 
 
 @pytest.mark.parametrize("make", DIALECTS)
@@ -177,11 +179,11 @@ def test_requests_arrive(make: Any, request_: Request) -> None:
     ],
 )
 def test_answers_arrive(make: Any, answer: Answer) -> None:
-    near, far = make(), make()
-    assert near.decode_answer(far.encode_answer(answer)) == answer
+    server_side, env_side = make(), make()
+    assert server_side.decode_answer(env_side.encode_answer(answer)) == answer
     # By its number, the second time.
-    assert near.decode_answer(far.encode_answer(answer)) == answer
-    assert near.peek_id(far.encode_answer(answer)) == answer.number
+    assert server_side.decode_answer(env_side.encode_answer(answer)) == answer
+    assert server_side.peek_id(env_side.encode_answer(answer)) == answer.number
 
 
 @pytest.mark.parametrize("make", DIALECTS)
@@ -194,13 +196,15 @@ def test_pings_and_faults_arrive(make: Any) -> None:
 
 
 def test_numbers_of_signatures_begin_anew_with_an_instance() -> None:
-    near, far = BinaryDialect(), BinaryDialect()
+    server_side, env_side = BinaryDialect(), BinaryDialect()
     for number in (1, 2):
-        far.decode_request(
-            near.encode_request(Request(Op.INIT, number, {"kwargs": {}}), 1.0)
+        env_side.decode_request(
+            server_side.encode_request(Request(Op.INIT, number, {"kwargs": {}}), 1.0)
         )
         for _ in range(3):
-            assert near.decode_answer(far.encode_answer(Answer(number, {"a": 1})))
+            assert server_side.decode_answer(
+                env_side.encode_answer(Answer(number, {"a": 1}))
+            )
 
 
 def test_members_left_out_of_a_hello_have_defaults() -> None:

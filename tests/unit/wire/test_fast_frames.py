@@ -53,8 +53,8 @@ def taught(
     assert lane is not None
     writing = Writing()
     for number in (1, 2, 3):
-        asked = read(dialect, client.general(number, step))
-        reply = Frame(0, asked.number, 200, Form.BINARY, b"", writing.pieces(answer))
+        request = read(dialect, client.general(number, step))
+        reply = Frame(0, request.number, 200, Form.BINARY, b"", writing.pieces(answer))
         lane.learn(reply)
         (payload,) = dialect.write(reply)
         client.announced.read(bytes(payload), 16)
@@ -73,9 +73,9 @@ def test_a_fast_step_is_valid_in_general() -> None:
     assert message is not MISSED
     frame = read(dialect, message)
     assert (frame.kind, frame.number, frame.status, frame.form) == (2, 4, 1, BOTH)
-    asked = lane.decode_request(message)
-    assert asked is not None
-    kind, number, status, value, signature, leaves = asked
+    request = lane.decode_request(message)
+    assert request is not None
+    kind, number, status, value, signature, leaves = request
     assert (kind, number, status) == (2, 4, 1)
     assert_same(value, STEP)
     assert isinstance(frame.body, Pieces)
@@ -84,9 +84,9 @@ def test_a_fast_step_is_valid_in_general() -> None:
 
 def test_a_general_step_is_valid_as_a_fast_one() -> None:
     client, _, lane = taught()
-    asked = lane.decode_request(client.general(4, STEP))
-    assert asked is not None
-    assert asked[:4] == (2, 4, 1, STEP)
+    request = lane.decode_request(client.general(4, STEP))
+    assert request is not None
+    assert request[:4] == (2, 4, 1, STEP)
 
 
 def test_masks_differ() -> None:
@@ -97,9 +97,9 @@ def test_masks_differ() -> None:
 
 def test_a_fast_answer_is_valid_in_general() -> None:
     client, dialect, lane = taught()
-    told = lane.encode_answer(4, ANSWER)
-    assert told is not None
-    message, signature, leaves = told
+    answer = lane.encode_answer(4, ANSWER)
+    assert answer is not None
+    message, signature, leaves = answer
     body = Pieces(signature, [leaves], 8 + len(signature) + len(leaves))
     (payload,) = dialect.write(Frame(0, 4, 200, Form.BINARY, b"", body))
     assert message == head_of(Opcode.BINARY, len(payload)) + payload
@@ -124,11 +124,11 @@ def test_unusual_messages_are_left_to_the_general_path(data: bytes) -> None:
 
 def test_answers_to_other_requests_are_left_to_the_general_path() -> None:
     client, _, lane = taught()
-    told = lane.encode_answer(5, ANSWER)
-    assert told is not None
-    assert client.frames.value(told[0], 4) is MISSED
-    assert client.frames.value(told[0] + told[0], 5) is MISSED
-    assert client.frames.value(told[0][:-1], 5) is MISSED
+    answer = lane.encode_answer(5, ANSWER)
+    assert answer is not None
+    assert client.frames.value(answer[0], 4) is MISSED
+    assert client.frames.value(answer[0] + answer[0], 5) is MISSED
+    assert client.frames.value(answer[0][:-1], 5) is MISSED
 
 
 @given(VALUES)
@@ -144,11 +144,11 @@ def test_changed_bytes_mean_the_same_on_both_paths(change: bytes, place: int) ->
     client, dialect, lane = taught()
     message = bytearray(client.frames.message(Op.STEP, 4, 1, STEP))
     message[place : place + len(change)] = change[: max(0, len(message) - place)]
-    asked = lane.decode_request(bytes(message))
-    if asked is not None:
+    request = lane.decode_request(bytes(message))
+    if request is not None:
         frame = read(dialect, bytes(message))
-        assert (frame.kind, frame.number, frame.status) == asked[:3]
-        assert (frame.body.signature, frame.body.leaves) == (asked[4], [asked[5]])
+        assert (frame.kind, frame.number, frame.status) == request[:3]
+        assert (frame.body.signature, frame.body.leaves) == (request[4], [request[5]])
 
 
 def test_signatures_that_come_once_get_no_writer() -> None:
@@ -177,21 +177,21 @@ def test_steps_of_vectors_are_the_same_on_both_paths(count: int) -> None:
     step, answer = vector(count)
     client, dialect, lane = taught(step, answer)
     message = client.frames.message(Op.STEP, 4, 1, step)
-    asked, frame = lane.decode_request(message), read(dialect, message)
-    assert asked is not None
-    assert asked[:3] == (frame.kind, frame.number, frame.status) == (2, 4, 1)
-    assert_same(asked[3], step)
-    assert (frame.body.signature, frame.body.leaves) == (asked[4], [asked[5]])
+    request, frame = lane.decode_request(message), read(dialect, message)
+    assert request is not None
+    assert request[:3] == (frame.kind, frame.number, frame.status) == (2, 4, 1)
+    assert_same(request[3], step)
+    assert (frame.body.signature, frame.body.leaves) == (request[4], [request[5]])
     assert lane.decode_request(client.general(5, step)) is not None
-    told = lane.encode_answer(4, answer)
-    assert told is not None
-    body = Pieces(told[1], [told[2]], 8 + len(told[1]) + len(told[2]))
+    result = lane.encode_answer(4, answer)
+    assert result is not None
+    body = Pieces(result[1], [result[2]], 8 + len(result[1]) + len(result[2]))
     (payload,) = dialect.write(Frame(0, 4, 200, Form.BINARY, b"", body))
-    assert told[0] == head_of(Opcode.BINARY, len(payload)) + payload
-    assert_same(client.frames.value(told[0], 4), answer)
+    assert result[0] == head_of(Opcode.BINARY, len(payload)) + payload
+    assert_same(client.frames.value(result[0], 4), answer)
     for wrong in (message[:-8], message + message, message[:-1]):
         assert lane.decode_request(wrong) is None
-    for wrong in (told[0][:-8], told[0] + told[0], told[0][:-1]):
+    for wrong in (result[0][:-8], result[0] + result[0], result[0][:-1]):
         assert client.frames.value(wrong, 4) is MISSED
 
 

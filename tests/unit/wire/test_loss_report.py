@@ -140,8 +140,8 @@ def test_values_that_arrive_changed(
     kind = type(arrives)
     base = kind.__name__ if kind.__module__ == "builtins" else None
     expected = base or f"{kind.__module__}.{kind.__qualname__}"
-    told = name.replace("{}", type(value).__module__ + ".")
-    assert line == f'value["a"][1] is a {told} and arrives as a {expected}'
+    answer = name.replace("{}", type(value).__module__ + ".")
+    assert line == f'value["a"][1] is a {answer} and arrives as a {expected}'
 
 
 REFUSED: list[tuple[Any, list[str]]] = [
@@ -183,8 +183,8 @@ def test_every_place_is_reported() -> None:
         Name.ANT: (Point(0, Colour.RED), objects(1j)),
         (Colour.RED, 2): gs.Dict({"g": Grid(0, 1, (2,))}),
     }
-    told = [line.partition(" ")[0] for line in losses(value)]
-    assert told == [
+    found = [line.partition(" ")[0] for line in losses(value)]
+    assert found == [
         'value["ant"]',
         "value[[1,",
         'value["a"]',
@@ -221,8 +221,8 @@ def test_subclasses_survive_or_are_reported(form: Any) -> None:
     @given(values)
     def check(value: Any) -> None:
         try:
-            came = form.decode(form.encode(value))
-            assert_same(came, value)
+            received = form.decode(form.encode(value))
+            assert_same(received, value)
         except (AssertionError, UnsupportedValue):
             assert losses(value)
         else:

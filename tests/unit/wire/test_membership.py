@@ -46,7 +46,7 @@ for _dtype in (np.int8, np.uint8, np.int64, np.float32, np.float64, np.bool_):
     VALUES += [np.zeros((0,), _dtype), np.zeros((2, 1), _dtype), np.zeros(3, _dtype)]
 
 
-def says(contains: Any, value: Any) -> Any:
+def verdict(contains: Any, value: Any) -> Any:
     """Return the answer, or the class of the raised exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -60,7 +60,7 @@ def says(contains: Any, value: Any) -> Any:
 def test_it_agrees_with_contains_about_any_value(space: spaces.Space[Any]) -> None:
     contains = membership(space)
     for value in VALUES:
-        assert says(contains, value) == says(space.contains, value), value
+        assert verdict(contains, value) == verdict(space.contains, value), value
 
 
 @settings(deadline=None)
@@ -78,7 +78,7 @@ def test_samples_of_any_space_are_elements_of_the_same_spaces(
                 value = each.sample()
             except (OverflowError, ValueError):  # bounds too far apart for NumPy
                 continue
-        assert says(contains, value) == says(space.contains, value)
+        assert verdict(contains, value) == verdict(space.contains, value)
 
 
 class Stubborn(gymnasium.Env[Any, Any]):

@@ -120,21 +120,23 @@ def test_other_answers_are_frames_as_they_are() -> None:
     )
 
 
-def said(ours: JSONStreamDialect, **members: Any) -> Frame:
+def parsed(ours: JSONStreamDialect, **members: Any) -> Frame:
     """Read a request in the text dialect."""
     return ours.read(json.dumps(members).encode())
 
 
 def test_a_text_request() -> None:
     ours = JSONStreamDialect()
-    frame = said(ours, op="step", action=[1, 2.5], more=None)
+    frame = parsed(ours, op="step", action=[1, 2.5], more=None)
     assert (frame.kind, frame.number, frame.form) == (Op.STEP, 1, PLAIN)
     assert frame.body == b'{"action":[1, 2.5],"more":null}'
-    frame = said(ours, op="reset", form="typed")
+    frame = parsed(ours, op="reset", form="typed")
     assert (frame.kind, frame.number, frame.form) == (Op.RESET, 2, 0x22)
     assert frame.body == b"{}"
-    assert request_head(said(ours, op="attribute", name="a")) == RequestHead(value="a")
-    accepted = request_head(said(ours, op="render")).accept
+    assert request_head(parsed(ours, op="attribute", name="a")) == RequestHead(
+        value="a"
+    )
+    accepted = request_head(parsed(ours, op="render")).accept
     assert accepted == ("application/json",)
 
 
@@ -142,22 +144,22 @@ def test_numbers_that_are_left_out_go_on() -> None:
     ours = JSONStreamDialect()
     given = [None, None, 10, None, 3, None, 2**32 - 1]
     numbers = [
-        said(ours, op="step", **({} if number is None else {"number": number})).number
+        parsed(ours, op="step", **({} if number is None else {"number": number})).number
         for number in given
     ]
     assert numbers == [1, 2, 10, 11, 3, 12, 2**32 - 1]
     with pytest.raises(RefusedRequest):
-        said(ours, op="step")
+        parsed(ours, op="step")
 
 
 def test_every_operation_has_its_name() -> None:
     for op in Op:
         name = op.name.lower()
         if 0 < op < Op.STREAM:
-            assert said(JSONStreamDialect(), op=name).kind == op
+            assert parsed(JSONStreamDialect(), op=name).kind == op
         else:
             with pytest.raises(RefusedRequest):
-                said(JSONStreamDialect(), op=name)
+                parsed(JSONStreamDialect(), op=name)
 
 
 @pytest.mark.parametrize(

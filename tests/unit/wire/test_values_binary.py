@@ -437,9 +437,9 @@ def test_the_largest_integers_come_back() -> None:
 def test_signalling_nan_keeps_its_bits() -> None:
     for bits in (0x7FF0000000000001, 0xFFF8000000000000, 0x7FFFFFFFFFFFFFFF):
         number = struct.unpack("<d", struct.pack("<Q", bits))[0]
-        came = binary.decode(binary.encode(number))
-        assert math.isnan(came)
-        assert struct.unpack("<Q", struct.pack("<d", came))[0] == bits
+        received = binary.decode(binary.encode(number))
+        assert math.isnan(received)
+        assert struct.unpack("<Q", struct.pack("<d", received))[0] == bits
 
 
 @pytest.mark.parametrize(

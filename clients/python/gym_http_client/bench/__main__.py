@@ -124,13 +124,13 @@ def _measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
     for name in options.only or _QUESTIONS:
         kind, count, envs = _QUESTIONS[name]
         with Players(kind, options.url, count) as players:
-            told = players.play(options.seconds)
+            result = players.play(options.seconds)
         figures = Figures(
             name=name,
             clients=count,
-            steps_per_second=round(told.rate * envs, 1),
-            p50_us=round(told.percentile(50) * 1e6, 1),
-            p99_us=round(told.percentile(99) * 1e6, 1),
+            steps_per_second=round(result.rate * envs, 1),
+            p50_us=round(result.percentile(50) * 1e6, 1),
+            p99_us=round(result.percentile(99) * 1e6, 1),
         )
         shown = [f"{each:.0f}" for each in list(asdict(figures).values())[2:]]
         print(_LINE.format(name, count, *shown), flush=True)

@@ -62,8 +62,8 @@ class LeanAgent:
 
     def __init__(self, url: str, seed: int) -> None:
         self._link = Requester(url, retries=_RETRIES)
-        told = self._post("/v1/envs/", {"env_id": ENV_ID, "seed": seed})
-        self._path = f"/v1/envs/{told['instance_id']}/"
+        answer = self._post("/v1/envs/", {"env_id": ENV_ID, "seed": seed})
+        self._path = f"/v1/envs/{answer['instance_id']}/"
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -71,8 +71,8 @@ class LeanAgent:
 
     def step(self, action: int) -> bool:
         """Take a step."""
-        told = self._post(self._path + "step/", {"action": action})
-        return bool(told["done"])
+        answer = self._post(self._path + "step/", {"action": action})
+        return bool(answer["done"])
 
     def close(self) -> None:
         """End the instance."""
@@ -82,10 +82,10 @@ class LeanAgent:
     def _post(self, path: str, body: Any) -> Any:
         sent = json.dumps(body).encode()
         reply = self._link.request("POST", path, sent, content_type=_JSON)
-        told = json.loads(reply.body)
+        answer = json.loads(reply.body)
         if reply.status != 200:
-            raise error_from_problem(told, reply.status, self._link.url + path)
-        return told
+            raise error_from_problem(answer, reply.status, self._link.url + path)
+        return answer
 
 
 class ClientAgent:

@@ -107,7 +107,7 @@ class Players:
         begin = time.monotonic() + _NOTICE_SECONDS
         for line in self._lines:
             line.send((begin, begin + seconds))
-        durations = [each for told in self._received() for each in told]
+        durations = [each for part in self._received() for each in part]
         if not durations:
             raise PlayerFailed(f"not one step was over within {seconds:g} s")
         return Round(len(durations) / seconds, durations)

@@ -111,7 +111,7 @@ class SocketConnection:
         self._carrier = carrier
         self._arrived: deque[ReceivedMessage] = deque()
         self._early = early
-        self._unheard = True
+        self._unread = True
 
     def send(self, payload: bytes, *, text: bool) -> None:
         """Send a message.
@@ -164,8 +164,8 @@ class SocketConnection:
 
     def _feed(self, data: bytes) -> None:
         carrier = self._carrier
-        if self._unheard:
-            self._unheard = False
+        if self._unread:
+            self._unread = False
             port = port_of(data)
             # The right port may send the same bytes with a refusal.
             if port is not None and port is not Port.PLAIN:

@@ -90,17 +90,17 @@ class ProvidedEnv:
 
     def answer(self, request: Request) -> Answer:
         """Execute a request, and return its answer."""
-        ask, number, given = request
+        op, number, given = request
         try:
-            call = self._calls.get(ask)
+            call = self._calls.get(op)
             if call is None:
-                words = f"there is no {ask.name.lower()} here"
+                words = f"there is no {op.name.lower()} here"
                 raise Problem(words, status=501, code="unsupported")
             return Answer(number, call(given))
         except Problem as problem:
             return Answer(number, None, problem_fields(problem))
         except Exception as error:
-            words = f"{ask.name.lower()} failed: {type(error).__name__}: {error}"
+            words = f"{op.name.lower()} failed: {type(error).__name__}: {error}"
             return Answer(number, None, {"code": "env-error", "message": words})
 
     def release(self) -> None:

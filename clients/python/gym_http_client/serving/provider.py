@@ -138,7 +138,7 @@ class Provider:
         self._set_free()
 
     def _serve(self, line: ProviderConnection) -> None:
-        welcome = self._greet(line)
+        welcome = self._shake_hands(line)
         self._last_warning = ""
         self._pause = FIRST_PAUSE
         if not welcome.resumed:
@@ -150,40 +150,40 @@ class Provider:
         dialect = _dialect_of(self._hello.dialect)
         beats = Heartbeats(welcome.heartbeat_s)
         while not self._stopped.is_set():
-            heard = line.receive(LOOK_SECONDS)
-            if heard is not None:
-                self._take(line, dialect, heard)
+            message = line.receive(LOOK_SECONDS)
+            if message is not None:
+                self._take(line, dialect, message)
                 # Nothing could be received while the environment was busy.
                 beats.begin()
             elif line.idles and beats.is_due():
                 line.send(dialect.encode_control(Op.PING), text=dialect.text)
 
     def _take(
-        self, line: ProviderConnection, dialect: Dialect, heard: ReceivedMessage
+        self, line: ProviderConnection, dialect: Dialect, received: ReceivedMessage
     ) -> None:
         """Handle a message from the server."""
         try:
-            said = dialect.decode_request(heard.payload)
+            message = dialect.decode_request(received.payload)
         except BadMessage as error:
             raise ConnectionLost(
                 f"the server sent what is no request: {error}"
             ) from None
-        if isinstance(said, Request):
-            line.send(self._answered(dialect, said), text=dialect.text)
-        elif isinstance(said, Fault):
-            where = f" in {said.field}" if said.field else ""
-            log.error("external/%s: fault%s: %s", self._name, where, said.message)
-        elif said == Control(Op.PING):
+        if isinstance(message, Request):
+            line.send(self._answered(dialect, message), text=dialect.text)
+        elif isinstance(message, Fault):
+            where = f" in {message.field}" if message.field else ""
+            log.error("external/%s: fault%s: %s", self._name, where, message.message)
+        elif message == Control(Op.PING):
             line.send(dialect.encode_control(Op.PONG), text=dialect.text)
 
-    def _greet(self, line: ProviderConnection) -> Welcome:
+    def _shake_hands(self, line: ProviderConnection) -> Welcome:
         hello = msgspec.structs.replace(self._hello, resume=self._resume)
         line.send(msgspec.json.encode(hello), text=True)
-        heard = line.receive(WELCOME_SECONDS)
-        if heard is None:
+        message = line.receive(WELCOME_SECONDS)
+        if message is None:
             raise ConnectionLost("the server does not answer to hello")
         try:
-            reply = parse_reply(heard.payload)
+            reply = parse_reply(message.payload)
         except BadHello as error:
             raise ConnectionLost(str(error)) from None
         if isinstance(reply, Refused):
@@ -208,8 +208,8 @@ class Provider:
             return dialect.encode_answer(last)
         except UnsupportedValue as error:
             words = f"what the environment gave cannot be said: {error}"
-            told = {"code": "env-error", "message": words}
-            return dialect.encode_answer(Answer(request.number, None, told))
+            fields = {"code": "env-error", "message": words}
+            return dialect.encode_answer(Answer(request.number, None, fields))
 
     def _warn(self, words: str) -> None:
         # A server may be unreachable for hours: log each warning once.

@@ -58,10 +58,10 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
     def _finish_end(self, seconds: float) -> None:
         self._session.get().finish_end(seconds)
 
-    def _ask_other(
+    def _call_other(
         self, session: ZeroMQSession, method: str, path: str, given: Any
     ) -> Any:
-        return session.ask(f"{method} {path}", given)
+        return session.call(f"{method} {path}", given)
 
 
 def create(

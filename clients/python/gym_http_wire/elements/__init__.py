@@ -5,20 +5,20 @@ space, converts it to an element of the type that the space samples, or raises w
 error and its position.
 """
 
+from gym_http_wire.elements.json_types import LARGEST, JSONType, json_type
 from gym_http_wire.elements.masks import mask_reader
 from gym_http_wire.elements.membership import membership
 from gym_http_wire.elements.readers import bounded_reader, reader, under
 from gym_http_wire.elements.refusal import NotAnElement
-from gym_http_wire.elements.shaped import LARGEST, Shaped, shaped
 
 __all__ = [
     "LARGEST",
+    "JSONType",
     "NotAnElement",
-    "Shaped",
     "bounded_reader",
+    "json_type",
     "mask_reader",
     "membership",
     "reader",
-    "shaped",
     "under",
 ]

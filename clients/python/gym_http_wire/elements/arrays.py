@@ -167,10 +167,10 @@ class _ArrayReader:
         """Convert numbers one by one, and refuse wrong ones."""
         leaves = list(self._leaves(value))
         numbers = []
-        for (path, came), (low, high) in zip(leaves, self.limits(), strict=True):
-            number = self._number(came)
+        for (path, leaf), (low, high) in zip(leaves, self.limits(), strict=True):
+            number = self._number(leaf)
             if number is None or not low <= number <= high:
-                raise NotAnElement(came, self._expected(low, high), path)
+                raise NotAnElement(leaf, self._expected(low, high), path)
             numbers.append(number)
         return np.array(numbers, self.dtype).reshape(self.shape)
 

@@ -13,17 +13,17 @@ class NotAnElement(ValueError):
     """A value that is not an element of the space it was sent for.
 
     Attributes:
-        came: The wrong part of the value.
+        value: The wrong part of the value.
         expected: A description of correct values.
         path: The keys and indices from the whole value to that part.
         root: Name of the whole value in the message.
     """
 
     def __init__(
-        self, came: object, expected: str, path: tuple[str | int, ...] = ()
+        self, value: object, expected: str, path: tuple[str | int, ...] = ()
     ) -> None:
-        super().__init__(came, expected, path)
-        self.came = came
+        super().__init__(value, expected, path)
+        self.value = value
         self.expected = expected
         self.path = path
         self.root = "action"
@@ -31,8 +31,8 @@ class NotAnElement(ValueError):
     def __str__(self) -> str:
         """Return the position, the value and the expected value."""
         keys = "".join(f"[{elided(key)}]" for key in self.path)
-        came = elided(self.came)
-        return f"{self.root}{keys} is {came}, but must be {self.expected}"
+        shown = elided(self.value)
+        return f"{self.root}{keys} is {shown}, but must be {self.expected}"
 
     def under(self, key: str | int) -> "NotAnElement":
         """Add the key that the value has in a larger one."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from gym_http_wire.elements import LARGEST, Shaped
+from gym_http_wire.elements import LARGEST, JSONType
 from gym_http_wire.fast_frames import MAX_LEAVES
 from gym_http_wire.frames import MAX_NUMBER
 from gym_http_wire.values import binary
@@ -114,7 +114,7 @@ class StepReader(Generic[M]):
             return None
 
 
-def step_reader(shape: Shaped, loads: Callable[[bytes], object]) -> StepReader[Step]:
+def step_reader(shape: JSONType, loads: Callable[[bytes], object]) -> StepReader[Step]:
     """Make a reader that returns steps for Gymnasium.
 
     Args:
@@ -152,7 +152,7 @@ class StepPacking(NamedTuple):
     signature: bytes
 
 
-def step_packing(shape: Shaped) -> StepPacking | None:
+def step_packing(shape: JSONType) -> StepPacking | None:
     """Make a decoder of steps to leaves; ``None`` if fast frames are too short.
 
     Args:

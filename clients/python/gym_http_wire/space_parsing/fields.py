@@ -29,10 +29,10 @@ class BadDescription(ValueError):
 
     def __init__(self, field: str, value: object, expected: str) -> None:
         self.field = field
-        came = "missing" if value is _MISSING else elided(value)
+        shown = "missing" if value is _MISSING else elided(value)
         super().__init__(
             f"The description of the space does not fit: {field or 'the whole'} is "
-            f"{came}, but must be {expected}"
+            f"{shown}, but must be {expected}"
         )
 
 

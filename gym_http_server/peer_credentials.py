@@ -12,12 +12,12 @@ import os
 import socket
 import struct
 
-__all__ = ["Peers"]
+__all__ = ["PeerCredentials"]
 
 _CREDENTIALS = struct.Struct("=iII")
 
 
-class Peers:
+class PeerCredentials:
     """Distinguishes processes of the server and its user from those of environments.
 
     Args:
@@ -31,7 +31,7 @@ class Peers:
         # Process ID of gunicorn once it is known; it lasts as long as the server.
         self._web = 0
 
-    def admits(self, sock: socket.socket) -> bool:
+    def permits(self, sock: socket.socket) -> bool:
         """Whether a connection comes from a process that no environment started."""
         credentials = sock.getsockopt(
             socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size

@@ -4,7 +4,7 @@ import pytest
 
 from gym_http_server.rundir.status import Status
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor.limits import ends_in, orphaned_for, overdue
+from gym_http_server.supervisor.time_limits import ends_in, orphaned_for, overdue
 
 NOW_S = 5000.0
 LIMITS = Settings(step_deadline=10.0, idle_timeout=20.0, create_deadline=5.0)
@@ -19,15 +19,17 @@ def reason(busy_since: float, used: float, age: float, streams: int = 0) -> str 
 
 
 @pytest.mark.parametrize(
-    ("busy_for", "told"), [(9.0, None), (11.0, "step-deadline"), (-1.0, None)]
+    ("busy_for", "answer"), [(9.0, None), (11.0, "step-deadline"), (-1.0, None)]
 )
-def test_a_call_may_take_so_long(busy_for: float, told: str | None) -> None:
-    assert reason(NOW_S - busy_for, NOW_S - 1000, age=2000.0) == told
+def test_a_call_may_take_so_long(busy_for: float, answer: str | None) -> None:
+    assert reason(NOW_S - busy_for, NOW_S - 1000, age=2000.0) == answer
 
 
-@pytest.mark.parametrize(("idle_for", "told"), [(19.0, None), (21.0, "idle")])
-def test_between_calls_there_may_be_so_much(idle_for: float, told: str | None) -> None:
-    assert reason(0.0, NOW_S - idle_for, age=2000.0) == told
+@pytest.mark.parametrize(("idle_for", "answer"), [(19.0, None), (21.0, "idle")])
+def test_between_calls_there_may_be_so_much(
+    idle_for: float, answer: str | None
+) -> None:
+    assert reason(0.0, NOW_S - idle_for, age=2000.0) == answer
     assert reason(0.0, NOW_S - idle_for, age=2000.0, streams=1) is None
 
 
@@ -48,15 +50,15 @@ def test_no_host_was_there_before_it_was_started_or_is_later(
     assert reason(busy_since, used, age=5.0) == "crashed"
 
 
-@pytest.mark.parametrize(("age", "told"), [(4.0, None), (6.0, "create-deadline")])
-def test_making_may_take_so_long(age: float, told: str | None) -> None:
+@pytest.mark.parametrize(("age", "answer"), [(4.0, None), (6.0, "create-deadline")])
+def test_making_may_take_so_long(age: float, answer: str | None) -> None:
     blank = Status(0, 0, 0, 0, 0)
     given = overdue(blank, live=False, age=age, now_ns=1, settings=LIMITS)
-    assert given == told
+    assert given == answer
 
 
 @pytest.mark.parametrize(
-    ("busy_since", "used", "streams", "orphaned", "told"),
+    ("busy_since", "used", "streams", "orphaned", "answer"),
     [
         (0.0, 100.0, 0, 300.0, 200.0),
         (0.0, 100.0, 0, 0.0, None),
@@ -67,15 +69,15 @@ def test_making_may_take_so_long(age: float, told: str | None) -> None:
     ids=["orphaned", "never", "used since", "streaming", "busy"],
 )
 def test_orphaned_since_the_last_stream_unless_used(
-    busy_since: float, used: float, streams: int, orphaned: float, told: float | None
+    busy_since: float, used: float, streams: int, orphaned: float, answer: float | None
 ) -> None:
     busy_ns, used_ns, orphaned_ns = (int(s * 1e9) for s in (busy_since, used, orphaned))
     status = Status(busy_ns, used_ns, 0, 0, streams, orphaned_ns=orphaned_ns)
-    assert orphaned_for(status, int(500e9)) == told
+    assert orphaned_for(status, int(500e9)) == answer
 
 
 @pytest.mark.parametrize(
-    ("idle_timeout", "orphan_timeout", "orphaned", "told"),
+    ("idle_timeout", "orphan_timeout", "orphaned", "answer"),
     [
         (900.0, 150.0, 0.0, 500.0),
         (900.0, 150.0, 400.0, 50.0),
@@ -87,8 +89,8 @@ def test_orphaned_since_the_last_stream_unless_used(
     ],
 )
 def test_an_idle_instance_ends_by_the_first_timeout(
-    idle_timeout: float, orphan_timeout: float, orphaned: float, told: float | None
+    idle_timeout: float, orphan_timeout: float, orphaned: float, answer: float | None
 ) -> None:
     limits = Settings(idle_timeout=idle_timeout, orphan_timeout=orphan_timeout)
     status = Status(0, int(100e9), 0, 0, 0, orphaned_ns=int(orphaned * 1e9))
-    assert ends_in(status, int(500e9), limits) == told
+    assert ends_in(status, int(500e9), limits) == answer

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import zmq
 
-from benchmarks import far_ends
-from benchmarks.far_ends import Told
+from benchmarks import external_programs
+from benchmarks.external_programs import StepFigures
 from benchmarks.measuring import Plan, in_turn, median
 from benchmarks.pinning import Cores, Mode, pinned, places
 from benchmarks.race import Rival, race
@@ -27,7 +27,7 @@ _BASELINE = "Tango's gateway"
 _CONNECT_SECONDS = 20.0
 _AGENT_SECONDS = 60.0
 #: Returns the command of an agent that steps for a number of seconds.
-Words = Callable[[Server, float], list[str]]
+AgentCommand = Callable[[Server, float], list[str]]
 
 
 class _StreamAgent(InnerAgent):
@@ -35,7 +35,7 @@ class _StreamAgent(InnerAgent):
 
     def __init__(self, url: str, seed: int) -> None:
         server = remote_server.Server(url)
-        self._env = RemoteEnv(server, far_ends.ENV_ID, wait_s=_CONNECT_SECONDS)
+        self._env = RemoteEnv(server, external_programs.ENV_ID, wait_s=_CONNECT_SECONDS)
         self._first_seed = seed
 
 
@@ -45,24 +45,24 @@ class _TangoAgent:
     def __init__(self, url: str, seed: int) -> None:
         self._context = zmq.Context()
         self._line = self._context.socket(zmq.REQ)
-        self._line.connect(far_ends.door(url))
+        self._line.connect(external_programs.gateway_address(url))
 
     def reset(self) -> None:
         """Begin an episode."""
-        self._ask({"type": "reset", "seed": None, "options": None})
+        self._request({"type": "reset", "seed": None, "options": None})
 
     def step(self, action: int) -> bool:
         """Take a step."""
-        told = self._ask({"type": "action", "action": str(action)})
-        np.array(told["observation"], np.uint8)
-        return bool(told["terminated"] or told["truncated"])
+        answer = self._request({"type": "action", "action": str(action)})
+        np.array(answer["observation"], np.uint8)
+        return bool(answer["terminated"] or answer["truncated"])
 
     def close(self) -> None:
         """Send a close request, and disconnect."""
-        self._ask({"type": "close"})
+        self._request({"type": "close"})
         self._context.destroy(linger=0)
 
-    def _ask(self, message: dict[str, Any]) -> Any:
+    def _request(self, message: dict[str, Any]) -> Any:
         self._line.send_json(message)
         return self._line.recv_json()
 
@@ -77,19 +77,19 @@ def _external(plan: Plan, mode: Mode) -> list[Row]:
     assert placed
     plan.say(f"external, {mode}: starting")
 
-    def told(agent: Words, server: Server, who: str) -> Told:
+    def measure(agent: AgentCommand, server: Server, who: str) -> StepFigures:
         words = agent(server, plan.seconds)
         with pinned(placed.clients):
             printed = subprocess.check_output(words, text=True, timeout=_AGENT_SECONDS)
-        figures = Told.of(printed)
+        figures = StepFigures.of(printed)
         plan.say(f"  {who:12} {figures.rate:10.1f} steps/s")
         return figures
 
     with ours(placed.servers) as server, tangos(placed.servers) as gateway:
         our_rounds, their_rounds = in_turn(
             plan,
-            lambda: told(far_ends.stream_agent, server, "ours"),
-            lambda: told(far_ends.tango_agent, gateway, _BASELINE),
+            lambda: measure(external_programs.stream_agent, server, "ours"),
+            lambda: measure(external_programs.tango_agent, gateway, _BASELINE),
         )
     return [
         row(name, mode, median(us), unit, _BASELINE, median(them))
@@ -118,7 +118,7 @@ def external_python(plan: Plan) -> list[Row]:
 @contextlib.contextmanager
 def ours(cores: Cores) -> Iterator[Server]:
     """Run our server and the external environment."""
-    with our_server(cores) as server, far_ends.environment(cores, server):
+    with our_server(cores) as server, external_programs.environment(cores, server):
         yield server
 
 
@@ -126,5 +126,5 @@ def ours(cores: Cores) -> Iterator[Server]:
 def tangos(cores: Cores) -> Iterator[Server]:
     """Run Tango's gateway and the external environment."""
     gateway = program(cores, "benchmarks.tango")
-    with gateway as server, far_ends.environment(cores, server):
+    with gateway as server, external_programs.environment(cores, server):
         yield server

@@ -26,9 +26,9 @@ from tests.support.drivers import CLIENTS
 __all__ = [
     "ENV_ID",
     "PROGRAMS",
-    "Told",
-    "door",
+    "StepFigures",
     "environment",
+    "gateway_address",
     "stream_agent",
     "tango_agent",
 ]
@@ -49,11 +49,11 @@ _PATH = "/game/ws?" + "&".join(
 )
 #: Environment variable: a folder for built programs that several runs share.
 PROGRAMS = "BENCHMARK_PROGRAMS"
-_SOURCES = Path(__file__).parent / "far"
+_SOURCES = Path(__file__).parent / "external_cpp"
 _BUILD_SECONDS = 280
 
 
-class Told(NamedTuple):
+class StepFigures(NamedTuple):
     """The measurements that an agent prints.
 
     Attributes:
@@ -94,10 +94,10 @@ def stream_agent(server: Server, seconds: float) -> list[str]:
 def tango_agent(server: Server, seconds: float) -> list[str]:
     """Return the command of an agent for Tango's gateway."""
     program = _built("agent", "-pthread", "-lcurl", "-ldl")
-    return [program, "zeromq", door(server.url), _libzmq(), f"{seconds:g}"]
+    return [program, "zeromq", gateway_address(server.url), _libzmq(), f"{seconds:g}"]
 
 
-def door(url: str) -> str:
+def gateway_address(url: str) -> str:
     """Return the address of Tango's gateway for agents."""
     return f"tcp://127.0.0.1:{parse_qs(urlsplit(url).query)['agents'][0]}"
 
@@ -122,7 +122,7 @@ def _built(name: str, *flags: str) -> str:
 
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="bench-far-")
+    return tempfile.TemporaryDirectory(prefix="bench-external-")
 
 
 def _libzmq() -> str:

@@ -25,7 +25,7 @@ from gym_http_wire.elements.membership import membership
 from gym_http_wire.elements.readers import reader
 from gym_http_wire.spaces import Array
 
-__all__ = ["LARGEST", "Shaped", "shaped"]
+__all__ = ["LARGEST", "JSONType", "json_type"]
 
 #: Format codes of `struct`, by kind and size of a number.
 _CODES = {
@@ -43,7 +43,7 @@ _INT64 = np.iinfo(np.int64)
 LARGEST = 2.0**200
 
 
-class Shaped(NamedTuple):
+class JSONType(NamedTuple):
     """The JSON type of a space.
 
     Attributes:
@@ -64,13 +64,13 @@ class Shaped(NamedTuple):
 
 
 @singledispatch
-def shaped(space: Space[Any]) -> Shaped | None:
+def json_type(space: Space[Any]) -> JSONType | None:
     """Return the JSON type of a space; ``None`` if there is none for its elements."""
     return None
 
 
-@shaped.register
-def _discrete(space: Discrete) -> Shaped | None:
+@json_type.register
+def _discrete(space: Discrete) -> JSONType | None:
     first = int(space.start)
     # Some spaces claim more elements than their dtype can hold.
     last = min(first + int(space.n) - 1, int(np.iinfo(space.dtype).max))
@@ -79,11 +79,11 @@ def _discrete(space: Discrete) -> Shaped | None:
         return None
     make = reader(space)
     like = make(first)
-    return Shaped(kind, make, _format_of(like), like, lambda value: (value,))
+    return JSONType(kind, make, _format_of(like), like, lambda value: (value,))
 
 
-@shaped.register
-def _box(space: Box) -> Shaped | None:
+@json_type.register
+def _box(space: Box) -> JSONType | None:
     if space.dtype.kind == "f":
         least, most = map(float, limits_of(space.dtype))
         least, most = max(least, -LARGEST), min(most, LARGEST)
@@ -95,17 +95,17 @@ def _box(space: Box) -> Shaped | None:
     return _integers(space, space.low, space.high)
 
 
-@shaped.register
-def _multi_binary(space: MultiBinary) -> Shaped | None:
+@json_type.register
+def _multi_binary(space: MultiBinary) -> JSONType | None:
     return _array(space, _integer(0, 1), exact=True)
 
 
-@shaped.register
-def _multi_discrete(space: MultiDiscrete) -> Shaped | None:
+@json_type.register
+def _multi_discrete(space: MultiDiscrete) -> JSONType | None:
     return _integers(space, space.start, space.start + (space.nvec - 1))
 
 
-def _integers(space: Space[Any], low: Array, high: Array) -> Shaped | None:
+def _integers(space: Space[Any], low: Array, high: Array) -> JSONType | None:
     if not low.size:
         return None
     least, most = int(low.min()), int(high.max())
@@ -119,7 +119,7 @@ def _integer(least: int, most: int) -> Any:
     return Annotated[int, msgspec.Meta(ge=least, le=most)]
 
 
-def _array(space: Space[Any], number: Any, *, exact: bool) -> Shaped | None:
+def _array(space: Space[Any], number: Any, *, exact: bool) -> JSONType | None:
     """Make the type of an array; `exact` if every such array is an element."""
     shape, dtype = space.shape, space.dtype
     if number is None or shape is None or not all(shape):
@@ -137,9 +137,9 @@ def _array(space: Space[Any], number: Any, *, exact: bool) -> Shaped | None:
 
     like = np.zeros(shape, dtype)
     if exact and like.dtype.newbyteorder("<") == like.dtype:
-        return Shaped(kind, make, _format_of(like), like, _flattening(len(shape)))
+        return JSONType(kind, make, _format_of(like), like, _flattening(len(shape)))
     form = f"{like.nbytes}s{-like.nbytes % 8}x"
-    return Shaped(kind, make, form, like, lambda value: (make(value).tobytes(),))
+    return JSONType(kind, make, form, like, lambda value: (make(value).tobytes(),))
 
 
 def _format_of(like: Any) -> str:

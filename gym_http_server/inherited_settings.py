@@ -13,45 +13,45 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 
 __all__ = [
-    "BOOT_FD",
     "LAUNCHER_PID",
     "LISTENER_FDS",
     "REPORT_FD",
-    "in_memory",
-    "leave",
+    "SETTINGS_FD",
+    "memory_file",
     "read",
+    "read_and_close",
     "read_from",
-    "take",
+    "write",
 ]
 
-BOOT_FD = "GYM_HTTP_BOOT_FD"
+SETTINGS_FD = "GYM_HTTP_SETTINGS_FD"
 LISTENER_FDS = "GYM_HTTP_LISTENER_FDS"
 REPORT_FD = "GYM_HTTP_REPORT_FD"
 LAUNCHER_PID = "GYM_HTTP_LAUNCHER_PID"
 
 
-def in_memory(data: bytes) -> IO[bytes]:
+def memory_file(data: bytes) -> IO[bytes]:
     """Write data to a file without a name, for a process that gets its descriptor."""
-    file = os.fdopen(os.memfd_create("boot"), "wb")
+    file = os.fdopen(os.memfd_create("settings"), "wb")
     file.write(data)
     file.flush()
     return file
 
 
-def take(descriptor: int) -> bytes:
-    """Read data that `in_memory` wrote, and close the descriptor."""
+def read_and_close(descriptor: int) -> bytes:
+    """Read data that `memory_file` wrote, and close the descriptor."""
     with os.fdopen(descriptor, "rb") as file:
         return os.pread(descriptor, os.fstat(file.fileno()).st_size, 0)
 
 
-def leave(settings: Settings, run: RunDir) -> IO[bytes]:
+def write(settings: Settings, run: RunDir) -> IO[bytes]:
     """Write settings and run directory to memory, for processes with its descriptor."""
-    return in_memory(run.path.encode() + b"\n" + settings.to_json())
+    return memory_file(run.path.encode() + b"\n" + settings.to_json())
 
 
 def read() -> tuple[Settings, RunDir]:
     """Read settings and run directory, in gunicorn and its workers."""
-    return read_from(int(os.environ[BOOT_FD]))
+    return read_from(int(os.environ[SETTINGS_FD]))
 
 
 def read_from(descriptor: int) -> tuple[Settings, RunDir]:

@@ -21,7 +21,7 @@ from gym_http_wire.external.handshake import TANGO, Hello
 from gym_http_wire.external.json_dialect import JSONDialect
 from gym_http_wire.external.messages import Dialect
 
-__all__ = ["IdleConnection", "dialect_of"]
+__all__ = ["FreeConnection", "dialect_of"]
 
 RECEIVE_BYTES = 64 * 1024
 # No ping is sent while an answer is due; then the kernel detects a lost peer.
@@ -34,7 +34,7 @@ KEEPALIVE = (
 _loads: Any = msgspec.json.Decoder().decode
 
 
-class IdleConnection:
+class FreeConnection:
     """A connection that no host has leased: its socket, around an `ExternalConnection`.
 
     Args:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gym_http_server.broker.free_connections import FreeConnections
 from gym_http_server.broker.handshakes import read_hello
-from gym_http_server.broker.idle_connections import IdleConnections
 from gym_http_server.broker.messages import BrokerSettings
 from gym_http_server.broker.registry import Registry
 from gym_http_server.poller import Poller
@@ -42,33 +42,35 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-class Visit:
+class Connected:
     """The broker's connections, and the environment's end of one by plain TCP."""
 
-    def __init__(self, clock: Clock, near: socket.socket, far: socket.socket) -> None:
+    def __init__(
+        self, clock: Clock, near: socket.socket, external: socket.socket
+    ) -> None:
         settings = BrokerSettings(HEARTBEAT, 30.0, 1024, 4, MIB)
         self.registry = Registry()
         self._poller = Poller()
-        self.connections = IdleConnections(self._poller, self.registry, settings)
-        self.far = far
+        self.connections = FreeConnections(self._poller, self.registry, settings)
+        self.env_side = external
         self._clock = clock
         self.connections.add(near, "counted")
 
-    def say(self, data: bytes) -> None:
-        self.far.sendall(data)
+    def send(self, data: bytes) -> None:
+        self.env_side.sendall(data)
         self._poller.serve(1.0)
 
-    def tell(self, **message: Any) -> None:
+    def send_message(self, **message: Any) -> None:
         data = msgspec.json.encode(message)
-        self.say(struct.pack("<I", len(data)) + data)
+        self.send(struct.pack("<I", len(data)) + data)
 
-    def heard(self) -> list[Any]:
+    def received(self) -> list[Any]:
         """Return the messages that have arrived."""
         messages = []
         with contextlib.suppress(BlockingIOError):
-            while head := self.far.recv(4, socket.MSG_DONTWAIT):
+            while head := self.env_side.recv(4, socket.MSG_DONTWAIT):
                 (size,) = struct.unpack("<I", head)
-                messages.append(msgspec.json.decode(self.far.recv(size)))
+                messages.append(msgspec.json.decode(self.env_side.recv(size)))
         return messages
 
     def wait(self, seconds: float) -> bool:
@@ -79,31 +81,31 @@ class Visit:
 
 
 @pytest.fixture
-def visit(clock: Clock) -> Iterator[Visit]:
+def visit(clock: Clock) -> Iterator[Connected]:
     """A connection that has sent nothing yet."""
-    near, far = socket.socketpair()
-    with near, far:
-        yield Visit(clock, near, far)
+    near, external = socket.socketpair()
+    with near, external:
+        yield Connected(clock, near, external)
 
 
-def test_a_hello_that_trickles_in_meets_the_deadline(visit: Visit) -> None:
-    visit.say(struct.pack("<I", 1000))
+def test_a_hello_that_trickles_in_meets_the_deadline(visit: Connected) -> None:
+    visit.send(struct.pack("<I", 1000))
     for _ in range(9):
         assert visit.wait(1.0)
-        visit.say(b" ")
+        visit.send(b" ")
     assert visit.wait(0.9)
     assert not visit.wait(0.2)
-    (told,) = visit.heard()
-    assert (told["type"], told["code"]) == ("refused", "bad-hello")
-    assert "no hello in 10 s" in told["message"]
+    (answer,) = visit.received()
+    assert (answer["type"], answer["code"]) == ("refused", "bad-hello")
+    assert "no hello in 10 s" in answer["message"]
 
 
-def test_connections_without_a_ping_are_kept(visit: Visit) -> None:
+def test_connections_without_a_ping_are_kept(visit: Connected) -> None:
     """As after this process itself has stood still."""
-    visit.tell(**HELLO)
+    visit.send_message(**HELLO)
     assert visit.wait(100.0)
-    assert [each["type"] for each in visit.heard()] == ["welcome", "ping"]
-    visit.tell(type="pong")
+    assert [each["type"] for each in visit.received()] == ["welcome", "ping"]
+    visit.send_message(type="pong")
     assert visit.wait(HEARTBEAT + 0.1)
     assert visit.wait(HEARTBEAT - 0.1)
     assert not visit.wait(0.2)

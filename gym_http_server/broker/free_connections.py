@@ -11,8 +11,8 @@ import msgspec
 
 from gym_http_server.access import EVERYONE, EXTERNAL, Identity
 from gym_http_server.authentication import Authenticator
+from gym_http_server.broker.free_connection import FreeConnection, dialect_of
 from gym_http_server.broker.handshakes import read_hello
-from gym_http_server.broker.idle_connection import IdleConnection, dialect_of
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Lease, Registry
 from gym_http_server.errors import ScopeMissing
@@ -38,16 +38,16 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 
-__all__ = ["IdleConnections"]
+__all__ = ["FreeConnections"]
 
 #: Limit of connections by plain TCP that have not sent their hello; a further one
 #: closes the oldest. For others, the limit is --max-external if that is greater.
-MAX_UNGREETED = 64
+MAX_WITHOUT_HELLO = 64
 
 log = logging.getLogger("gym_http_server.broker")
 
 
-class IdleConnections:
+class FreeConnections:
     """All connections that no host has leased.
 
     Args:
@@ -69,7 +69,7 @@ class IdleConnections:
         self._registry = registry
         self._settings = settings
         self._authenticator = authenticator
-        self._connections: dict[int, IdleConnection] = {}
+        self._connections: dict[int, FreeConnection] = {}
         self._refusals = LimitedLog(log)
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class IdleConnections:
         details: ConnectionDetails | None = None,
         implicit_hello: bool = False,
         by_tcp: bool = False,
-    ) -> IdleConnection:
+    ) -> FreeConnection:
         """Add a connection.
 
         Args:
@@ -106,7 +106,7 @@ class IdleConnections:
             details=details,
             implicit_hello=implicit_hello,
         )
-        connection = IdleConnection(sock, protocol, identity, now, by_tcp=by_tcp)
+        connection = FreeConnection(sock, protocol, identity, now, by_tcp=by_tcp)
         self._connections[connection.fileno()] = connection
         self._poller.add(connection, lambda events: self._receive(connection))
         return connection
@@ -119,7 +119,7 @@ class IdleConnections:
         """Add a connection by plain TCP."""
         identity = EVERYONE if self._authenticator is None else None
         self.add(sock, COUNTED, identity=identity, by_tcp=True)
-        self._close_oldest_ungreeted(MAX_UNGREETED, by_tcp=True)
+        self._close_oldest_without_hello(MAX_WITHOUT_HELLO, by_tcp=True)
 
     def connect(
         self, sock: socket.socket, request: ConnectRequest, early: bytes
@@ -140,18 +140,18 @@ class IdleConnections:
         now = time.monotonic()
         connection.send(request.greeting.encode(), now)
         if request.hello:
-            self._greet(connection, request.hello.encode(), now)
+            self._process_hello(connection, request.hello.encode(), now)
         if early:
             self._process(connection, early, now)
-        self._settle(connection, now)
-        most = max(MAX_UNGREETED, self._settings.max_external)
-        self._close_oldest_ungreeted(most, by_tcp=False)
+        self._flush_or_remove(connection, now)
+        most = max(MAX_WITHOUT_HELLO, self._settings.max_external)
+        self._close_oldest_without_hello(most, by_tcp=False)
 
-    def take_back(self, sock: socket.socket, details: ConnectionDetails) -> None:
+    def add_released(self, sock: socket.socket, details: ConnectionDetails) -> None:
         """Add a connection that a host releases."""
         self._registry.add(self.add(sock, details.framing, details=details))
 
-    def remove(self, connection: IdleConnection) -> None:
+    def remove(self, connection: FreeConnection) -> None:
         """Remove and close a connection: another process has it, or it is lost."""
         if self._connections.pop(connection.fileno(), None) is not None:
             self._poller.remove(connection)
@@ -169,21 +169,21 @@ class IdleConnections:
         """Ping silent connections, and close those that have timed out."""
         for connection in list(self._connections.values()):
             connection.protocol.check(now)
-            self._settle(connection, now)
+            self._flush_or_remove(connection, now)
 
-    def _receive(self, connection: IdleConnection) -> None:
+    def _receive(self, connection: FreeConnection) -> None:
         now = time.monotonic()
         data = connection.read(now)
         if data:
             self._process(connection, data, now)
-        self._settle(connection, now)
+        self._flush_or_remove(connection, now)
 
-    def _process(self, connection: IdleConnection, data: bytes, now: float) -> None:
+    def _process(self, connection: FreeConnection, data: bytes, now: float) -> None:
         hello = connection.protocol.receive(data, now)
         if hello is not None:
-            self._greet(connection, hello, now)
+            self._process_hello(connection, hello, now)
 
-    def _settle(self, connection: IdleConnection, now: float) -> None:
+    def _flush_or_remove(self, connection: FreeConnection, now: float) -> None:
         """Send pending output, and remove the connection if it is lost."""
         connection.flush(now)
         protocol = connection.protocol
@@ -192,14 +192,14 @@ class IdleConnections:
         source = f" from {connection.address}" if connection.address else ""
         self.remove(connection)
         why = protocol.lost_because
-        if protocol.greeted:
+        if protocol.hello_accepted:
             details = protocol.details
             log.info("%s left, %s: %s", details.env_id, details.connection, why)
         else:
             words = f"a connection{source} ended without an accepted hello: {why}"
             self._refusals.warning(words)
 
-    def _close_oldest_ungreeted(self, most: int, *, by_tcp: bool) -> None:
+    def _close_oldest_without_hello(self, most: int, *, by_tcp: bool) -> None:
         """Close the oldest connection without a hello if there are more than allowed.
 
         Args:
@@ -209,7 +209,7 @@ class IdleConnections:
         ungreeted = [
             each
             for each in self._connections.values()
-            if not each.protocol.greeted and each.by_tcp == by_tcp
+            if not each.protocol.hello_accepted and each.by_tcp == by_tcp
         ]
         if len(ungreeted) <= most:
             return
@@ -219,9 +219,11 @@ class IdleConnections:
         )
         now = time.monotonic()
         oldest.protocol.refuse("too-many-external", words, now)
-        self._settle(oldest, now)
+        self._flush_or_remove(oldest, now)
 
-    def _greet(self, connection: IdleConnection, payload: bytes, now: float) -> None:
+    def _process_hello(
+        self, connection: FreeConnection, payload: bytes, now: float
+    ) -> None:
         """Accept a hello, or refuse it; resume the connection that it names."""
         protocol = connection.protocol
         try:
@@ -242,7 +244,7 @@ class IdleConnections:
             details = older.protocol.details
             details.framing = protocol.framing
             older.protocol.end("a newer connection took its place", now)
-            self._settle(older, now)
+            self._flush_or_remove(older, now)
             self._accept(connection, details, now, resumed=True)
         elif self._registry.count >= self._settings.max_external:
             most = self._settings.max_external
@@ -260,7 +262,7 @@ class IdleConnections:
             self._registry.add(connection)
             log.info("%s came, connection %s", details.env_id, details.connection)
 
-    def _checked(self, connection: IdleConnection, payload: bytes) -> Hello:
+    def _checked(self, connection: FreeConnection, payload: bytes) -> Hello:
         """Return a hello whose token and content are accepted.
 
         Raises:
@@ -282,7 +284,7 @@ class IdleConnections:
 
     def _accept(
         self,
-        connection: IdleConnection,
+        connection: FreeConnection,
         details: ConnectionDetails,
         now: float,
         *,
@@ -302,7 +304,7 @@ class IdleConnections:
         connection.flush(now)
 
     def _pass_to_host(
-        self, connection: IdleConnection, hello: Hello, lease: Lease, now: float
+        self, connection: FreeConnection, hello: Hello, lease: Lease, now: float
     ) -> None:
         """Pass a connection to the host that had it before it was lost."""
         protocol = connection.protocol

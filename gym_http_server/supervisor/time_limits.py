@@ -73,7 +73,7 @@ class TimeLimits:
             "create-deadline": settings.create_deadline,
             "step-deadline": settings.step_deadline,
         }
-        if reason in deadlines and not heartbeat.had(awake, deadlines[reason]):
+        if reason in deadlines and not heartbeat.has_lasted(awake, deadlines[reason]):
             # This process was suspended, and probably the host was, too.
             return None
         return reason
