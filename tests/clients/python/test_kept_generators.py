@@ -163,16 +163,16 @@ def test_an_unused_generator_costs_no_request() -> None:
     env.reset(seed=0)
     env.np_random.random()
     handle: Any = env._handle
-    ask, request = handle.call, []
+    call, requests = handle.call, []
 
     def noting(method: str, path: str, given: Any = None) -> Any:
-        request.append(f"{method} {path}")
-        return ask(method, path, given)
+        requests.append(f"{method} {path}")
+        return call(method, path, given)
 
     handle.call = noting
     for _ in range(3):
         env.step(1)
-    assert request == ["POST generator/", *["POST step/"] * 3]
+    assert requests == ["POST generator/", *["POST step/"] * 3]
     env.close()
 
 
@@ -182,20 +182,20 @@ def test_a_kept_generator_takes_no_request_more(server: Server, streams: bool) -
         env.reset(seed=0)
         rng = env.np_random
         handle: Any = env._handle
-        ask, request = handle.call, []
+        call, requests = handle.call, []
 
         def noting(method: str, path: str, given: Any = None) -> Any:
-            request.append(f"{method} {path}")
-            return ask(method, path, given)
+            requests.append(f"{method} {path}")
+            return call(method, path, given)
 
         handle.call = noting
         for _ in range(3):
             env.step(1)
         env.reset()
-        assert request == [*["POST step/"] * 3, "POST reset/"]
+        assert requests == [*["POST step/"] * 3, "POST reset/"]
         rng.random()
         env.step(1)
-        assert request[4:] == ["POST generator/", "POST step/"]
+        assert requests[4:] == ["POST generator/", "POST step/"]
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
