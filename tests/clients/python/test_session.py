@@ -368,7 +368,7 @@ def test_without_retries_each_request_is_tried_once(
     assert numbers(scripted_streams) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("instead", ["send", "drain", "ask"])
+@pytest.mark.parametrize("instead", ["send", "drain", "call"])
 def test_no_request_is_sent_behind_a_dropped_one(
     instead: str, scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
