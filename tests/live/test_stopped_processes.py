@@ -167,11 +167,11 @@ def test_an_instance_serves_streams_while_a_web_worker_is_stopped(
         wait_until(lambda: status.read().busy_since_ns > used, 5.0, "the reset")
         suspend(worker)
         began = time.monotonic()
-        assert stream.ask(op="action_space")["status"] == 200
+        assert stream.call(op="action_space")["status"] == 200
         assert time.monotonic() - began < 10.0
         worker.resume()
         assert len(rest.read_response().json()["observation"]) == 7_000_000
-        assert stream.ask(op="action_space")["status"] == 200
+        assert stream.call(op="action_space")["status"] == 200
 
 
 def test_the_launcher_ends_a_server_with_a_silent_supervisor(
