@@ -46,6 +46,7 @@ def _no_fast_frames(module: Any) -> None:
         module.MISSED,
     )
     _replace(client, "message", lambda *_: missed)
+    _replace(client, "message_from_leaves", lambda *_: missed)
     _replace(client, "value", lambda *_: missed)
     _replace(client, "learn", lambda *_: None)
     _replace(host, "decode_request", lambda *_: None)

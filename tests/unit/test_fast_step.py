@@ -9,9 +9,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 from gym_http_core.lossless_calls import LosslessCalls
-from gym_http_core.operations import Operations
+from gym_http_core.vectors import operations_of
 from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.fast_step import FastStepper, frame_of
@@ -34,10 +35,10 @@ BOTH = Form.BINARY | Form.BINARY << 4
 class Host:
     """A host's side of a stream around CartPole, and a client's."""
 
-    def __init__(self, page: str, *, strict: bool = False) -> None:
-        self.env = gymnasium.make("CartPole-v1")
+    def __init__(self, page: str, *, strict: bool = False, env: Any = None) -> None:
+        self.env = env or gymnasium.make("CartPole-v1")
         self.env.reset(seed=1)
-        operations = Operations(self.env, strict_actions=strict)
+        operations = operations_of(self.env, strict_actions=strict)
         exact = LosslessCalls(operations)
         self.page, self.reader = StatusPage(page), StatusReader(page)
         activity = Activity(self.page, operations)
@@ -181,4 +182,51 @@ def test_a_strict_host_takes_only_actions_by_the_fast_path(
         assert (answered, status) == (number, 400 if action == 2 else 200)
     assert taken == [False, False, True, True, False, True]
     assert host.reader.read().steps == 5
+    host.close()
+
+
+def cart_poles() -> Any:
+    """Make a vector whose episodes end after a few steps."""
+    return gymnasium.make_vec(
+        "CartPole-v1",
+        num_envs=4,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+    )
+
+
+def test_ends_of_episodes_take_the_fast_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, local = Host(str(tmp_path / "status"), env=cart_poles()), cart_poles()
+    local.reset(seed=1)
+    general: list[int] = []
+    answer_step = host.dispatch.handlers.answer_step
+
+    def counted(frame: Frame, outcome: Any) -> Frame:
+        general.append(frame.number)
+        return answer_step(frame, outcome)
+
+    monkeypatch.setattr(host.dispatch.handlers, "answer_step", counted)
+    draws, ends = np.random.default_rng(1), []
+    for number in range(1, 301):
+        action = draws.integers(2, size=4)
+        host.step(number, {"action": action})
+        observation, reward, terminated, truncated, info = local.step(action)
+        expected = {
+            "info": info,
+            "observation": observation,
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
+        answered, status, value = host.answered()
+        assert (answered, status) == (number, 200)
+        assert_same(value, expected)
+        if info:
+            ends.append(number)
+    # Two steps teach the codec the signature.
+    assert len(ends) > 30
+    assert len(general) <= 4
+    assert not set(ends[2:]) & set(general)
     host.close()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from gym_http_wire.messages import Form, Op
 from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.fixed import Writer, fixed_writer
+from gym_http_wire.values.layouts import Layouts
 
 __all__ = [
     "MAX_LEAVES",
@@ -66,6 +68,8 @@ _OPS = frozenset({int(Op.RESET), int(Op.STEP)})
 # By the number of words: the factor that repeats a word of 32 bits.
 _REPEATED = tuple(sum(1 << 32 * at for at in range(words)) for words in range(32))
 _MASKS_AT_ONCE = 1024
+# Signatures of answers that have writers, and of those that may get one.
+_REMEMBERED = 4
 
 
 def _masks() -> Iterator[int]:
@@ -84,6 +88,7 @@ class FastClientFrames:
 
     def __init__(self, sent: SentSignatures, received: ReceivedSignatures) -> None:
         self._numbers = sent.numbers
+        self._received = received
         self._readers = received.readers
         self._masks = _masks()
         self._writers: dict[int, tuple[Writer, int]] = {}
@@ -94,10 +99,31 @@ class FastClientFrames:
         known = self._writers.get(op)
         if known is None:
             return MISSED
-        writer, signature = known
+        writer, signature_number = known
         leaves = writer(given)
         if leaves is None:
             return MISSED
+        return self.message_from_leaves(
+            op, number, acknowledged, leaves, signature_number
+        )
+
+    def message_from_leaves(
+        self,
+        op: int,
+        number: int,
+        acknowledged: int,
+        leaves: bytes,
+        signature_number: int,
+    ) -> Any:
+        """Encode a request whose value is encoded; returns `MISSED` if it is too long.
+
+        Args:
+            op: The operation.
+            number: Number of the request.
+            acknowledged: `gym_http_wire.streams.ACKNOWLEDGED`, or 0.
+            leaves: Leaves of the value.
+            signature_number: Number of its signature on this stream.
+        """
         size = _SIZE + len(leaves)
         if size > _MAX_LONG:
             return MISSED
@@ -110,7 +136,7 @@ class FastClientFrames:
                 _BOTH_BINARY,
                 number,
                 0,
-                signature,
+                signature_number,
             )
             + leaves
         )
@@ -139,6 +165,9 @@ class FastClientFrames:
         Args:
             data: All bytes that were received since the request was sent.
             number: Number of the request.
+
+        Raises:
+            BadValue: The value is malformed, or its signature was not sent.
         """
         size, start = len(data), _PLAIN_HEAD_SIZE
         if size > _LONGEST + _PLAIN_HEAD_SIZE:
@@ -156,16 +185,12 @@ class FastClientFrames:
             or status != 200
             or form != _BINARY
             or head
-            or inline
         ):
             return MISSED
-        reader = self._readers.get(signature)
+        reader = None if inline else self._readers.get(signature)
         if reader is None:
-            return MISSED
-        try:
-            return reader(data, start + _SIZE)
-        except BadValue:
-            return MISSED
+            return self._received.read(data, start + _FRAME_SIZE)
+        return reader(data, start + _SIZE)
 
 
 class FastHostFrames:
@@ -177,11 +202,13 @@ class FastHostFrames:
     """
 
     def __init__(self, sent: SentSignatures, received: ReceivedSignatures) -> None:
+        self._sent = sent
         self._numbers = sent.numbers
         self._readers = received.readers
         self._signatures = received.signatures
-        self._writer: tuple[Writer, bytes, int] | None = None
-        self._seen = b""
+        self._writers: list[tuple[Writer, bytes, int]] = []
+        self._layouts = Layouts()
+        self._seen: deque[bytes] = deque(maxlen=_REMEMBERED)
 
     def decode_request(self, data: bytes) -> FastRequest | None:
         """Decode a request; ``None`` if the bytes are not exactly one fast frame."""
@@ -214,17 +241,33 @@ class FastHostFrames:
 
     def encode_answer(self, number: int, value: Any) -> FastAnswer | None:
         """Encode the answer to a step; ``None`` if it is not a fast frame."""
-        known = self._writer
-        if known is None:
+        for writer, signature, signature_number in self._writers:
+            leaves = writer(value)
+            if leaves is not None:
+                return self.answer_from_leaves(
+                    number, leaves, signature, signature_number
+                )
+        written = self._layouts.write(value)
+        return None if written is None else self._answer_of_layout(number, *written)
+
+    def _answer_of_layout(
+        self, number: int, signature: bytes, leaves: bytes
+    ) -> FastAnswer | None:
+        """Encode an answer whose signature may be new on this stream."""
+        signature_number = self._numbers.get(signature)
+        if signature_number is not None:
+            return self.answer_from_leaves(number, leaves, signature, signature_number)
+        size = _SIZE + len(signature) + len(leaves)
+        if not _LONGEST < size <= _MAX_LONG:
             return None
-        leaves = known[0](value)
-        if leaves is None or len(leaves) > _MAX_LONG - _SIZE:
-            return None
-        return self.answer_from_leaves(number, leaves, *known[1:])
+        header = HEADER.pack(size - _FRAME_SIZE, 0, 200, 0, _BINARY, number)
+        start = self._sent.header(signature)
+        head = _LONG_HEAD.pack(_LONG_WHOLE, size)
+        return b"".join((head, header, start, leaves)), signature, leaves
 
     def answer_from_leaves(
         self, number: int, leaves: bytes, signature: bytes, signature_number: int
-    ) -> FastAnswer:
+    ) -> FastAnswer | None:
         """Encode the answer to a step whose leaves are encoded already.
 
         Args:
@@ -232,6 +275,9 @@ class FastHostFrames:
             leaves: Leaves of the value.
             signature: Signature of the value.
             signature_number: Number of the signature on this stream.
+
+        Returns:
+            The answer; ``None`` if it is not a fast frame.
         """
         size = _SIZE + len(leaves)
         header = _HEADERS.pack(
@@ -239,6 +285,8 @@ class FastHostFrames:
         )
         if size <= _LONGEST:
             head = _PLAIN_HEADS[size]
+        elif size > _MAX_LONG:
+            return None
         else:
             head = _LONG_HEAD.pack(_LONG_WHOLE, size)
         return b"".join((head, header, leaves)), signature, leaves
@@ -253,13 +301,22 @@ class FastHostFrames:
         if type(body) is not Pieces:
             return
         signature = body.signature
-        if signature != self._seen:
-            # Only a repeated signature is worth a generated writer.
-            self._seen = signature
+        if body.size - len(signature) > _MAX_LONG - _FRAME_SIZE:
+            # It is too long for a fast frame.
             return
+        if signature not in self._seen:
+            # Only a repeated signature is worth a generated writer.
+            self._seen.append(signature)
+            self._layouts.learn(signature)
+            return
+        self._seen.remove(signature)
         signature_number, writer = self._numbers.get(signature), fixed_writer(signature)
         if signature_number is not None and writer is not None:
-            self._writer = writer, signature, signature_number
+            known = writer, signature, signature_number
+            others = [each for each in self._writers if each[1] != signature]
+            self._writers = [known, *others[: _REMEMBERED - 1]]
+        else:
+            self._layouts.learn(signature)
 
 
 _PLAIN_HEADS = tuple(bytes((_WHOLE, size)) for size in range(_LONGEST + 1))

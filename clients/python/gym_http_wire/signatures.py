@@ -21,6 +21,7 @@ from gym_http_wire.frames import VALUE_HEADER, Pieces
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.binary import compile_reader
 from gym_http_wire.values.fixed import fixed_reader
+from gym_http_wire.values.layouts import Layouts
 
 __all__ = ["MAX_NUMBERED_BYTES", "MAX_NUMBERS", "ReceivedSignatures", "SentSignatures"]
 
@@ -68,6 +69,7 @@ class ReceivedSignatures:
     def __init__(self) -> None:
         self.signatures: dict[int, bytes] = {}
         self.readers: dict[int, Reader] = {}
+        self._layouts = Layouts()
 
     def pieces(self, data: bytes, start: int) -> Pieces:
         """Split a value into signature and leaves, without decoding it.
@@ -97,7 +99,7 @@ class ReceivedSignatures:
         """
         signature, number, leaves = self._signature(data, start)
         if not number:
-            return compile_reader(signature)(data, leaves)
+            return self._reader_of_new(signature)(data, leaves)
         reader = self.readers.get(number) or self._compile(number, signature)
         return reader(data, leaves)
 
@@ -120,8 +122,17 @@ class ReceivedSignatures:
 
     def _compile(self, number: int, signature: bytes) -> Reader:
         # It was repeated, so a generated reader pays.
-        reader = fixed_reader(signature, compile_reader(signature))
+        reader = self._layouts.reader(signature) or fixed_reader(
+            signature, compile_reader(signature)
+        )
         self.readers[number] = reader
+        return reader
+
+    def _reader_of_new(self, signature: bytes) -> Reader:
+        reader = self._layouts.reader(signature)
+        if reader is None:
+            reader = compile_reader(signature)
+            self._layouts.learn(signature)
         return reader
 
     def _remember(self, number: int, signature: bytes) -> None:

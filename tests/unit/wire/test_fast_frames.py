@@ -12,6 +12,7 @@ from gym_http_wire.frames import HEADER, Frame, Pieces
 from gym_http_wire.messages import Form, Op
 from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.streams import BinaryStreamDialect
+from gym_http_wire.values import BadValue
 from gym_http_wire.values.writing import Writing
 from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode, head_of
 from tests.support.values import VALUES, assert_same
@@ -201,3 +202,75 @@ def test_steps_of_large_vectors_are_left_to_the_general_path() -> None:
     assert client.frames.message(Op.STEP, 4, 1, step) is MISSED
     assert lane.decode_request(client.general(4, step)) is None
     assert lane.encode_answer(4, answer) is None
+
+
+def ended(*places: int) -> dict[str, Any]:
+    """Return the answer to a step of 16 in which these episodes ended."""
+    _, answer = vector(16)
+    last, mask = np.full(16, None, object), np.zeros(16, np.bool_)
+    for place in places:
+        last[place] = np.full(4, place, np.float32)
+        mask[place] = True
+    info = {"final_obs": last, "_final_obs": mask, "final_info": {}}
+    return {**answer, "info": {**info, "_final_info": mask}, "terminated": mask}
+
+
+@given(st.lists(st.sets(st.integers(0, 15)), min_size=3, max_size=20))
+def test_ends_of_episodes_are_the_same_on_both_paths(steps: list[set[int]]) -> None:
+    client, dialect, lane = taught(*vector(16))
+    other, general, _ = taught(*vector(16))
+    learnt = ended(1), ended(2)
+    for number, answer in enumerate([*learnt, *(ended(*each) for each in steps)], 4):
+        reply = Frame(0, number, 200, Form.BINARY, b"", Writing().pieces(answer))
+        (payload,) = general.write(reply)
+        expected = head_of(Opcode.BINARY, len(payload)) + payload
+        told = lane.encode_answer(number, answer)
+        if number < 6:
+            assert told is None
+            lane.learn(reply)
+            (written,) = dialect.write(reply)
+            message = head_of(Opcode.BINARY, len(written)) + written
+        else:
+            assert told is not None
+            message = told[0]
+            assert told[1:] == (reply.body.signature, b"".join(reply.body.leaves))
+        assert message == expected
+        assert_same(client.frames.value(message, number), answer)
+        assert_same(other.announced.read(bytes(payload), 16), answer)
+
+
+def test_signatures_beyond_the_last_number_are_sent_in_full() -> None:
+    client, _, lane = taught(*vector(16))
+    for place in (1, 2):
+        pieces = Writing().pieces(ended(place))
+        lane.learn(Frame(0, 4, 200, Form.BINARY, b"", pieces))
+    for number in range(300):
+        places = [place for place in range(16) if number >> place & 1]
+        told = lane.encode_answer(number, ended(*places))
+        assert told is not None
+        assert_same(client.frames.value(told[0], number), ended(*places))
+
+
+def test_answers_of_several_kinds_are_fast() -> None:
+    _, dialect, lane = taught()
+    kinds = [{**ANSWER, "info": info} for info in ({"lives": 3}, {"score": 1.0})]
+    for kind in kinds * 2:
+        reply = Frame(0, 4, 200, Form.BINARY, b"", Writing().pieces(kind))
+        dialect.write(reply)
+        lane.learn(reply)
+    for kind in (*kinds, ANSWER):
+        assert lane.encode_answer(5, kind) is not None
+
+
+def test_malformed_values_are_refused() -> None:
+    client, _, lane = taught()
+    told = lane.encode_answer(4, ANSWER)
+    assert told is not None
+    message = bytearray(told[0])
+    message[22] = 200
+    with pytest.raises(BadValue, match="names signature 200"):
+        client.frames.value(bytes(message), 4)
+    message = bytearray(told[0])
+    message[-1] = 1
+    with pytest.raises(BadValue, match="true"):
+        client.frames.value(bytes(message), 4)

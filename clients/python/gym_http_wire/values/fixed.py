@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,16 @@ from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.signing import PADDING
 from gym_http_wire.values.texts import parse
 
-__all__ = ["MAX_RECORD_BYTES", "Reader", "Writer", "fixed_reader", "fixed_writer"]
+__all__ = [
+    "MAX_RECORD_BYTES",
+    "Code",
+    "Reader",
+    "Unfit",
+    "Writer",
+    "code_of",
+    "fixed_reader",
+    "fixed_writer",
+]
 
 Reader = Callable[[bytes | memoryview, int], Any]
 Writer = Callable[[Any], "bytes | None"]
@@ -37,12 +46,51 @@ _PLAIN_KINDS = "iufc"
 _BITS = b"\0\1"
 
 
-class _Unfit(Exception):
-    """The signature does not have a constant size."""
+class Unfit(Exception):
+    """There is no generated code for the signature."""
 
 
-class _Code:
-    """Collects the generated expressions and statements for one signature."""
+class Record(NamedTuple):
+    """Successive leaves of constant size.
+
+    Attributes:
+        formats: Their formats, as `struct` has them.
+        names: The names of what is read.
+        written: The expressions to write.
+    """
+
+    formats: list[str]
+    names: list[str]
+    written: list[str]
+
+    def compiled(self) -> struct.Struct:
+        """Compile the formats."""
+        return struct.Struct("<" + "".join(self.formats))
+
+
+class Objects(NamedTuple):
+    """An array of objects.
+
+    Attributes:
+        content: Its shape, and the signatures of its items.
+        written: Name of the array in the writer.
+        read: Name of the array in the reader.
+    """
+
+    content: list[Any]
+    written: str
+    read: str
+
+
+class Code:
+    """Collects the generated expressions and statements for one signature.
+
+    Attributes:
+        names: Constants by name.
+        checks: Statements that return ``None`` for values of other signatures.
+        records: The leaves: before, between and after the arrays of objects.
+        objects: The arrays of objects.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {
@@ -51,11 +99,10 @@ class _Code:
             "bits": _bits,
             "bits_of": _bits_of,
         }
-        self.format = "<"
-        # For each leaf: the name of what is read, and the expression to write.
-        self.leaves: list[str] = []
-        self.written: list[str] = []
         self.checks: list[str] = []
+        self.records = [Record([], [], [])]
+        self.objects: list[Objects] = []
+        self._leaves = 0
         self._locals = 0
 
     def name(self, value: object) -> str:
@@ -71,12 +118,14 @@ class _Code:
 
     def leaf(self, format: str, written: str) -> str:
         """Add a leaf; returns the name of what is read."""
-        if len(self.leaves) >= _MAX_LEAVES:
-            raise _Unfit
-        self.format += format
-        name = f"r{len(self.leaves)}"
-        self.leaves.append(name)
-        self.written.append(written)
+        if self._leaves >= _MAX_LEAVES:
+            raise Unfit
+        name = f"r{self._leaves}"
+        self._leaves += 1
+        record = self.records[-1]
+        record.formats.append(format)
+        record.names.append(name)
+        record.written.append(written)
         return name
 
     def check(self, condition: str) -> None:
@@ -111,7 +160,7 @@ class _Code:
             known = _TAGS.get(tag)
             if known is not None:
                 return known(self, content, value)
-        raise _Unfit
+        raise Unfit
 
     def _bytes_of(self, dtype: np.dtype[Any], size: int, value: str) -> str:
         if dtype.kind in _PLAIN_KINDS:
@@ -119,7 +168,7 @@ class _Code:
         elif dtype.kind == "b":
             read = f"bits({self.leaf(f'{size}s', f'bits_of({value})')})"
         else:
-            raise _Unfit
+            raise Unfit
         padding = PADDING[size & 7]
         if padding:
             expected = self.name(padding)
@@ -133,18 +182,30 @@ class _Code:
         dtype = read_dtype(name)
         shape, count = read_shape(sizes, dtype.itemsize)
         if count * dtype.itemsize > MAX_RECORD_BYTES:
-            raise _Unfit
+            raise Unfit
         kind, form = self.name(dtype), self.name(shape)
         self.check(f"type({value}) is not array")
         self.check(f"{value}.dtype != {kind} or {value}.shape != {form}")
         read = self._bytes_of(dtype, count * dtype.itemsize, value)
         return f"array({form}, {kind}, {read}).copy()"
 
+    def array_of_objects(self, content: Any, value: str) -> str:
+        """Add an array of objects; the leaves of its items are in no record."""
+        shape, _ = read_shape(content[0], 8)
+        if len(shape) != 1:
+            raise Unfit
+        self.check(f"type({value}) is not array or {value}.dtype.char != 'O'")
+        self.check(f"{value}.shape != {self.name(shape)}")
+        name = f"o{len(self.objects)}"
+        self.objects.append(Objects(content, value, name))
+        self.records.append(Record([], [], []))
+        return name
+
     def scalar(self, content: Any, value: str) -> str:
         """Add a NumPy scalar."""
         dtype = read_dtype(content)
         if dtype.newbyteorder("=") != dtype:
-            raise _Unfit
+            raise Unfit
         kind, of = self.name(dtype), self.name(dtype.type)
         self.check(f"type({value}) is not {of}")
         read = self._bytes_of(dtype, dtype.itemsize, value)
@@ -154,7 +215,7 @@ class _Code:
         """Add a dict."""
         keys = [key for key, _ in content]
         if not all(type(key) is str for key in keys):
-            raise _Unfit
+            raise Unfit
         self.check(f"type({value}) is not dict or len({value}) != {len(keys)}")
         if not keys:
             return "{}"
@@ -204,23 +265,42 @@ def _bits_of(array: Any) -> bytes:
     return bytes(map(bool, data)) if data.strip(_BITS) else data
 
 
-_TAGS: dict[str, Callable[[_Code, Any, str], str]] = {
-    "nd": _Code.array,
-    "ns": _Code.scalar,
-    "dict": _Code.members,
-    "list": _Code.items,
-    "tuple": _Code.tuple,
+_TAGS: dict[str, Callable[[Code, Any, str], str]] = {
+    "nd": Code.array,
+    "ns": Code.scalar,
+    "oa": Code.array_of_objects,
+    "dict": Code.members,
+    "list": Code.items,
+    "tuple": Code.tuple,
 }
 
 
-def _code(signature: bytes) -> tuple[_Code, str, struct.Struct] | None:
-    code = _Code()
+def code_of(tree: Any) -> tuple[Code, str]:
+    """Generate code for a parsed signature.
+
+    Returns:
+        The code, and the expression that makes the value in the reader.
+
+    Raises:
+        Unfit: There is no generated code for the signature.
+    """
+    code = Code()
     try:
-        made = code.node(parse(signature), "value")
-    except (_Unfit, BadValue, RecursionError, ValueError, TypeError):
+        made = code.node(tree, "value")
+    except (BadValue, RecursionError, ValueError, TypeError) as error:
+        raise Unfit from error
+    return code, made
+
+
+def _code(signature: bytes) -> tuple[Code, str, struct.Struct] | None:
+    try:
+        code, made = code_of(parse(signature))
+    except (Unfit, BadValue, RecursionError):
         return None
-    record = struct.Struct(code.format)
-    if not code.leaves or record.size > MAX_RECORD_BYTES:
+    if code.objects or not code.records[0].names:
+        return None
+    record = code.records[0].compiled()
+    if record.size > MAX_RECORD_BYTES:
         return None
     code.names |= {"pack": record.pack, "unpack": record.unpack_from}
     return code, made, record
@@ -242,7 +322,7 @@ def fixed_reader(signature: bytes, general: Reader) -> Reader:
     return code.made(  # type: ignore[no-any-return]
         f"def made(data, start):\n"
         f"    if len(data) != start + {record.size}: return general(data, start)\n"
-        f"    {', '.join(code.leaves)}, = unpack(data, start)\n"
+        f"    {', '.join(code.records[0].names)}, = unpack(data, start)\n"
         f"    try:\n"
         f"        return {made}\n"
         f"    except KeyError:\n"
@@ -263,7 +343,7 @@ def fixed_writer(signature: bytes) -> Writer | None:
         return None
     code = found[0]
     checks = "\n".join(code.checks)
-    written = ", ".join(code.written)
+    written = ", ".join(code.records[0].written)
     return code.made(  # type: ignore[no-any-return]
         f"def made(value):\n{checks}\n    return pack({written})\n"
     )
