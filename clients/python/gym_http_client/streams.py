@@ -126,6 +126,20 @@ class Stream(ABC):
         """
         return MISSED
 
+    def receive_fast(self, number: int) -> Any:
+        """Wait for the next answer, and return its value if it is a fast frame.
+
+        Args:
+            number: Number of the oldest pending request.
+
+        Returns:
+            The value; `MISSED` if `receive` has to return the answer.
+
+        Raises:
+            Failure: The connection is lost, or a message is not an answer.
+        """
+        return MISSED
+
     def value(self, answer: StreamAnswer) -> object:
         """Decode the value of an answer in the binary form.
 
@@ -135,8 +149,7 @@ class Stream(ABC):
         try:
             return self._announced.read(answer.message, answer.start)
         except BadValue as error:
-            words = f"a value {error}"
-            raise Failure(FailureKind.MALFORMED, words) from error
+            raise _malformed_value(error) from error
 
     @abstractmethod
     def close(self) -> None:
@@ -149,6 +162,10 @@ class Stream(ABC):
         status = ACKNOWLEDGED if acknowledged else 0
         header = HEADER.pack(len(value), len(head), status, op, _BOTH_BINARY, number)
         return b"".join((header, head, value))
+
+
+def _malformed_value(error: BadValue) -> Failure:
+    return Failure(FailureKind.MALFORMED, f"a value {error}")
 
 
 def parse_answer(message: bytes | memoryview) -> StreamAnswer:
@@ -214,12 +231,25 @@ class WebSocketStream(Stream):
 
     def send(self, request: StreamRequest, *, acknowledged: bool) -> None:
         """Send a request."""
-        message = self._message(request, acknowledged=acknowledged)
+        message = self._fast_message(request, acknowledged)
+        if message is MISSED:
+            payload = self._message(request, acknowledged=acknowledged)
+            message = encode(_BINARY_FRAME, payload, self._masks.next())
         try:
-            self._line.sendall(encode(_BINARY_FRAME, message, self._masks.next()))
+            self._line.sendall(message)
         except OSError as error:
             raise stream_failure(error) from error
         self._lane.learn(request.op, request.signature)
+
+    def _fast_message(self, request: StreamRequest, acknowledged: bool) -> Any:
+        """Encode a request as a fast frame; returns `MISSED` if it does not fit."""
+        number, op, head, signature, leaves = request
+        signature_number = self._announcing.numbers.get(signature)
+        if signature_number is None or head:
+            return MISSED
+        return self._lane.message_from_leaves(
+            op, number, acknowledged, leaves, signature_number
+        )
 
     def receive(self) -> StreamAnswer:
         """Wait for the next answer."""
@@ -243,14 +273,25 @@ class WebSocketStream(Stream):
             return MISSED
         try:
             self._line.sendall(message)
+        except OSError as error:
+            raise stream_failure(error) from error
+        value = self.receive_fast(number)
+        return self.receive() if value is MISSED else value
+
+    def receive_fast(self, number: int) -> Any:
+        """Wait for the next answer, and return its value if it is a fast frame."""
+        if self._arrived or not self._reader.between:
+            return MISSED
+        try:
             data = self._spin()
             value = self._lane.value(data, number)
-            if value is not MISSED:
-                return value
-            self._sort(data)
+            if value is MISSED:
+                self._sort(data)
         except (OSError, WebSocketError) as error:
             raise stream_failure(error) from error
-        return self.receive()
+        except BadValue as error:
+            raise _malformed_value(error) from error
+        return value
 
     def close(self) -> None:
         """Close the connection without a closing handshake."""

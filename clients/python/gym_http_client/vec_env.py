@@ -90,26 +90,26 @@ class VecEnvCore:
         """
         observations, rewards, terminated, truncated, given = self.env.step_wait()
         dones = terminated | truncated
-        infos = self._step_infos(given, dones)
-        cut = np.greater(truncated, terminated).tolist()
-        for info, is_cut in zip(infos, cut, strict=True):
-            info["TimeLimit.truncated"] = is_cut
+        cut = (truncated > terminated).tolist()
+        if given:
+            infos = self._step_infos(given, dones)
+            for info, is_cut in zip(infos, cut, strict=True):
+                info["TimeLimit.truncated"] = is_cut
+        else:
+            infos = [{"TimeLimit.truncated": is_cut} for is_cut in cut]
         return observations, rewards.astype(np.float32), dones, infos
 
     def _step_infos(self, given: dict[str, Any], dones: Any) -> list[dict[str, Any]]:
         """Return the infos of a step; for an ended episode, the final info."""
         count = self.env.num_envs
-        if not given:
-            return [{} for _ in range(count)]
         present = {name: each for name, each in given.items() if name not in _FINAL}
         infos = split_infos(present, count) if present else [{} for _ in range(count)]
         final = given.get("final_info")
         lasts = split_infos(final, count) if final else None
-        for index, done in enumerate(dones.tolist()):
-            if done:
-                self.reset_infos[index] = infos[index]
-                infos[index] = {} if lasts is None else lasts[index]
-                infos[index]["terminal_observation"] = given["final_obs"][index]
+        for index in np.flatnonzero(dones).tolist():
+            self.reset_infos[index] = infos[index]
+            infos[index] = {} if lasts is None else lasts[index]
+            infos[index]["terminal_observation"] = given["final_obs"][index]
         return infos
 
     def get_attr(self, name: str, indices: Indices = None) -> list[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteVectorEnv, ServerError
+from gym_http_client.streams import WebSocketStream
 from gym_http_client.vec_env import VecEnvCore
 from tests.support.server import Server
 
@@ -64,6 +65,27 @@ def test_steps_equal_local_environments(core: VecEnvCore) -> None:
                 assert "terminal_observation" not in infos[index]
             np.testing.assert_array_equal(observations[index], last)
     assert ends == {"terminated", "truncated"}
+
+
+def test_steps_are_fast_frames(
+    core: VecEnvCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator, ends = np.random.default_rng(3), 0
+    core.reset([7, 8, 9], NO_OPTIONS)
+    for number in range(120):
+        if number == 60:
+            # The general path of answers.
+            monkeypatch.setattr(WebSocketStream, "receive", _unexpected)
+        core.step_async(generator.integers(2, size=COUNT))
+        _, _, dones, infos = core.step_wait()
+        ends += any(dones)
+        for done, info in zip(dones, infos, strict=True):
+            assert ("terminal_observation" in info) == done
+    assert ends > 10
+
+
+def _unexpected(stream: WebSocketStream) -> None:
+    raise AssertionError("an answer took the general path")
 
 
 def test_infos_belong_to_their_environments(server: Server) -> None:
