@@ -290,36 +290,47 @@ class Actions:
             self.expired += 1
 
 
+class _Session:
+    """The sequence numbers that a session has used."""
+
+    __slots__ = ("forgotten", "last", "seen")
+
+    def __init__(self) -> None:
+        self.seen: dict[int, None] = {}
+        self.last = 0
+        # The highest that is no longer among those seen.
+        self.forgotten = 0
+
+
 class Sequences:
     """The sequence numbers of each session, so that a repeat acts once."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[str, dict[int, None]] = OrderedDict()
-        self._last: dict[str, int] = {}
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
-    def state_of(self, session: str, sequence: int) -> str:
+    def state_of(self, name: str, sequence: int) -> str:
         """Return ``new``, ``repeated``, or ``late`` if a later one came before."""
-        seen = self._sessions.get(session)
-        if seen is None or sequence > self._last[session]:
+        session = self._sessions.get(name)
+        if session is None or sequence > session.last:
             return "new"
-        if sequence in seen or sequence < next(iter(seen)):
+        if sequence in session.seen or sequence <= session.forgotten:
             return "repeated"
         return "late"
 
-    def add(self, session: str, sequence: int) -> None:
+    def add(self, name: str, sequence: int) -> None:
         """Record an accepted request."""
-        seen = self._sessions.get(session)
-        if seen is None:
-            seen = self._sessions[session] = {}
-            self._last[session] = sequence
+        session = self._sessions.get(name)
+        if session is None:
+            session = self._sessions[name] = _Session()
             if len(self._sessions) > MAX_SESSIONS:
-                oldest, _ = self._sessions.popitem(last=False)
-                del self._last[oldest]
-        self._sessions.move_to_end(session)
-        self._last[session] = max(self._last[session], sequence)
-        seen[sequence] = None
-        if len(seen) > _REMEMBERED:
-            del seen[next(iter(seen))]
+                self._sessions.popitem(last=False)
+        self._sessions.move_to_end(name)
+        session.last = max(session.last, sequence)
+        session.seen[sequence] = None
+        if len(session.seen) > _REMEMBERED:
+            oldest = next(iter(session.seen))
+            del session.seen[oldest]
+            session.forgotten = max(session.forgotten, oldest)
 
 
 def _is_over(action: Action, now: int) -> bool:
