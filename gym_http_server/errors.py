@@ -165,7 +165,7 @@ class ScopeMissing(Problem):
     def __init__(self, name: str, scopes: str) -> None:
         super().__init__(
             f"the token {name!r} lacks the scope {scopes}, which this takes; the "
-            "server's --tokens file says what each token may do"
+            "server's --tokens file lists the scopes of each token"
         )
 
 

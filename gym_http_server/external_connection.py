@@ -457,7 +457,7 @@ class ExternalConnection:
             self._answer_due = now
             self._complete()
         elif number >= self.details.next_number:
-            words = f"an answer to request {number} came, which was not sent"
+            words = f"an answer to request {number} arrived, which was not sent"
             self._reject(BadMessage(words, number=number, field="id"), b"", now)
         # Any other answer is late, and dropped.
 

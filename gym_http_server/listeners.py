@@ -62,9 +62,9 @@ def open_listeners(settings: Settings) -> Iterator[list[socket.socket]]:
             if mode & stat.S_IWOTH and not settings.guarded and not settings.no_token:
                 raise SettingError(
                     f"--unix-mode {settings.unix_mode} lets every user of this machine "
-                    "connect, and whoever can create environments can run code: set a "
-                    "token with --token (or --token auto), or say --no-token if you "
-                    "know what you do"
+                    "connect, and clients that create environments can run code: set a "
+                    "token with --token (or --token auto), or use --no-token if you "
+                    "accept that"
                 )
             path = os.path.abspath(settings.unix)
             listeners.append(stack.enter_context(_unix(path, mode)))

@@ -145,6 +145,6 @@ class TangoDialect:
 
 def _unexpected() -> BadMessage:
     words = (
-        "a message came without a request, and would be mistaken for the next answer"
+        "a message arrived without a request, and would be mistaken for the next answer"
     )
     return BadMessage(words, fatal=True)

@@ -51,9 +51,9 @@ def resolve_tokens(settings: Settings) -> Settings:
         return _read_tokens(settings, token)
     if not token and not settings.loopback and not settings.no_token:
         raise SettingError(
-            f"{settings.listen} can be reached from other machines, and whoever can "
+            f"{settings.listen} can be reached from other machines, and clients that "
             "create environments can run code: set a token with --token (or --token "
-            "auto), or say --no-token if you know what you do"
+            "auto), or use --no-token if you accept that"
         )
     if not token and not settings.external_loopback:
         raise SettingError(

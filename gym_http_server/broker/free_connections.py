@@ -260,7 +260,7 @@ class FreeConnections:
             self._accept(connection, details, now)
         if protocol.state is not ConnectionState.LOST:
             self._registry.add(connection)
-            log.info("%s came, connection %s", details.env_id, details.connection)
+            log.info("%s connected, connection %s", details.env_id, details.connection)
 
     def _checked(self, connection: FreeConnection, payload: bytes) -> Hello:
         """Return a hello whose token and content are accepted.

@@ -337,8 +337,8 @@ def _events(connection: LongPollConnection) -> int:
 
 def _no_connection(connection: str) -> Problem:
     return NotFound(
-        f"there is no connection {connection!r:.40}, or it has ended: say hello again, "
-        "by POST to /v1/external/"
+        f"there is no connection {connection!r:.40}, or it has ended: "
+        "send a hello again, by POST to /v1/external/"
     )
 
 

@@ -254,7 +254,7 @@ def encode_rendered(rendered: Any, media: str) -> tuple[AnswerHead, bytes]:
     if media != PNG or image is None or image.dtype != np.uint8 or not _is_image(image):
         raise NotAcceptable(
             f"the environment renders {_kind(rendered)}, which is no {media}; "
-            f"ask for {RAW if image is not None else JSON} with Accept"
+            f"request {RAW if image is not None else JSON} with Accept"
         )
     return AnswerHead(content_type=PNG), _png(image)
 
@@ -283,7 +283,7 @@ def _raw(rendered: Any) -> tuple[AnswerHead, bytes]:
     if array.dtype.hasobject or array.dtype.kind not in "biuf":
         raise NotAcceptable(
             f"the environment renders {_kind(rendered)}, which is no array; "
-            f"ask for {JSON} with Accept"
+            f"request {JSON} with Accept"
         )
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     headers = {

@@ -226,8 +226,8 @@ class Handlers:
         if media == codec.PNG and mode is not None and mode.endswith("_list"):
             # Rendering would throw the frames away.
             raise NotAcceptable(
-                f"render_mode is {mode!r}, which gives several frames; "
-                f"ask for {codec.RAW} or {codec.JSON} with Accept"
+                f"render_mode is {mode!r}, which returns several frames; "
+                f"request {codec.RAW} or {codec.JSON} with Accept"
             )
         rendered = self._operations.render()
         self._publish_render({"rendered": rendered})

@@ -102,7 +102,7 @@ def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
     if env_id != request.env_id:
         env_warnings.add(
             "UserWarning",
-            f"{request.env_id} is retired, and {env_id} was made instead: ask for that",
+            f"{request.env_id} is retired, and {env_id} was made instead: request that",
         )
     wraps = [
         functools.partial(getattr(gymnasium.wrappers, each.name), **each.kwargs)

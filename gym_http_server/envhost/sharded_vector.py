@@ -92,7 +92,7 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
             raise BadParameter(
                 f"num_envs is {num_envs}: their observations need {size} bytes of "
                 f"shared memory, which this server does not allow ({error.strerror}); "
-                "ask for fewer, or raise --host-file-size"
+                "request fewer, or raise --host-file-size"
             ) from None
         for other in self._others:
             other.share(descriptor)

@@ -89,7 +89,7 @@ class AgentPeer:
     def receive(self, payload: bytes) -> None:
         """Pass a request of the agent on."""
         if self._stream is None or not self._welcomed:
-            words = "a message came before the welcome: wait for that"
+            words = "a message arrived before the welcome: wait for that"
             self._refuse(BadParameter(words))
             self.leave()
             return

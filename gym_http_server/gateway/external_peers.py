@@ -82,6 +82,6 @@ class ExternalPeer:
     def _ended(self) -> None:
         if not self._refused:
             # ZeroMQ does not show it the end of a connection.
-            words = "the server ended the conversation; say hello again"
+            words = "the server ended the conversation; send a hello again"
             self._outbox.send(refusal(ConversationEnded(words)))
         self._on_close()

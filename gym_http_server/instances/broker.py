@@ -149,7 +149,7 @@ class BrokerClient:
             if frame.kind == Op.EXTERNAL_HELLO or os.path.exists(self._path):
                 raise _unavailable() from None
             # Without a broker there are no connections.
-            raise NotFound("there is no such connection: say hello first") from None
+            raise NotFound("there is no such connection: send a hello first") from None
         with contextlib.closing(connection):
             try:
                 return connection.call(frame)

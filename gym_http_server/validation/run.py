@@ -261,7 +261,7 @@ def _greet(target: Target) -> None:
         raise StartError(str(error)) from None
     if about.status == 401:
         raise StartError(
-            f"{target.address.url} asks for a token: give it with --token-file, "
+            f"{target.address.url} requires a token: pass it with --token-file, "
             "GHS_TOKEN or --token"
         )
     try:

@@ -136,7 +136,7 @@ class WebSocket:
         except ConnectionResetError:
             data = b""
         except TimeoutError:
-            words = f"nothing came over the stream for {self._timeout_s:g} s"
+            words = f"nothing arrived over the stream for {self._timeout_s:g} s"
             raise CallFailed(words) from None
         if not data:
             raise Closed(0, "")

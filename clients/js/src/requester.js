@@ -160,7 +160,7 @@ function failureOf(error, url) {
   const code = cause.code ?? cause.errors?.[0]?.code ?? "";
   const reason = cause.message || code || error.message;
   if (MALFORMED.test(code)) {
-    throw new ProtocolError(`what came from ${url} is no answer in HTTP: ${reason}`, { url, cause: error });
+    throw new ProtocolError(`the answer from ${url} is not HTTP: ${reason}`, { url, cause: error });
   }
   const absent = ABSENT.has(code) || !code;
   const message = `no answer from ${url}: ${reason}`;

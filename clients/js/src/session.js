@@ -134,7 +134,7 @@ export class Session {
     this.#lostAt = null;
     if (answer.status === 200 && answer.form === Form.BINARY) return stream.announced.read(answer.body);
     const reply = problemIn(answer.body);
-    if (!reply) throw new ProtocolError(`what came with status ${answer.status} is neither value nor problem`);
+    if (!reply) throw new ProtocolError(`the answer with status ${answer.status} is neither a value nor a problem`);
     this.#requester.warn(reply.extras?.warnings);
     throw apiError({ ...reply.extras, ...reply }, answer.status, this.#requester.url + this.#path + path);
   }

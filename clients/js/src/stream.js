@@ -68,7 +68,7 @@ export class Stream {
     try {
       const frame = decodeFrame(bytes);
       if (frame.number !== waiting.number || frame.operation !== 0) {
-        throw new ProtocolError(`answer ${frame.number} came where ${waiting.number} was due`);
+        throw new ProtocolError(`answer ${frame.number} arrived instead of answer ${waiting.number}`);
       }
       waiting.resolve(frame);
     } catch (error) {

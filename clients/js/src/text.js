@@ -17,7 +17,7 @@ export function readUtf8(bytes) {
   try {
     return strict.decode(bytes);
   } catch {
-    throw new ProtocolError("what came is not written in UTF-8");
+    throw new ProtocolError("the received text is not UTF-8");
   }
 }
 

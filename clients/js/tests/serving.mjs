@@ -84,7 +84,7 @@ for (const dialect of ["json", "typed", "binary"]) {
       });
       assert.deepEqual(arrived, ["came", [2n ** 60n + 1n, { level: 7 }], [0.5, -1], "went"]);
       assert.match(lines[0], /^connected, connection \w+$/);
-      assert.deepEqual(lines.slice(1), ["an agent came", "the agent went"]);
+      assert.deepEqual(lines.slice(1), ["an agent arrived", "the agent left"]);
     });
   });
 
@@ -129,7 +129,7 @@ for (const transport of ["websocket", "http"]) {
         await vector.close();
       }
       assert.deepEqual(arrived.sort(), [0, 1, 2]);
-      assert.equal(lines.filter((line) => line === "an agent came").length, 3);
+      assert.equal(lines.filter((line) => line === "an agent arrived").length, 3);
     });
   });
 }

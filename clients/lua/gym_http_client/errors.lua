@@ -99,7 +99,7 @@ end
 function errors.of_problem(body, status, url)
   local problem = problem_in(body)
   if not problem then
-    return errors.protocol("what came is neither a value nor a problem", url, status)
+    return errors.protocol("the answer is neither a value nor a problem", url, status)
   end
   if type(problem.extras) == "table" and kinds.of(problem.extras) == "dict" then
     for key, value in pairs(problem.extras) do

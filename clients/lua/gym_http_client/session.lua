@@ -100,7 +100,7 @@ end
 -- The result of an answer: a value, or nil and an error; or nil, nil and a failure.
 local function outcome_of(self, frame, query)
   if frame.number ~= query.number then
-    local why = ("answer %d came where %d was due"):format(frame.number, query.number)
+    local why = ("answer %d arrived instead of answer %d"):format(frame.number, query.number)
     return nil, nil, connections.failure("malformed", why)
   elseif frame.status == 204 then
     return true

@@ -59,7 +59,7 @@ def unanswered_error(
         last_reason: Why the last try failed that did not just time out.
     """
     if failure.kind is FailureKind.MISTAKEN:
-        return UnexpectedAnswer(f"{url} cannot be asked: {failure}", url=url)
+        return UnexpectedAnswer(f"{url} cannot be requested: {failure}", url=url)
     if failure.kind is FailureKind.MALFORMED:
         words = f"The answer of {url} is malformed, {failure}"
         return UnexpectedAnswer(f"{words}: is it a gym_http_server?", url=url)

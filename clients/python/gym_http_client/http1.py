@@ -154,7 +154,7 @@ def read_head(head: bytes) -> AnswerHead:
     size = headers.get("content-length")
     coding = headers.get("transfer-encoding")
     if coding is not None and (size is not None or coding.lower() != "chunked"):
-        raise BadAnswer("nobody can tell where its body ends")
+        raise BadAnswer("the end of its body is not marked")
     count = None if size is None else _number(size)
     stays = _stays(line, headers.get("connection", ""))
     if status in _BODYLESS:
@@ -175,7 +175,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
     for line in lines:
         match = _HEADER_LINE.fullmatch(line)
         if match is None:
-            raise BadAnswer("there is a line among its headers that is none")
+            raise BadAnswer("one of its header lines is malformed")
         name, value = match[1].lower(), match[2].rstrip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
@@ -184,7 +184,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
 def _number(text: str) -> int:
     # Check the length first: parsing long numbers is slow, and Python refuses some.
     if len(text) > 18 or not (text.isascii() and text.isdigit()):
-        raise BadAnswer("its Content-Length is none")
+        raise BadAnswer("its Content-Length is malformed")
     return int(text)
 
 
@@ -259,7 +259,7 @@ class ReplyReader:
                     return Reply(status, headers, data)
                 return self._take_head(head, data)
             if status == 101:
-                raise BadAnswer("it turns to a protocol that nobody asked for")
+                raise BadAnswer("it switches to a protocol that was not requested")
             # "Continue" and the like: the final answer follows.
             self._skipped += end + 4
 

@@ -151,7 +151,7 @@ class ChunkedBody:
             return
         match = _CHUNK_SIZE.fullmatch(line)
         if not match:
-            raise BadAnswer("a chunk does not tell its size")
+            raise BadAnswer("a chunk does not begin with its size")
         size = int(match[1], 16)
         check_size(self._bytes.tell() + size, self._max_size)
         if size:

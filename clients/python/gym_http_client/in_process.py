@@ -81,7 +81,7 @@ def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
         try:
             env.spec.to_json()
         except Exception as error:
-            found[f"spec: cannot be told ({type(error).__name__}: {error})"] = None
+            found[f"spec: cannot be sent ({type(error).__name__}: {error})"] = None
     observation, info = env.reset(seed=0)
     _look(found, "reset", {"observation": observation, "info": info})
     for _ in range(steps):
@@ -100,7 +100,7 @@ def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
 def _checked(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     if not isinstance(env, gymnasium.Env):
         raise TypeError(
-            f"{env!r} is no environment: expected what gymnasium.make gives"
+            f"{env!r} is no environment: expected what gymnasium.make returns"
         )
     return env
 

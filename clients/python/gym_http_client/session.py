@@ -416,7 +416,7 @@ def over_stream(stream: Stream, answer: StreamAnswer, number: int, url: str) -> 
         Failure: This is not the answer to the request, or it is malformed.
     """
     if answer.number != number:
-        words = f"answer {answer.number} came where {number} was due"
+        words = f"answer {answer.number} arrived instead of answer {number}"
         raise Failure(FailureKind.MALFORMED, words)
     if answer.status == 200 and answer.form == _BINARY_FORM:
         return stream.value(answer)
@@ -473,7 +473,7 @@ def by_rest(
 def _problem_in(body: bytes, status: int) -> dict[str, Any]:
     problem = parse_object(body)
     if not problem:
-        words = f"what came with status {status} is neither value nor problem"
+        words = f"the answer with status {status} is neither a value nor a problem"
         raise Failure(FailureKind.MALFORMED, words)
     extras = problem.get("extras")
     return {**extras, **problem} if isinstance(extras, dict) else problem

@@ -35,7 +35,7 @@ _FORMS = {"": Form.PLAIN, "plain": Form.PLAIN, "typed": Form.TYPED}
 
 
 _REMOVED = (
-    "this handshake of a WebSocket came without 'Upgrade: websocket' and 'Connection: "
+    "this handshake of a WebSocket lacks 'Upgrade: websocket' and 'Connection: "
     "Upgrade': a proxy between client and server may have removed them. Have the proxy "
     "pass both headers on for this path; for nginx see deploy/nginx.conf"
 )

@@ -151,8 +151,8 @@ class Requester:
         """
         self.connection.fault(error)
         if not harmless:
-            self.needs_reset = f"{self.connection.env_id} gave a bad answer"
-        words = f"{self.connection.env_id} gave a bad answer: {error}"
+            self.needs_reset = f"{self.connection.env_id} sent a malformed answer"
+        words = f"{self.connection.env_id} sent a malformed answer: {error}"
         return BadAnswer(words, extras={"field": error.field})
 
     def _lost_before(self, op: Op, parameters: dict[str, Any], key: str) -> Call | None:

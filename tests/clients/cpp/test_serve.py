@@ -208,7 +208,7 @@ def test_it_connects_to_a_restarted_server(
     with Lending(program, "run", server.url, "twin", "json") as provider:
         with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
             env.reset(seed=1)
-            provider.wait_for("an agent came")
+            provider.wait_for("an agent arrived")
         server.stop()
         provider.wait_for("trying again")
         provider.reports.clear()
@@ -313,7 +313,7 @@ def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None
                 time.sleep(number % 3 * 0.1)
                 assert env.step(0)[0] == number
             time.sleep(1.5)
-        game.wait_for("the agent went")
+        game.wait_for("the agent left")
         server.stop()
         game.wait_for("connecting again")
         game.reports.clear()

@@ -156,7 +156,7 @@ def test_it_connects_to_a_restarted_server(make_server: MakeServer) -> None:
         provider.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
-            provider.wait_for("an agent came")
+            provider.wait_for("an agent arrived")
         server.stop()
         provider.wait_for("trying again")
         provider.reports.clear()
@@ -248,7 +248,7 @@ def test_an_environment_without_a_generator_says_so(server: Server) -> None:
         JsProvider(server.url, "discrete", "json") as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20),
     ):
-        provider.wait_for("an agent came")
+        provider.wait_for("an agent arrived")
         (made,) = [k for k, v in api.instances().items() if v == "external/toy"]
         error(Instance(api, made).get("generator/"), 501, "unsupported")
 

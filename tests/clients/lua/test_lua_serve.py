@@ -299,7 +299,7 @@ def test_it_connects_to_a_restarted_server(
         provider.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
-            provider.wait_for("an agent came")
+            provider.wait_for("an agent arrived")
         server.stop()
         provider.wait_for("trying again")
         provider.reports.clear()

@@ -265,10 +265,10 @@ def test_authors_are_notified_of_agents(
     assert events == ["taken", "free"] * 3
     lines = [record.getMessage() for record in caplog.records]
     assert lines[0].startswith("external/told connected, connection ")
-    assert [each for each in lines if each.endswith("an agent came")] == [
-        "external/told: an agent came"
+    assert [each for each in lines if each.endswith("an agent arrived")] == [
+        "external/told: an agent arrived"
     ] * 3
-    assert lines[-1] == "external/told: the agent went"
+    assert lines[-1] == "external/told: the agent left"
     assert sum("failed" in each for each in lines) == 3
     env.close()
 

@@ -90,7 +90,7 @@ inline void throw_problem(const Value& problem, int status, const std::string& u
     } else if (reply.status >= 300) {
         why = "leads to " + (reply.location.empty() ? "nowhere" : reply.location);
     } else {
-        why = "is of the type \"" + reply.content_type + "\", which was not asked for";
+        why = "is of the type \"" + reply.content_type + "\", which was not requested";
     }
     throw ProtocolError("the answer " + why + ": is this a gym_http_server of API v1?",
                         Place{url, reply.status, ""});

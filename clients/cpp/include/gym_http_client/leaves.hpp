@@ -19,7 +19,7 @@ public:
         Value value = read(signature);
         if (at_ != message_.size())
             throw ProtocolError("a value ends at byte " + std::to_string(at_) + ", but " +
-                                std::to_string(message_.size()) + " bytes came");
+                                std::to_string(message_.size()) + " bytes arrived");
         return value;
     }
 
@@ -123,7 +123,7 @@ private:
     [[noreturn]] void refuse_end(std::uint64_t size) const {
         throw ProtocolError("a value needs " + std::to_string(size) + " bytes at byte " +
                             std::to_string(at_) + ", but only " +
-                            std::to_string(message_.size()) + " came");
+                            std::to_string(message_.size()) + " arrived");
     }
 
     span<const unsigned char> message_;

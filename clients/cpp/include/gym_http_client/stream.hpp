@@ -129,8 +129,8 @@ private:
         const span<const unsigned char> bytes(message->data(), message->size());
         const Frame frame = Frame::read(bytes);
         if (frame.operation != 0 || frame.number != number_)
-            throw ProtocolError("answer " + std::to_string(frame.number) + " came where " +
-                                std::to_string(number_) + " was due");
+            throw ProtocolError("answer " + std::to_string(frame.number) +
+                                " arrived instead of answer " + std::to_string(number_));
         const std::size_t start = frame.body_start();
         if (frame.status == 200 && frame.form() == form_binary)
             return stream_->announced.read(bytes, start, message);
@@ -141,7 +141,7 @@ private:
             rest_.http().warn_of(problem);
             throw_problem(problem, frame.status, url(query));
         }
-        throw ProtocolError("what came with status " + std::to_string(frame.status) +
+        throw ProtocolError("the answer with status " + std::to_string(frame.status) +
                             " is neither a value nor a problem");
     }
 

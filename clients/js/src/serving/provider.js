@@ -27,7 +27,7 @@ export class Provider {
   #running = Promise.resolve();
   // How often the server has lost the session.
   #conversation = 0;
-  // Whether the author's last notification was that an agent came.
+  // Whether the author's last notification was that an agent arrived.
   #hasAgent = false;
 
   /**
@@ -174,7 +174,7 @@ export class Provider {
   #notifyAuthor() {
     if (this.#env.taken === this.#hasAgent) return;
     this.#hasAgent = this.#env.taken;
-    this.#log(this.#hasAgent ? "an agent came" : "the agent went");
+    this.#log(this.#hasAgent ? "an agent arrived" : "the agent left");
     this.#call(this.#hasAgent ? this.#options.onAgent : this.#options.onAgentGone);
   }
 

@@ -47,7 +47,7 @@ local function call(self, handler)
 end
 
 local function notify_free(self)
-  log(self, "the agent went")
+  log(self, "the agent left")
   call(self, self.given.on_agent_gone)
 end
 
@@ -142,7 +142,7 @@ local function query(self, request)
     if problem then
       log(self, problem.message)
     elseif self.env.taken and not taken then
-      log(self, "an agent came")
+      log(self, "an agent arrived")
       call(self, self.given.on_agent)
     end
     deliver(self)

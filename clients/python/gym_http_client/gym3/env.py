@@ -69,7 +69,7 @@ class Gym3Env(Env):
             self._mode = AutoresetMode(env.metadata.get("autoreset_mode"))
         except ValueError:
             raise ValueError(
-                f"{env} tells no autoreset_mode in its metadata: expected one of "
+                f"{env} has no autoreset_mode in its metadata: expected one of "
                 f"{[each.value for each in AutoresetMode]}"
             ) from None
         self.env: Any = env

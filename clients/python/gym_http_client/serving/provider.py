@@ -64,7 +64,7 @@ class Heartbeats:
         """
         silent = time.monotonic() - self._since
         if silent > 2 * self._pause_s:
-            raise ConnectionLost(f"the server has said nothing for {silent:.3g} s")
+            raise ConnectionLost(f"the server has sent nothing for {silent:.3g} s")
         if self._pinged or silent <= self._pause_s:
             return False
         self._pinged = True
@@ -200,14 +200,14 @@ class Provider:
             taken = self._provided.taken
             last = self._last = self._provided.answer(request)
             if self._provided.taken and not taken:
-                log.info("external/%s: an agent came", self._name)
+                log.info("external/%s: an agent arrived", self._name)
                 self._call(self._on_taken)
             elif taken and not self._provided.taken:
                 self._announce_free()
         try:
             return dialect.encode_answer(last)
         except UnsupportedValue as error:
-            words = f"what the environment gave cannot be said: {error}"
+            words = f"the environment returned a value that cannot be sent: {error}"
             fields = {"code": "env-error", "message": words}
             return dialect.encode_answer(Answer(request.number, None, fields))
 
@@ -223,7 +223,7 @@ class Provider:
             self._announce_free()
 
     def _announce_free(self) -> None:
-        log.info("external/%s: the agent went", self._name)
+        log.info("external/%s: the agent left", self._name)
         self._call(self._on_free)
 
     def _call(self, handler: Callable[[], None]) -> None:

@@ -126,12 +126,12 @@ class Dealer:
             self._check_port(end - time.monotonic())
             if not self._monitor.poll(_milliseconds(end)):
                 raise TimeoutError(
-                    f"nobody has spoken ZeroMQ at {self.place} within {seconds:g} s"
+                    f"no ZeroMQ server answered at {self.place} within {seconds:g} s"
                 )
         event = recv_monitor_message(self._monitor)["event"]
         if event != zmq.Event.HANDSHAKE_SUCCEEDED:
             raise ConnectionRefusedError(
-                f"nobody speaks ZeroMQ at {self.place}, as a server with --zmq does"
+                f"{self.place} does not use ZeroMQ: expected the --zmq of a server"
             )
 
     def _check_port(self, left: float) -> None:

@@ -97,7 +97,7 @@ private:
     void notify_author() {
         if (answering_.taken == notified_taken_) return;
         notified_taken_ = answering_.taken;
-        log(notified_taken_ ? "an agent came" : "the agent went");
+        log(notified_taken_ ? "an agent arrived" : "the agent left");
         const auto& handler = notified_taken_ ? lent_.on_agent : lent_.on_agent_gone;
         try {
             if (handler) handler();

@@ -83,7 +83,7 @@ public:
             socket_.read(buffer, error);
         }
         if (error) throw_failure(error);
-        if (!socket_.got_binary()) throw ProtocolError("a message came that is not binary");
+        if (!socket_.got_binary()) throw ProtocolError("a message arrived that is not binary");
         return received_;
     }
 
