@@ -266,7 +266,7 @@ def settings() -> None:
     default="read,step,create",
     show_default=True,
     metavar="TEXT",
-    help="What the token may do: read, step, create, external:NAME, external:*, runs, "
+    help="Scopes of the token: read, step, create, external:NAME, external:*, runs, "
     "admin, with commas between.",
 )
 @click.option(
@@ -298,7 +298,7 @@ def token(name: str, scopes: str, max_instances: int | None) -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="URL [OPTIONS]")
 def bench(arguments: tuple[str, ...]) -> None:
-    """Measure how fast a server answers; see 'bench --help'."""
+    """Measure the speed of a server; see 'bench --help'."""
     # By name, since server and client never import each other.
     if importlib.util.find_spec(BENCH.partition(".")[0]) is None:
         click.echo(
@@ -363,9 +363,9 @@ def validate(
 ) -> None:
     """Check that the server at URL behaves as this API defines.
 
-    All instances that it creates are closed again. The exit status is 0 if all is
-    right, 1 if something is wrong, 2 if nothing could be checked. A feature that the
-    server lacks, and does not claim to have, is absent and not wrong.
+    It closes all instances that it creates. The exit status is 0 if all checks passed,
+    1 if one failed, and 2 if none could run. A feature that the server lacks, and does
+    not claim to have, is reported as absent and does not fail.
     """
     # Only here, since no server needs it.
     from gym_http_server.validation import run

@@ -170,10 +170,12 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.command()
 @_on_server
-@click.option("--ended", is_flag=True, help="List the last 100 that ended, instead.")
+@click.option(
+    "--ended", is_flag=True, help="List the last 100 ended instances instead."
+)
 @_as_json
 def ls(place: Place, ended: bool, as_json: bool) -> None:
-    """List instances and what they do.
+    """List the instances of a server, and their present activity.
 
     FOR is the time in the present state, EPIS counts ended episodes, and in STREAMS,
     2+1w is two streams and one that watches.
@@ -320,11 +322,11 @@ def _close(client: Client, named: list[str]) -> tuple[list[str], dict[str, str]]
 @click.option("--available", is_flag=True, help="Only those that can be made there.")
 @_as_json
 def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
-    """List the environments that a server knows.
+    """List the environments that are registered on a server.
 
     With SEARCH, list those with this text in their ID. STEPS is the number of steps
-    after which an episode is truncated. After it stands why an environment cannot be
-    made.
+    after which an episode is truncated. The last column has the reason if an
+    environment cannot be made.
     """
     with place.client() as client:
         found = client.registry(search or None, True if available else None)
@@ -333,7 +335,7 @@ def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
         return
     if not found:
         words = f"with {search!r} in its name " if search else ""
-        click.echo(f"There is no environment {words}that the server knows.")
+        click.echo(f"No environment {words}is registered on the server.")
         return
     rows = [
         [
@@ -359,7 +361,7 @@ def _why_not(env: dict[str, Any]) -> str:
 @click.argument("instance_id", metavar="ID")
 @_as_json
 def watch(place: Place, instance_id: str, as_json: bool) -> None:
-    """Print what an instance does, until it ends or Ctrl-C.
+    """Print the answers of an instance, until it ends or Ctrl-C.
 
     Each line is an answer of the instance. If it is faster than this command prints,
     answers are left out and counted. With --json, each line is an object.
@@ -400,11 +402,11 @@ def _how_it_ended(place: Place, instance_id: str) -> str | None:
 @click.command()
 @_on_server
 @click.argument("instance_id", metavar="ID")
-@click.option("--follow", "-f", is_flag=True, help="Go on until it ends, or Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Continue until it ends, or Ctrl-C.")
 def logs(place: Place, instance_id: str, follow: bool) -> None:
-    """Print what an instance has printed.
+    """Print the output of an instance's environment.
 
-    The instance may have ended, as long as it is one of the last 20 that did.
+    This works for running instances, and for the last 20 that ended.
     """
     start = 0
     output = sys.stdout.buffer

@@ -253,8 +253,7 @@ def test_envs(shared: Server) -> None:
     assert first.split() == ["FrozenLake-v1", "100"]
     nothing = admin("envs", shared.url, "no such thing").stdout
     assert nothing == (
-        "There is no environment with 'no such thing' in its name that the server "
-        "knows.\n"
+        "No environment with 'no such thing' in its name is registered on the server.\n"
     )
     every = admin("envs", shared.url).stdout.splitlines()
     assert max(map(len, every)) <= 80
