@@ -24,6 +24,7 @@ _REASONS = {
     "orphaned": "its clients were gone without closing it, and its slot was needed",
     "memory": "it used more memory than the server allows",
     "external-gone": "its external environment has not come back",
+    "agent-lost": "its agent was silent for longer than its clock allows",
     "shutdown": "the server is stopping",
     "closed": "it was closed",
 }

@@ -13,6 +13,7 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_TIMERSLACK = 29
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWUSER = 0x10000000
@@ -73,6 +74,18 @@ def set_dumpable(dumpable: bool) -> bool:
         Whether the attribute was set.
     """
     return _prctl(_PR_SET_DUMPABLE, int(dumpable))
+
+
+def set_timer_slack(ns: int) -> bool:
+    """Set by how much the kernel may delay timers of this thread.
+
+    Args:
+        ns: Nanoseconds, from 1; the default is 50,000.
+
+    Returns:
+        Whether it is set.
+    """
+    return _prctl(_PR_SET_TIMERSLACK, ns)
 
 
 def set_no_new_privs() -> bool:

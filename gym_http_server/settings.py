@@ -209,6 +209,19 @@ class Settings:
         least=0,
         most=10_000,
     )
+    max_hz: float = _setting(
+        1000.0,
+        "Highest rate of the clock of an instance, in time steps a second.",
+        least=0.1,
+        most=100_000,
+    )
+    realtime_priority: int = _setting(
+        0,
+        "Real-time priority (SCHED_FIFO) of hosts whose instance has a clock; 0 is "
+        "none.",
+        least=0,
+        most=99,
+    )
     stream_relay: bool = _setting(
         False,
         "Have web workers relay streams, where sockets cannot be handed to hosts.",
@@ -541,7 +554,8 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
         *("import_", "allow_env", "max_instances", "host_memory", "step_deadline"),
         *("idle_timeout", None, "orphan_timeout", "allow_module", "max_num_envs"),
         *("max_vector_processes", "create_deadline", "host_file_size"),
-        *("strict_actions", "no_tracebacks", "spin_us"),
+        *("strict_actions", "no_tracebacks", "spin_us", "max_hz"),
+        "realtime_priority",
     ),
     "External environments": (
         *("external_tcp", "zmq", None, "max_external", "max_observation"),

@@ -41,6 +41,7 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
         query.get("session", [""])[-1],
         query.get("watch", [""])[-1],
         query.get("form", [""])[-1],
+        query.get("fps", [""])[-1],
     )
     lost_s = _seconds(query.get("lost", [""])[-1])
     caller = caller_of(environ)

@@ -67,6 +67,21 @@ class Activity:
         self._page.set_orphaned(0)
         self._page.end(time.monotonic_ns(), used=False)
 
+    def set_clock(self) -> None:
+        """Record that the instance has a clock."""
+        self._page.set_clock()
+
+    def finish_tick(self) -> None:
+        """Record that calls of the world by its clock have ended; this is no use."""
+        operations = self._operations
+        now_ns = time.monotonic_ns()
+        self._page.finish_tick(now_ns, operations.steps, operations.episodes)
+
+    def mark_waiting(self) -> None:
+        """Record that a client waits, which counts as use."""
+        self._last_used_ns = now_ns = time.monotonic_ns()
+        self._page.mark_used(now_ns)
+
     def mark_alive(self) -> None:
         """Record that the host responds; this does not count as use."""
         self._page.mark_alive(time.monotonic_ns())

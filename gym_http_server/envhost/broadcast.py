@@ -55,12 +55,15 @@ class Watcher(Stream):
 
     Attributes:
         form: The form of its copies.
+        fps: Copies a second that it wants at most, of an instance with a clock; 0: as
+            many as usual.
     """
 
     def __init__(
         self, line: socket.socket, hello: StreamHandshake, clock: Callable[[], float]
     ) -> None:
         self.form = hello.watch
+        self.fps = hello.fps
         self._number = 0
         self._dropped = 0
         self._next: tuple[int, Frame] | None = None
@@ -96,6 +99,11 @@ class Watcher(Stream):
             self._next = self._number, copy
         else:
             self._write(self._number, copy)
+
+    def skip(self) -> None:
+        """Count a copy that is not sent."""
+        self._number = (self._number + 1) % _NUMBERS
+        self._dropped += 1
 
     def flush(self) -> None:
         """Write more of the output, and then the copy that waits."""

@@ -29,6 +29,8 @@ MAX_WRAPPERS = 16
 MAX_LABEL_CHARS = 64
 MAX_UNKNOWN = 5
 EXTERNAL = "external/"
+#: Beginnings of env IDs that name worlds.
+WORLDS = ("interface/", "world/")
 # Before MODULE:CLASS.
 _WORLDS = ("interface/", "world/")
 _MEMBERS = (
@@ -48,6 +50,7 @@ _MEMBERS = (
     "for",
     "exact_id",
     "label",
+    "realtime",
     "typed",
 )
 # These write files anywhere, or open windows.
@@ -68,6 +71,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
         wait_s: Seconds to wait for external environments to connect.
         for_: Name of the token that is to own the instance; ``None``: the token of the
             request.
+        realtime: The settings of a clock; ``None``: the environment waits for its
+            agent.
         label: Text by which people find the instance in a list; ``None``: no label.
         typed: Whether arguments, also of wrappers and vectors, are trees of typed JSON.
             The host decodes them, since objects may be large.
@@ -88,6 +93,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     wait_s: float = 0.0
     for_: str | None = None
     label: str | None = None
+    realtime: dict[str, Any] | None = None
     typed: bool = False
     exact_id: bool = False
     form: int = Form.PLAIN
@@ -97,6 +103,16 @@ class CreateRequest(msgspec.Struct, frozen=True):
     def external(self) -> bool:
         """Whether the environment is external."""
         return self.env_id.startswith(EXTERNAL)
+
+    @property
+    def names_world(self) -> bool:
+        """Whether a world is made, and no Gymnasium environment."""
+        return self.env_id.startswith(WORLDS)
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the instance has a clock."""
+        return self.realtime is not None or self.names_world
 
 
 def read_request(
@@ -145,6 +161,7 @@ def read_request(
         wait_s=_read_wait(given.get("wait_s"), env_id, settings),
         for_=_read_for(given.get("for")),
         label=_read_label(given.get("label")),
+        realtime=_read_realtime(given, typed),
         typed=typed,
         exact_id=bool(_read_flag(given.get("exact_id"), "exact_id")),
         form=form if form in (Form.TYPED, Form.BINARY) else Form.PLAIN,
@@ -238,12 +255,15 @@ def decoded(request: CreateRequest) -> CreateRequest:
         WrapperRequest(each.name, _decoded(each.kwargs, f"wrappers[{i}].kwargs"))
         for i, each in enumerate(request.wrappers)
     )
+    clock = request.realtime
+    if clock is not None:
+        clock = _decoded(clock, "realtime")
     vector = request.vector
     if vector is not None:
         typed = _decoded(vector.kwargs, "vector_kwargs")
         vector = msgspec.structs.replace(vector, kwargs=typed)
     return msgspec.structs.replace(
-        request, kwargs=kwargs, wrappers=wrappers, vector=vector
+        request, kwargs=kwargs, wrappers=wrappers, vector=vector, realtime=clock
     )
 
 
@@ -317,6 +337,18 @@ def _read_wait(given: object, env_id: str, settings: Settings) -> float:
             "(--create-deadline)"
         )
     return float(given)
+
+
+def _read_realtime(given: dict[str, Any], typed: bool) -> dict[str, Any] | None:
+    """Return the settings of a clock, which the host checks."""
+    clock = given.get("realtime")
+    worlds = str(given["env_id"]).startswith(WORLDS)
+    if given.get("num_envs") is not None and (clock is not None or worlds):
+        raise BadParameter(
+            f"num_envs is {given['num_envs']!r:.80} beside realtime: expected null, "
+            "since a clock drives a single environment"
+        )
+    return None if clock is None else _read_kwargs(clock, "realtime", typed)
 
 
 def _read_for(given: object) -> str | None:

@@ -45,6 +45,8 @@ class Dispatch:
         tracebacks: Whether clients may see tracebacks of the environment.
         external: The connections of an external environment; ``None`` for any other.
         external_step: The fast path for its steps over streams, or ``None``.
+        broadcast: The class that sends copies to watchers.
+        handlers: The class that executes requests.
 
     Attributes:
         broadcast: Sends copies of answers to watchers.
@@ -68,6 +70,8 @@ class Dispatch:
         tracebacks: bool = True,
         external: ExternalConnections | None = None,
         external_step: FastStep[PackedStep] | None = None,
+        broadcast: type[Broadcast] = Broadcast,
+        handlers: type[Handlers] = Handlers,
     ) -> None:
         self.operations = operations
         self.exact = exact
@@ -75,8 +79,8 @@ class Dispatch:
         self.external_step = external_step
         self._replays = IdempotencyStore()
         self.sessions = SessionLog(self._replays)
-        self.broadcast = Broadcast(operations, self.sessions, max_answer)
-        self.handlers = Handlers(
+        self.broadcast = broadcast(operations, self.sessions, max_answer)
+        self.handlers = handlers(
             operations,
             exact,
             inspection,
@@ -111,6 +115,21 @@ class Dispatch:
         if place is not None:
             return self._answer_in_session(frame, *place, False, False)
         return self._answer_with_key(frame, key)
+
+    def is_known(self, frame: Frame, session: str = "") -> bool:
+        """Whether a request is answered without being executed, as a repetition is.
+
+        Args:
+            frame: The request.
+            session: Its session, if it arrived over a stream.
+        """
+        if session:
+            return self.sessions.is_known(session, frame.number)
+        key = request_head(frame).key
+        if not key:
+            return False
+        place = self.sessions.parse_key(key)
+        return key in self._replays if place is None else self.sessions.is_known(*place)
 
     def record(self, session: str, number: int, request: Frame, reply: Frame) -> None:
         """Keep the answer to a request of a session, or expect the request again."""

@@ -33,16 +33,26 @@ from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem, TooManyStreams
 from gym_http_wire.websocket import Close
 
-__all__ = ["CLOSE", "PING", "Host", "WorkerConnection"]
+__all__ = [
+    "AGENT_LOST",
+    "CLOSE",
+    "DRAIN",
+    "PING",
+    "UNSENT_MS",
+    "Host",
+    "WorkerConnection",
+]
 
 #: Messages of the supervisor to a host.
-CLOSE, PING = b"close", b"?"
+CLOSE, DRAIN, PING = b"close", b"!", b"?"
+#: Body of a host's message that it closes, since its agent was silent too long.
+AGENT_LOST = b"agent-lost"
 
 #: Seconds after which a web worker that reads nothing loses its connection.
 SEND_SECONDS = 30
 _MAX_DESCRIPTORS = 4
-# Between two checks whether web workers read their answers.
-_UNSENT_MS = 250.0
+#: Milliseconds between two checks whether web workers read their answers.
+UNSENT_MS = 250.0
 # For answers that are not sent completely when the instance is closed.
 _LAST_SECONDS = 1.0
 _UNUSED = {Op.DESCRIBE}  # a description does not count as use
@@ -60,6 +70,8 @@ class Host:
         spin_us: Microseconds to poll for a stream's next request before sleeping.
         peers: Checks which processes may connect; ``None`` if file modes suffice.
     """
+
+    _STREAMS: type[StreamSet] = StreamSet
 
     def __init__(
         self,
@@ -83,7 +95,7 @@ class Host:
         self._poller = Poller()
         # Web workers that have not read all of their answers, with their deadlines.
         self._unsent: dict[WorkerConnection, float] = {}
-        self._streams = StreamSet(
+        self._streams = self._STREAMS(
             self._poller,
             self._execute,
             FastStepper(dispatch, activity),
@@ -96,21 +108,26 @@ class Host:
     def serve(self) -> None:
         """Serve until the supervisor closes the instance."""
         poller, streams, external = self._poller, self._streams, self._external
-        poller.add(self._channel, self._receive_from_supervisor)
-        poller.add(self._listener, self._accept)
-        longest_ms = None
-        if external is not None:
-            poller.add(external, lambda events: self._attend(external))
-            longest_ms = LONGEST_TICK * 1000
+        longest_ms = self._begin()
         while self._open:
             if self._unsent:
-                poller.handle(streams.wait(_UNSENT_MS))
+                poller.handle(streams.wait(UNSENT_MS))
                 self._close_stuck()
             else:
                 poller.handle(streams.wait(longest_ms))
             if external is not None and time.monotonic() >= external.due:
                 self._attend(external)
         self._finish_answers()
+
+    def _begin(self) -> float | None:
+        """Poll all sockets; return the milliseconds that a wait may take."""
+        external = self._external
+        self._poller.add(self._channel, self._receive_from_supervisor)
+        self._poller.add(self._listener, self._accept)
+        if external is None:
+            return None
+        self._poller.add(external, lambda events: self._attend(external))
+        return LONGEST_TICK * 1000
 
     def _execute(self, frame: Frame, session: str = "", behind: bool = False) -> Frame:
         """Execute a request, as `Dispatch.answer`, and record it."""
@@ -141,11 +158,17 @@ class Host:
         received = self._channel.recv(4096)
         if not received:
             os._exit(1)
-        if not received.strip(PING):
+        if CLOSE not in received:
             self._activity.mark_alive()
+            if DRAIN in received:
+                self._drain()
             return
+        self._end("the instance was closed")
+
+    def _end(self, reason: str) -> None:
+        """Close all streams and the environment, and stop serving."""
         self._open = False
-        self._streams.close_all(Close.GOING_AWAY, "the instance was closed")
+        self._streams.close_all(Close.GOING_AWAY, reason)
         try:
             self._dispatch.handlers.close()
         except Problem as problem:
@@ -175,9 +198,16 @@ class Host:
                 if frame.kind == Op.STREAM:
                     self._begin_stream(connection, frame)
                 else:
-                    self._send(connection, self._execute(frame))
+                    self._take(connection, frame)
         except (OSError, FrameError):
             self._close(connection)
+
+    def _take(self, connection: WorkerConnection, frame: Frame) -> None:
+        """Execute a request of a web worker, and answer it."""
+        self._send(connection, self._execute(frame))
+
+    def _drain(self) -> None:
+        """Note that the server is about to stop; here, no request waits long."""
 
     def _send(self, connection: WorkerConnection, reply: Frame) -> None:
         if connection.send_answer(encode(reply)):

@@ -23,7 +23,7 @@ from gym_http_server.envhost.vector_request import VectorRequest
 from gym_http_server.errors import UnknownEnv, did_you_mean
 from gym_http_wire.problems import BadParameter, DependencyMissing, Problem
 
-__all__ = ["make"]
+__all__ = ["make", "translate"]
 
 Wrap = Callable[[gymnasium.Env[Any, Any]], Any]
 Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
@@ -56,7 +56,7 @@ def make(request: CreateRequest) -> Made:
         # Another process made it, and reports the problem.
         raise
     except (Exception, SystemExit) as error:
-        raise _translate(request, error) from error
+        raise translate(request, error) from error
     try:
         _check_render_mode(request, env)
     except BadParameter:
@@ -116,7 +116,8 @@ def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
     return env
 
 
-def _translate(request: CreateRequest, error: BaseException) -> Problem:
+def translate(request: CreateRequest, error: BaseException) -> Problem:
+    """Return an exception that making the environment raised as a problem."""
     problem = _problem(request, error)
     # So that a client can raise the same error as `gymnasium.make` here.
     problem.extras = {**env_error("making it", error).extras, **problem.extras}

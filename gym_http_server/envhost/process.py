@@ -11,11 +11,12 @@ import contextlib
 import functools
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
 from gym_http_core.vectors import operations_of
 from gym_http_server.envhost import env_warnings, fork_guard, server_log
 from gym_http_server.envhost.activity import Activity
@@ -58,6 +59,8 @@ class HostStart(msgspec.Struct, frozen=True):
         spin_us: Microseconds to look for a stream's next request before sleeping.
         sandbox: The sandbox to enter.
         tracebacks: Whether clients may see tracebacks of the environment.
+        max_hz: The highest rate of a clock.
+        priority: The real-time priority of a host with a clock; 0: none.
         terms: Limits of external environments.
     """
 
@@ -75,6 +78,8 @@ class HostStart(msgspec.Struct, frozen=True):
     modules: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     sandbox: Sandbox = Sandbox()
+    max_hz: float = 1000.0
+    priority: int = 0
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
@@ -85,6 +90,12 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     """
     run_dir = RunDir(start.run_path)
     keep = [channel.fileno(), listener.fileno()]
+    clocked = start.request.clocked
+    if clocked and start.priority:
+        # After isolation, this may not be permitted.
+        from gym_http_server.envhost.realtime.timer import allow_priority
+
+        allow_priority(start.priority)
     try:
         # After isolation, the host may not be allowed to open it.
         page = StatusPage(run_dir.status(start.instance_id))
@@ -116,7 +127,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
         return 0
     activity.finish()
     channel.sendall(encode(_made(start)))
-    host = Host(
+    host = _host_class(start)(
         dispatch,
         activity,
         channel,
@@ -127,6 +138,15 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     )
     host.serve()
     return 0
+
+
+def _host_class(start: HostStart) -> type[Host]:
+    """Return the class of this host; modules of clocks are loaded for them only."""
+    if not start.request.clocked:
+        return Host
+    from gym_http_server.envhost.realtime.host import ClockedHost
+
+    return ClockedHost
 
 
 def warm_up() -> None:
@@ -172,11 +192,14 @@ def _make(
     external_step: FastStep[PackedStep] | None = None
     wanted = decoded(start.request)
     if wanted.external:
+        connect = functools.partial(connect_broker, channel)
+        external = ExternalConnections(start.terms, connect, blocks=not wanted.clocked)
+    if wanted.clocked:
+        return _make_clocked(start, wanted, channel, page, external)
+    if external is not None:
         # Imported late, since other hosts do not need it.
         from gym_http_server.envhost.external.environment import make_external
 
-        connect = functools.partial(connect_broker, channel)
-        external = ExternalConnections(start.terms, connect)
         env, external_step = make_external(wanted, external)
     else:
         env = make(wanted)
@@ -185,18 +208,10 @@ def _make(
     )
     exact = LosslessCalls(operations)
     activity = Activity(page, operations)
-    inspection = Inspection(
-        operations,
-        exact,
-        activity,
-        start.instance_id,
-        start.request.env_id,
-        start.request.label,
-    )
     dispatch = Dispatch(
         operations,
         exact,
-        inspection,
+        _inspection(start, operations, exact, activity),
         activity,
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
@@ -205,3 +220,70 @@ def _make(
         external_step=external_step,
     )
     return dispatch, activity
+
+
+def _make_clocked(
+    start: HostStart,
+    wanted: CreateRequest,
+    channel: socket.socket,
+    page: StatusPage,
+    external: ExternalConnections | None,
+) -> tuple[Dispatch, Activity]:
+    """Make an environment or a world with a clock."""
+    # Imported late, since other hosts do not need it.
+    from gym_http_server.envhost.realtime.handlers import (
+        ClockedBroadcast,
+        ClockedHandlers,
+    )
+    from gym_http_server.envhost.realtime.making import make_clocked
+    from gym_http_server.envhost.realtime.operations import ClockedCalls
+    from gym_http_server.envhost.realtime.timer import raise_priority
+
+    def make_env() -> Any:
+        if external is None:
+            return make(wanted)
+        from gym_http_server.envhost.external.environment import make_external
+
+        return make_external(wanted, external).env
+
+    operations = make_clocked(
+        wanted,
+        make_env,
+        page,
+        max_hz=start.max_hz,
+        max_spin_us=start.spin_us,
+        strict_actions=start.strict_actions,
+    )
+    exact = ClockedCalls(operations)
+    activity = Activity(page, operations)
+    dispatch = Dispatch(
+        operations,
+        exact,
+        _inspection(start, operations, exact, activity),
+        activity,
+        open_file=functools.partial(request_file, channel),
+        max_answer=start.max_answer,
+        tracebacks=start.tracebacks,
+        external=external,
+        broadcast=ClockedBroadcast,
+        handlers=ClockedHandlers,
+    )
+    operations.max_hz = start.max_hz
+    operations.scheduler = raise_priority(start.priority)
+    return dispatch, activity
+
+
+def _inspection(
+    start: HostStart,
+    operations: Operations,
+    exact: LosslessCalls,
+    activity: Activity,
+) -> Inspection:
+    return Inspection(
+        operations,
+        exact,
+        activity,
+        start.instance_id,
+        start.request.env_id,
+        start.request.label,
+    )

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 __all__ = ["Status", "StatusPage", "StatusReader"]
 
-_PAGE = struct.Struct("=QQQQQQQQ")
+_PAGE = struct.Struct("=QQQQQQQQQQ")
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
+_TICKING, _CLOCK = 8, 9
 
 
 class Status(NamedTuple):
@@ -31,6 +32,9 @@ class Status(NamedTuple):
         watchers: Open streams that watch.
         orphaned_ns: When the last stream ended, if all streams were ended by the
             kernels of their clients; else 0. A later use overrides it.
+        ticking_since_ns: When the present call of a world by its clock began; 0 between
+            calls.
+        has_clock: Whether the instance has a clock, so that requests may wait for it.
     """
 
     busy_since_ns: int
@@ -41,11 +45,18 @@ class Status(NamedTuple):
     alive_ns: int = 0
     watchers: int = 0
     orphaned_ns: int = 0
+    ticking_since_ns: int = 0
+    has_clock: int = 0
 
     @property
     def marks(self) -> tuple[int, ...]:
         """All times; a host whose loop runs changes one of them."""
-        return self.busy_since_ns, self.last_used_ns, self.alive_ns
+        return (
+            self.busy_since_ns,
+            self.last_used_ns,
+            self.alive_ns,
+            self.ticking_since_ns,
+        )
 
 
 class StatusPage:
@@ -67,6 +78,26 @@ class StatusPage:
     def begin(self, now_ns: int) -> None:
         """Record that a call begins."""
         self._numbers[_BUSY] = now_ns
+
+    def begin_tick(self, now_ns: int) -> None:
+        """Record that the clock calls the world."""
+        self._numbers[_TICKING] = now_ns
+
+    def finish_tick(self, now_ns: int, steps: int, episodes: int) -> None:
+        """Record the end of that call, and the counts so far; it is no use."""
+        numbers = self._numbers
+        numbers[_STEPS] = steps
+        numbers[_EPISODES] = episodes
+        numbers[_ALIVE] = now_ns
+        numbers[_TICKING] = 0
+
+    def mark_used(self, now_ns: int) -> None:
+        """Record a use without a call."""
+        self._numbers[_USED] = now_ns
+
+    def set_clock(self) -> None:
+        """Store that the instance has a clock."""
+        self._numbers[_CLOCK] = 1
 
     def end(self, now_ns: int, *, used: bool) -> None:
         """Record that the call has ended."""

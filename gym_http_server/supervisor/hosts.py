@@ -5,6 +5,7 @@ This module does not depend on the requests that start and end hosts.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -19,7 +20,7 @@ from gym_http_server import prctl
 from gym_http_server.envhost import server_log
 from gym_http_server.envhost.create_request import EXTERNAL, CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
-from gym_http_server.envhost.host import CLOSE
+from gym_http_server.envhost.host import AGENT_LOST, CLOSE, DRAIN
 from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import SUPERVISOR, write
@@ -122,6 +123,7 @@ class Hosts:
         self._oom_kills = OomKills()
         self._strays = processes.Strays()
         self._stray = False
+        self._told_to_drain = False
         # Instances whose end is not logged yet, and when they ended.
         self._unlogged: dict[str, float] = {}
 
@@ -241,6 +243,15 @@ class Hosts:
             ):
                 return instance_id
 
+    def drain(self) -> None:
+        """Tell hosts that the server is about to stop, so that no request waits."""
+        if self._told_to_drain:
+            return
+        self._told_to_drain = True
+        for instance in self.serving():
+            with contextlib.suppress(OSError):
+                instance.channel.socket.send(DRAIN)
+
     def receive(self, instance: Instance) -> bool:
         """Read and execute messages of a host; return whether more may come."""
         try:
@@ -274,8 +285,10 @@ class Hosts:
             elif frame.kind == Op.MONITOR_FILE:
                 self._open_monitor(instance, frame)
             elif frame.status == GONE and not instance.reason:
-                # It ends by itself: its external environment did not reconnect.
-                instance.reason = "external-gone"
+                # It ends by itself: its external environment did not reconnect, or
+                # its agent was silent too long.
+                lost = frame.body == AGENT_LOST
+                instance.reason = "agent-lost" if lost else "external-gone"
                 instance.kill_at = time.monotonic() + CLOSE_SECONDS
         return True
 

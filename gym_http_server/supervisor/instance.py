@@ -144,7 +144,7 @@ class Tombstone:
     Attributes:
         reason: ``closed``, ``crashed``, ``step-deadline``, ``unresponsive``,
             ``create-deadline``, ``idle``, ``orphaned``, ``memory``, ``external-gone``,
-            ``abandoned`` or ``shutdown``.
+            ``agent-lost``, ``abandoned`` or ``shutdown``.
         wait_status: The status that ``os.waitpid`` returned.
         log_tail: The last output of the environment; "" if clients must not see it.
         at: Monotonic seconds.

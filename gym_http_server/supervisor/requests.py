@@ -332,6 +332,9 @@ class Requests:
                 self._reply(connection, self._envs)
 
     def _status(self, connection: RequestSocket, frame: Frame) -> None:
+        if os.path.exists(self._run.draining):
+            # The launcher requests the status until no call is in flight.
+            self._hosts.drain()
         serving = self._hosts.serving()
         statuses = [each.page.read() for each in serving]
         busy = [each.busy_since_ns for each in statuses if each.busy_since_ns]

@@ -117,4 +117,6 @@ def _start_of(
         modules=modules.imported + modules.apart if apart else (),
         path=tuple(sys.path) if apart else (),
         sandbox=sandbox,
+        max_hz=settings.max_hz,
+        priority=settings.realtime_priority,
     )

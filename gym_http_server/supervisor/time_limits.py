@@ -52,7 +52,7 @@ class TimeLimits:
             # The reader may be interrupted within a number: that happens once.
             status = instance.page.read()
             reason = self._overdue(instance, status, now, now_ns)
-        if instance.live and reason is None and not status.busy_since_ns:
+        if instance.live and reason is None and not _calling_since(status):
             return self._unresponsive(instance)
         return reason
 
@@ -107,17 +107,26 @@ def overdue(
     if not live:
         return "create-deadline" if age > settings.create_deadline else None
     began_ns = now_ns - int(age * 1e9)
-    times = (status.last_used_ns, status.busy_since_ns or now_ns)
+    calling_since = _calling_since(status)
+    times = (status.last_used_ns, calling_since or now_ns)
     if not began_ns - _LATE_NS < min(times) <= max(times) < now_ns + _LATE_NS:
         # An environment can cut the page off, or write to it, and then hang for ever.
         return "crashed"
+    if calling_since and (now_ns - calling_since) / 1e9 > settings.step_deadline:
+        return "step-deadline"
     if status.busy_since_ns:
-        busy = (now_ns - status.busy_since_ns) / 1e9
-        return "step-deadline" if busy > settings.step_deadline else None
+        return None
+    # Calls of a clock are no use.
     idle = (now_ns - status.last_used_ns) / 1e9
     if settings.idle_timeout and not status.streams and idle > settings.idle_timeout:
         return "idle"
     return None
+
+
+def _calling_since(status: Status) -> int:
+    """Return when the present call of the environment began; 0 between calls."""
+    began = (status.busy_since_ns, status.ticking_since_ns)
+    return min((each for each in began if each), default=0)
 
 
 def idle_for(status: Status, now_ns: int) -> float | None:

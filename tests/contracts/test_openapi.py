@@ -25,7 +25,6 @@ from tests.support.openapi import (
     ON_INSTANCES,
     OPERATIONS,
     PROMISES,
-    REAL_TIME,
     ROUTES,
     SCHEMA,
     Live,
@@ -51,9 +50,6 @@ LENIENT = {"env_stream", "external_connect", "tango_connect", "env_reset"}
 LENIENT |= {"external_hello", "external_request", "external_answer"}
 # Here the body may be the value itself, which types of generated clients leave out.
 LENIENT |= {"env_action_space_contains", "env_observation_space_contains"}
-# No instance has a clock so far, so all refuse these for that reason.
-NEVER_DONE |= REAL_TIME
-LENIENT |= REAL_TIME | {"env_create"}
 
 
 @pytest.fixture

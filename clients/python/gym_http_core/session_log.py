@@ -61,6 +61,13 @@ class SessionLog:
             return session, int(digits)
         return None
 
+    def is_known(self, session: str, number: int) -> bool:
+        """Whether a request was executed, or a later one, so that it is not again."""
+        last = self._last.get(session)
+        if last is None:
+            return f"{session}-{number}" in self._replays
+        return number <= last and number not in self._retracted.get(session, ())
+
     def accept_next(self, session: str, number: int) -> bool:
         """Note a request if it is simply the next of its session; returns whether."""
         last = self._last.get(session)

@@ -27,6 +27,9 @@ BINARY_PROTOCOL = "gym-http.v1"
 TEXT_PROTOCOL = "gym-http.v1.json"
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 
+#: Copies a second that a watcher may request.
+MAX_FPS = 1000
+_RATE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,3})?", re.ASCII).fullmatch
 _SESSION_BYTES = 12
 _KEY_BYTES = 16
 _VERSION = "13"
@@ -49,12 +52,15 @@ class StreamHandshake(msgspec.Struct, frozen=True):
         protocol: The dialect; "" is the JSON one, for clients that named none.
         session: The session.
         watch: For a watcher, the form of copies; else 0.
+        fps: For a watcher, copies a second at most; 0: the default. It has an effect
+            on instances with a clock.
     """
 
     accept: str
     protocol: str
     session: str
     watch: int = 0
+    fps: float = 0.0
 
 
 def new_session() -> str:
@@ -71,6 +77,7 @@ def parse_handshake(
     session: str,
     watch: str = "",
     form: str = "",
+    fps: str = "",
 ) -> StreamHandshake:
     """Parse a client's handshake.
 
@@ -83,10 +90,12 @@ def parse_handshake(
         session: The requested session, or "".
         watch: "1" to watch, or "".
         form: The form that a watcher requests, or "".
+        fps: The copies a second that a watcher requests, or "".
 
     Raises:
         UpgradeRequired: The request does not begin a WebSocket of version 13.
-        BadParameter: The session, the dialect, ``watch`` or ``form`` is invalid.
+        BadParameter: The session, the dialect, ``watch``, ``form`` or ``fps`` is
+            invalid.
     """
     words = (
         "this is a stream: open it as a WebSocket, with the subprotocol "
@@ -99,7 +108,9 @@ def parse_handshake(
         )
     protocol = _protocol(protocols)
     watched = _watched(watch, form, protocol)
-    return StreamHandshake(accept, protocol, session or new_session(), watched)
+    return StreamHandshake(
+        accept, protocol, session or new_session(), watched, _rate(fps)
+    )
 
 
 def check_upgrade(
@@ -156,6 +167,16 @@ def _protocol(offered: str) -> str:
             f"{TEXT_PROTOCOL}"
         )
     return ""
+
+
+def _rate(fps: str) -> float:
+    if not fps:
+        return 0.0
+    if not _RATE(fps) or not 0 < float(fps) <= MAX_FPS:
+        raise BadParameter(
+            f"fps is {fps!r:.80}: expected copies a second, up to {MAX_FPS}"
+        )
+    return float(fps)
 
 
 def _watched(watch: str, form: str, protocol: str) -> int:

@@ -74,9 +74,11 @@ class ExternalConnections:
     Args:
         settings: Limits.
         connect_broker: Returns a new connection to the broker.
+        blocks: Whether the host may block while a single environment works.
 
     Attributes:
         settings: The same.
+        blocks: The same.
         leased: The connections, in the order of their environments.
         key: Idempotency key of the agent's request under way, or "".
         due: Monotonic seconds of the next check of timeouts.
@@ -86,8 +88,11 @@ class ExternalConnections:
         self,
         settings: ExternalSettings,
         connect_broker: Callable[[], socket.socket],
+        *,
+        blocks: bool = True,
     ) -> None:
         self.settings = settings
+        self.blocks = blocks
         self.leased: list[LeasedConnection] = []
         self.key = ""
         self.due = 0.0
@@ -222,6 +227,15 @@ class ExternalConnections:
             if connection.lost and now - connection.protocol.lost_at > grace:
                 return connection
         return None
+
+    def wait_with(self, pause: Callable[[Awaited], bool]) -> None:
+        """Wait by a function that lets others go on; where it returns False, alone."""
+
+        def wait(awaited: Awaited) -> None:
+            if not pause(awaited):
+                self._wait_alone(awaited)
+
+        self._wait = wait
 
     def _wait_alone(self, awaited: Awaited) -> None:
         self.attend(max(0.0, awaited.deadline - time.monotonic()))

@@ -125,7 +125,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
             raise self._requester.reject(error) from None
         self.observation_space = self._results.observation_space
         self.action_space = self._results.action_space
-        if len(self._connections.leased) == 1:
+        if len(self._connections.leased) == 1 and self._connections.blocks:
             self._set_fast_steps(self._results)
         if hello.has("attributes"):
             self._describe()

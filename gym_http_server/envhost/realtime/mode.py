@@ -170,6 +170,11 @@ class Mode:
         return self._phase
 
     @property
+    def world_ns(self) -> int:
+        """Time spent in calls of the world."""
+        return self._world_ns
+
+    @property
     def now_ns(self) -> int:
         """The time since the clock began; 0 before."""
         return self._clock() - self._origin if self._episode else 0

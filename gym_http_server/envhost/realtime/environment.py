@@ -1,0 +1,147 @@
+"""Environments as worlds, and worlds as environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from gym_http_server.envhost.realtime.history import with_history_space
+from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.world import Capture, World
+from gym_http_server.envhost.realtime.worlds import NewWorld
+
+__all__ = ["EnvWorld", "TimedWorld", "WorldEnv", "clocked_env"]
+
+Env = gymnasium.Env[Any, Any]
+
+
+class EnvWorld:
+    """A Gymnasium environment as a world: it advances when it is observed.
+
+    Args:
+        env: The environment.
+        acts_last: Whether the environment gets the default action before it is closed,
+            since it goes on by itself.
+    """
+
+    def __init__(self, env: Env, *, acts_last: bool = False) -> None:
+        self._env = env
+        self._action: Any = None
+        self._acts_last = acts_last
+
+    def reset(
+        self, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        observation, info = self._env.reset(seed=seed, options=options)
+        return copied(observation), copied(info)
+
+    def send(self, action: Any) -> None:
+        """Keep the action for the next step."""
+        self._action = action
+
+    def capture(self) -> Capture:
+        """Take a step with the last action."""
+        observation, reward, terminated, truncated, info = self._env.step(self._action)
+        channels = info.get("reward_channels") if isinstance(info, dict) else None
+        rewards = reward if channels is None else list(channels)
+        over = bool(terminated), bool(truncated)
+        return Capture(copied(observation), rewards, *over, copied(info))
+
+    def end(self, action: Any) -> None:
+        """Take the default action, the last one."""
+        if self._acts_last:
+            self._env.step(action)
+
+
+class TimedWorld:
+    """A world whose calls are recorded, so that the step deadline holds for each.
+
+    Args:
+        world: The world.
+        begin: Called before each call.
+    """
+
+    def __init__(self, world: World, begin: Callable[[], None]) -> None:
+        self._world = world
+        self._begin = begin
+
+    def __getattr__(self, name: str) -> Any:
+        # Methods and attributes that not every world has.
+        return getattr(self._world, name)
+
+    def reset(
+        self, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        self._begin()
+        return self._world.reset(seed, options)
+
+    def send(self, action: Any) -> None:
+        """Hand an action over."""
+        self._begin()
+        self._world.send(action)
+
+    def capture(self) -> Capture:
+        """Observe."""
+        self._begin()
+        return self._world.capture()
+
+
+class WorldEnv(gymnasium.Env[Any, Any]):
+    """A world as an environment: its spaces, `render` and `close`.
+
+    Its clock alone resets and steps it.
+    """
+
+    def __init__(self, made: NewWorld) -> None:
+        self._world = made.world
+        self.action_space = made.action_space
+        self.observation_space = made.observation_space
+        self.metadata = {"render_modes": []}
+
+    def render(self) -> Any:
+        """Render the world, if it can."""
+        render = getattr(self._world, "render", None)
+        return None if render is None else render()
+
+    def close(self) -> None:
+        """Close the world, if it can be."""
+        close = getattr(self._world, "close", None)
+        if close is not None:
+            close()
+
+
+class _WithHistory(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose observations have the last actions appended."""
+
+    def __init__(self, env: Env, length: int) -> None:
+        super().__init__(env)
+        self.observation_space = with_history_space(
+            env.observation_space, env.action_space, length
+        )
+
+    @property
+    def spec(self) -> Any:  # type: ignore[override]
+        """That of the environment: no client can make this wrapper."""
+        return self.env.spec
+
+
+def clocked_env(env: Env, settings: Settings) -> Env:
+    """Return an environment with the spaces that a clock gives it."""
+    history = settings.history
+    return _WithHistory(env, history.length) if history.in_observation else env
+
+
+def copied(value: Any) -> Any:
+    """Copy the arrays of a value: updates are kept, and environments reuse arrays."""
+    if type(value) is np.ndarray:
+        return value.copy()
+    if type(value) is dict:
+        return {key: copied(each) for key, each in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(map(copied, value))
+    return value

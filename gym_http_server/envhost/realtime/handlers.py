@@ -1,0 +1,286 @@
+"""Handlers of an environment that has a clock: updates, actions, settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from gym_http_server.envhost import codec
+from gym_http_server.envhost.broadcast import Broadcast, Watcher
+from gym_http_server.envhost.failures import note
+from gym_http_server.envhost.handlers import Handlers
+from gym_http_server.envhost.realtime.mode import Event
+from gym_http_server.envhost.realtime.operations import ClockedOperations
+from gym_http_server.envhost.realtime.settings import read_change
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op
+from gym_http_wire.problems import BadJSON, BadParameter
+
+__all__ = ["MAX_WAIT_S", "ClockedBroadcast", "ClockedHandlers", "UpdatesRequest"]
+
+Json = dict[str, Any]
+
+#: Seconds that a request for updates may wait, and those that it waits by default.
+MAX_WAIT_S, _WAIT_S = 50.0, 10.0
+#: Copies a second that a watcher gets unless it asks for more or fewer.
+FRAMES_PER_SECOND = 30.0
+_SECOND = 1_000_000_000
+_INVALID = 400
+
+
+class UpdatesRequest(NamedTuple):
+    """A request for updates.
+
+    Attributes:
+        after: Number of the last update that the client has; ``None``: all but the
+            newest.
+        deliver: ``latest`` or ``all``.
+        most: The most updates in the answer, or ``None``.
+        wait_ns: Nanoseconds to wait for one at most.
+    """
+
+    after: int | None
+    deliver: str
+    most: int | None
+    wait_ns: int
+
+
+class ClockedHandlers(Handlers):
+    """Executes requests of an environment that has a clock."""
+
+    _operations: ClockedOperations
+
+    def __init__(self, operations: ClockedOperations, *args: Any, **more: Any) -> None:
+        super().__init__(operations, *args, **more)
+        self._batching: Any = _NoBatching()
+        self._handlers |= {
+            Op.ACT: self._act,
+            Op.REALTIME: self._realtime,
+            Op.SET_REALTIME: self._set_realtime,
+            Op.PAUSE: lambda frame: operations.mode.pause(),
+            Op.RESUME: lambda frame: operations.mode.resume(),
+            Op.ROLLOUT: _refuse_batch,
+            Op.TRACE: self._trace,
+        }
+
+    def record_reset(self, seed: int | None, value: Json) -> None:
+        """Do nothing: the clock tells of each reset of the world."""
+
+    def record_step(self, value: Json) -> None:
+        """Do nothing: the clock tells of each step of the world."""
+
+    def close(self) -> None:
+        """Send the default action, the last one; close monitor and environment.
+
+        Raises:
+            EnvError: The environment raised an exception.
+        """
+        try:
+            self._operations.mode.end()
+        except (Exception, SystemExit) as error:
+            note(error)
+        super().close()
+
+    def record_events(self, events: list[Event]) -> None:
+        """Pass resets and steps of the world on to the monitor and the watchers."""
+        for event in events:
+            self._operations.record(event)
+            if event.kind == "reset":
+                super().record_reset(None, event.value)
+            else:
+                super().record_step(event.value)
+
+    def perform(self, frame: Frame, streamed: bool) -> Frame:
+        """Execute a request and answer it; a problem is an answer, too."""
+        reply = super().perform(frame, streamed)
+        if frame.kind == Op.STEP and reply.status == _INVALID:
+            self._operations.mode.count_rejected()
+        return reply
+
+    def read_updates(self, frame: Frame) -> UpdatesRequest:
+        """Decode a request for updates.
+
+        Raises:
+            BadJSON: Its body is not an object.
+            BadParameter: The wait is invalid; the clock checks the rest.
+        """
+        given = codec.read(frame) if frame.body else {}
+        if not isinstance(given, dict):
+            raise BadJSON("expected an object")
+        wait_s = given.get("wait_s")
+        if wait_s is None:
+            wait_s = _WAIT_S
+        number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
+        if not number or not 0 <= wait_s <= MAX_WAIT_S:
+            raise BadParameter(
+                f"wait_s is {wait_s!r:.80}: expected seconds from 0 to {MAX_WAIT_S:g}"
+            )
+        return UpdatesRequest(
+            given.get("after"),
+            given.get("deliver") or "latest",
+            given.get("max"),
+            int(wait_s * _SECOND),
+        )
+
+    def answer_updates(
+        self, frame: Frame, wanted: UpdatesRequest, *, last: bool
+    ) -> Frame | None:
+        """Answer a request for updates; ``None`` if there are none yet.
+
+        Args:
+            frame: The request.
+            wanted: The same, decoded.
+            last: Whether the wait is over, so that the answer may be without updates.
+        """
+        mode = self._operations.mode
+        value: Json | None = None
+        refused: Exception | None = None
+        try:
+            value = mode.updates(wanted.after, wanted.deliver, wanted.most)
+        except Exception as error:
+            refused = error
+        if value is None and refused is None and not last:
+            return None
+
+        def handle(_: Frame) -> Any:
+            if refused is not None:
+                raise refused
+            given = mode.updates_answer([]) if value is None else value
+            updates = [shaped(frame, each) for each in given["updates"]]
+            return {**given, "updates": updates}
+
+        reply = self._answer(frame, handle, False)
+        return reply._replace(number=frame.number)
+
+    def _reset(self, frame: Frame) -> Any:
+        return shaped(frame, super()._reset(frame))
+
+    def _step(self, frame: Frame) -> Any:
+        return shaped(frame, super()._step(frame))
+
+    def _act(self, frame: Frame) -> Json:
+        operations = self._operations
+        given = codec.read(frame)
+        if not isinstance(given, dict):
+            raise BadJSON("expected an object")
+        read_action: Callable[[Any], Any] = operations.cast_action
+        if codec.lossless(frame):
+            read_action = operations.check_element
+        blends = isinstance(operations.env.action_space, gymnasium.spaces.Box)
+        return operations.mode.act(given, operations.caller, read_action, blends)
+
+    def _realtime(self, frame: Frame) -> Json:
+        statistics = self._operations.mode.statistics()
+        spin_us = self._operations.mode.settings.spin_us
+        scheduler = {**self._operations.scheduler, "spin_us": spin_us}
+        return {**statistics, "scheduler": scheduler}
+
+    def _set_realtime(self, frame: Frame) -> Json:
+        operations = self._operations
+        mode, space = operations.mode, operations.env.action_space
+        limits: Json = {"action_space": space, "max_hz": operations.max_hz}
+        mode.change(read_change(codec.read(frame), mode.settings, **limits))
+        return self._realtime(frame)
+
+    def _trace(self, frame: Frame) -> Json:
+        given = codec.optional_object(frame)
+        last, form = given.get("last"), given.get("format")
+        mode = self._operations.mode
+        form = "chrome" if form is None else form
+        return mode.trace(4096 if last is None else last, form)
+
+
+class ClockedBroadcast(Broadcast):
+    """Sends copies to watchers, each at most so often in a second.
+
+    A copy that comes too early waits; the next one replaces it.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._waiting: dict[Watcher, tuple[int, Any]] = {}
+        # When a watcher may get its next copy.
+        self._next_ns: dict[Watcher, int] = {}
+
+    @property
+    def due_ns(self) -> int | None:
+        """When `send_waiting` has to be called next; ``None``: never."""
+        return min(map(self._next_ns.__getitem__, self._waiting), default=None)
+
+    def remove(self, watcher: Watcher) -> None:
+        """Remove a watcher whose stream has ended."""
+        super().remove(watcher)
+        self._waiting.pop(watcher, None)
+        self._next_ns.pop(watcher, None)
+
+    def publish(self, op: int, value: Any) -> None:
+        """Send copies of a result of the environment, or keep it for later."""
+        if op != Op.RENDER:
+            self._latest = op, value
+            self._steps = self._operations.steps
+        if not self.watchers:
+            return
+        for watcher in self.watchers:
+            if watcher in self._waiting:
+                watcher.skip()
+            self._waiting[watcher] = op, value
+        self.send_waiting()
+
+    def send_waiting(self) -> None:
+        """Send the copies that have waited long enough."""
+        now = time.monotonic_ns()
+        copies: dict[tuple[int, int], Frame] = {}
+        for watcher, (op, value) in list(self._waiting.items()):
+            if now < self._next_ns.get(watcher, 0):
+                continue
+            del self._waiting[watcher]
+            # On a grid, so that many watchers share one encoding.
+            interval = int(_SECOND / (watcher.fps or FRAMES_PER_SECOND))
+            self._next_ns[watcher] = now - now % interval + interval
+            form = watcher.form, id(value)
+            copy = copies.get(form)
+            if copy is None:
+                copy = copies[form] = self._copy(op, value, watcher.form)
+            self._show(watcher, copy)
+
+    def _copy(self, op: int, value: Any, form: int) -> Frame:
+        if isinstance(value, dict):
+            value = shaped(Frame(op, form=form << 4), value)
+        return super()._copy(op, value, form)
+
+
+def shaped(frame: Frame, value: Any) -> Any:
+    """Return a reset, step or update with rewards as the form of the answer has them.
+
+    Args:
+        frame: The request.
+        value: The value, with None where a channel said nothing.
+    """
+    rewards = value.get("rewards") if isinstance(value, dict) else None
+    if rewards is None or not codec.wants_lossless(frame):
+        return value
+    given = [np.nan if each is None else each for each in rewards]
+    return {**value, "rewards": np.array(given, np.float64)}
+
+
+class _NoBatching:
+    """Refuses requests for several steps."""
+
+    def steps(self, frame: Frame, given: Any) -> Any:
+        """Refuse actions in a step."""
+        _refuse_batch(frame)
+
+    def rollout(self, frame: Frame) -> Any:
+        """Refuse a rollout."""
+        _refuse_batch(frame)
+
+
+def _refuse_batch(frame: Frame) -> Any:
+    raise BadParameter(
+        "an instance with a clock takes one step at a time: for several actions, one "
+        'for each tick, send a chunk {"actions": […]} with POST …/action/'
+    )

@@ -1,0 +1,124 @@
+"""Makes the clock of an instance, and the world that it drives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from gym_http_server.envhost import fork_guard
+from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.making import translate
+from gym_http_server.envhost.realtime import worlds
+from gym_http_server.envhost.realtime.elastic import Elastic
+from gym_http_server.envhost.realtime.environment import (
+    EnvWorld,
+    TimedWorld,
+    WorldEnv,
+    clocked_env,
+)
+from gym_http_server.envhost.realtime.free_running import FreeRunning
+from gym_http_server.envhost.realtime.operations import ClockedOperations
+from gym_http_server.envhost.realtime.settings import ELASTIC, read_settings
+from gym_http_server.rundir.status import StatusPage
+from gym_http_wire.problems import BadParameter, Problem
+
+__all__ = ["make_clocked"]
+
+Env = gymnasium.Env[Any, Any]
+
+
+def make_clocked(
+    request: CreateRequest,
+    make: Callable[[], Env],
+    page: StatusPage,
+    *,
+    max_hz: float,
+    max_spin_us: int,
+    strict_actions: bool,
+) -> ClockedOperations:
+    """Make an environment or a world, and its clock.
+
+    Args:
+        request: The create request.
+        make: Makes the environment, unless the request names a world.
+        page: The status page, for the step deadline.
+        max_hz: The highest rate.
+        max_spin_us: The longest time to spin before a deadline, in microseconds.
+        strict_actions: Refuse actions that the action space does not contain.
+
+    Raises:
+        Problem: It cannot be made.
+    """
+    given = dict(request.realtime or {})
+    env, world, default_action = _world_of(request, make, given)
+    settings = read_settings(
+        given,
+        action_space=env.action_space,
+        max_hz=max_hz,
+        max_spin_us=max_spin_us,
+        external=request.external or request.env_id.startswith("interface/"),
+        default_action=default_action,
+    )
+
+    def begin() -> None:
+        fork_guard.check()
+        page.begin_tick(time.monotonic_ns())
+
+    kind = Elastic if settings.mode == ELASTIC else FreeRunning
+    mode = kind(settings, TimedWorld(world, begin), time.monotonic_ns)
+    return ClockedOperations(
+        clocked_env(env, settings),
+        mode,
+        first_seed=request.seed,
+        strict_actions=strict_actions,
+    )
+
+
+def _world_of(
+    request: CreateRequest, make: Callable[[], Env], given: dict[str, Any]
+) -> tuple[Env, Any, Any]:
+    """Return environment, world and default action; add settings of the world."""
+    if not request.names_world:
+        env = make()
+        return env, EnvWorld(env, acts_last=request.external), None
+    _check_members(request)
+    try:
+        made = worlds.make(request.env_id, request.kwargs)
+    except Problem:
+        raise
+    except (Exception, SystemExit) as error:
+        raise translate(request, error) from error
+    rated = {"hz", "period_s", "preset"} & given.keys()
+    for name, value in made.settings.items():
+        if (name == "hz" and rated) or (name == "mode" and "preset" in given):
+            continue
+        given.setdefault(name, value)
+    if request.realtime is None and "hz" not in given:
+        raise BadParameter(
+            f"{request.env_id} has no rate of its own: expected "
+            '"realtime": {"mode": …, "hz": …} in the request'
+        )
+    return WorldEnv(made), made.world, made.default_action
+
+
+def _check_members(request: CreateRequest) -> None:
+    """Refuse what only Gymnasium environments take.
+
+    Raises:
+        BadParameter: The request has such a member.
+    """
+    members = {
+        "disable_env_checker": request.disable_env_checker,
+        "max_episode_steps": request.max_episode_steps,
+        "render_mode": request.render_mode,
+        "wrappers": request.wrappers or None,
+    }
+    for name, value in members.items():
+        if value is not None:
+            raise BadParameter(
+                f"{name} is {value!r:.80}: expected null, since {request.env_id} is "
+                "no Gymnasium environment; its arguments go into kwargs"
+            )

@@ -1,0 +1,95 @@
+"""A timer descriptor, and the priority of a host that has to be in time."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import resource
+import struct
+from typing import Any
+
+from gym_http_server import prctl
+
+__all__ = ["Timer", "allow_priority", "raise_priority"]
+
+_CLOCK_MONOTONIC = 1
+_TFD_NONBLOCK, _TFD_CLOEXEC = 0o4000, 0o2000000
+_TFD_TIMER_ABSTIME = 1
+_SECOND = 1_000_000_000
+# Interval and time, each as seconds and nanoseconds.
+_SPEC = struct.Struct("@qqqq")
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Timer:
+    """A descriptor that is readable from a time on.
+
+    ``poll`` counts whole milliseconds; this counts nanoseconds, since the timer slack
+    of this thread is set to the least. Setting the time again takes back that it has
+    passed, so nothing is ever read from the descriptor.
+    """
+
+    def __init__(self) -> None:
+        prctl.set_timer_slack(1)
+        flags = _TFD_NONBLOCK | _TFD_CLOEXEC
+        self._descriptor = _checked(_LIBC.timerfd_create(_CLOCK_MONOTONIC, flags))
+        self._spec = ctypes.create_string_buffer(_SPEC.size)
+        self._at: int | None = None
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
+
+    def set(self, at_ns: int | None) -> None:
+        """Set the time, in monotonic nanoseconds; ``None``: never."""
+        if at_ns == self._at:
+            return
+        self._at = at_ns
+        # A time of 0 would stop the timer.
+        seconds, rest = (0, 0) if at_ns is None else divmod(max(1, at_ns), _SECOND)
+        _SPEC.pack_into(self._spec, 0, 0, 0, seconds, rest)
+        settime = _LIBC.timerfd_settime
+        _checked(settime(self._descriptor, _TFD_TIMER_ABSTIME, self._spec, None))
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._descriptor)
+
+
+def allow_priority(priority: int) -> None:
+    """Let this process take a real-time priority later, without further privileges."""
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (priority, priority))
+
+
+def raise_priority(priority: int) -> dict[str, Any]:
+    """Take a real-time priority, which processes that this one forks do not inherit.
+
+    Args:
+        priority: 1 to 99; 0 takes none.
+
+    Returns:
+        The policy and the priority, and why a priority was refused.
+    """
+    if not priority:
+        return {"policy": "other", "priority": 0}
+    try:
+        policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(0, policy, os.sched_param(priority))
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, "error")
+        return {"policy": "other", "priority": 0, "refused": f"{priority}: {name}"}
+    finally:
+        # Programs that the environment starts are not to take it.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
+    return {"policy": "fifo", "priority": priority}
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
