@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import functools
 import re
+import select
+import socket
+from typing import Any
 from urllib.parse import parse_qs
 
 import flask
@@ -18,6 +21,7 @@ from gym_http_server.api.exchange import (
     Answer,
     Environ,
     caller_of,
+    empty_answer,
     forms,
     frame_answer,
     key_of,
@@ -26,6 +30,7 @@ from gym_http_server.api.exchange import (
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.instances import INSTANCE
 from gym_http_server.api.web import Web, add_route
+from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_wire.messages import Form, Op, request
 from gym_http_wire.problems import BadParameter
 
@@ -76,7 +81,29 @@ def _pass_on(
         body = _read_query(query, names)
         form = Form.PLAIN | form & 0xF0
     frame = request(op, body, form=form)
-    return frame_answer(web.hosts.call(instance_id, frame, caller_of(environ).only))
+    owner, client = caller_of(environ).only, environ.get("gunicorn.socket")
+    wait = None
+    if op == Op.UPDATES and client is not None:
+        wait = functools.partial(_wait, client)
+    try:
+        return frame_answer(web.hosts.call(instance_id, frame, owner, wait))
+    except Abandoned:
+        # The client has closed the connection, and the host drops its request.
+        return empty_answer()
+
+
+def _wait(client: Any, answer: socket.socket) -> None:
+    """Wait for an answer of a host, unless the client leaves.
+
+    Raises:
+        Abandoned: It has left.
+    """
+    poll = select.poll()
+    poll.register(answer, select.POLLIN)
+    poll.register(client, select.POLLIN)
+    ready = [descriptor for descriptor, _ in poll.poll()]
+    if answer.fileno() not in ready and client.has_left():
+        raise Abandoned
 
 
 def _read_query(query: str, names: tuple[str, ...]) -> bytes:

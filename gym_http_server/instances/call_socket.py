@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import socket
 import time
+from collections.abc import Callable
 
 from gym_http_server.errors import AnswerBudgetFull
 from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
@@ -18,13 +19,16 @@ from gym_http_server.rundir.sockets import refuse_descriptors
 from gym_http_wire.frames import HEADER, Frame, FrameError, encode
 from gym_http_wire.messages import problem_answer
 
-__all__ = ["CallSocket", "ConnectionLost", "NothingSent", "Pool"]
+__all__ = ["CallSocket", "ConnectionLost", "NothingSent", "Pool", "Wait"]
 
 BACKLOG_SECONDS = 5.0
 MAX_IDLE = 256
 _LAST_NUMBER = 0xFFFFFFFF
 # Buffer for bytes that are discarded.
 _DISCARDED = bytearray(RECEIVE_BYTES)
+
+#: Waits until a socket can be read.
+Wait = Callable[[socket.socket], None]
 
 
 class ConnectionLost(Exception):
@@ -66,12 +70,15 @@ class CallSocket(FrameSocket):
         self._budget = budget
         self._calls = 0
 
-    def call(self, frame: Frame, expected: Room | None = None) -> Frame:
+    def call(
+        self, frame: Frame, expected: Room | None = None, wait: Wait | None = None
+    ) -> Frame:
         """Send a request and wait for its answer, without a deadline.
 
         Args:
             frame: The request.
             expected: Room in the budget that was reserved for the answer.
+            wait: Called before the answer is received.
 
         Raises:
             NothingSent: The other end had closed before.
@@ -80,6 +87,8 @@ class CallSocket(FrameSocket):
         number = self._calls = self._calls + 1 & _LAST_NUMBER
         kind, _, _, form, head, body = frame
         self.send(Frame(kind, number, 0, form, head, body))
+        if wait is not None:
+            wait(self.socket)
         answer = self.receive_answer(expected)
         if answer.number != number:
             # It answers none of the requests sent here.

@@ -14,18 +14,20 @@ from http import HTTPStatus
 import msgspec
 
 from gym_http_server.end_problems import end_problem, was_in_flight
-from gym_http_server.errors import EnvCrashed, UnknownInstance
+from gym_http_server.errors import EnvCrashed, QueueFull, UnknownInstance
 from gym_http_server.instances.budget import Budget, Room
 from gym_http_server.instances.call_socket import (
     CallSocket,
     ConnectionLost,
     NothingSent,
     Pool,
+    Wait,
 )
 from gym_http_server.instances.log_polls import LogPolls, state_of
 from gym_http_server.instances.queues import Queues
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.status import has_clock
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, answer_head, problem_of
 from gym_http_wire.problems import Problem
@@ -74,13 +76,17 @@ class HostClient:
         # Size of the last large answer, by instance and operation.
         self._large: dict[tuple[str, int], int] = {}
 
-    def call(self, instance_id: str, frame: Frame, owner: str) -> Frame:
+    def call(
+        self, instance_id: str, frame: Frame, owner: str, wait: Wait | None = None
+    ) -> Frame:
         """Send a request to the host of an instance and return its answer.
 
         Args:
             instance_id: The instance.
             frame: The request.
             owner: Owner that it must have; "" is any.
+            wait: Waits until the answer arrives on a socket, for requests that wait in
+                the host; it may raise to abandon the request.
 
         Raises:
             UnknownInstance: There is no such instance.
@@ -93,11 +99,24 @@ class HostClient:
                 that problem is the answer.
         """
         self._check(instance_id, owner)
-        place = self.queues.enter(instance_id)
+        place = self._enter(instance_id)
         try:
-            return self._call(instance_id, frame, self._expected(instance_id, frame))
+            expected = self._expected(instance_id, frame)
+            return self._call(instance_id, frame, expected, wait)
         finally:
             self.queues.leave(place)
+
+    def _enter(self, instance_id: str) -> int:
+        """Count a request; its instance may have no more, unless it has a clock.
+
+        Requests for a clock wait for their time, which is no sign of too many.
+        """
+        try:
+            return self.queues.enter(instance_id)
+        except QueueFull:
+            if not has_clock(self._run.status(instance_id)):
+                raise
+            return self.queues.enter(instance_id, limited=False)
 
     def _expected(self, instance_id: str, frame: Frame) -> Room | None:
         """Reserve room for an answer, if the last one to such a call was large."""
@@ -118,7 +137,13 @@ class HostClient:
         else:
             self._large.pop((instance_id, frame.kind), None)
 
-    def _call(self, instance_id: str, frame: Frame, expected: Room | None) -> Frame:
+    def _call(
+        self,
+        instance_id: str,
+        frame: Frame,
+        expected: Room | None,
+        wait: Wait | None = None,
+    ) -> Frame:
         path = self._run.host_socket(instance_id)
         while True:
             try:
@@ -126,7 +151,7 @@ class HostClient:
             except OSError:
                 raise self._gone(instance_id, in_flight=False) from None
             try:
-                answer = connection.call(frame, expected)
+                answer = connection.call(frame, expected, wait)
                 _check_answer(answer)
             except ConnectionLost as lost:
                 connection.close()
@@ -175,7 +200,7 @@ class HostClient:
             QueueFull: Too many requests wait for the instance.
         """
         self._check(instance_id, owner)
-        place = self.queues.enter(instance_id)
+        place = self._enter(instance_id)
         try:
             return self._open_stream(instance_id, frame, line, lost_s)
         finally:

@@ -68,18 +68,19 @@ class Queues:
             self._counts[self._own :: self._workers] = zeros
         self._used[self._own] = 1
 
-    def enter(self, instance_id: str) -> int:
+    def enter(self, instance_id: str, *, limited: bool = True) -> int:
         """Count a request; return the argument for `leave`.
 
         Args:
             instance_id: The instance: 8 hex digits.
+            limited: Whether the request may be refused.
 
         Raises:
             QueueFull: The maximum number already waits for the instance.
         """
         first = (int(instance_id, 16) & SLOTS - 1) * self._workers
         counts = self._counts
-        if sum(counts[first : first + self._workers]) > self._most:
+        if limited and sum(counts[first : first + self._workers]) > self._most:
             raise QueueFull(instance_id, self._most, self._what)
         place = first + self._own
         counts[place] += 1

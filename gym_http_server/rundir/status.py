@@ -11,7 +11,7 @@ import os
 import struct
 from typing import NamedTuple
 
-__all__ = ["Status", "StatusPage", "StatusReader"]
+__all__ = ["Status", "StatusPage", "StatusReader", "has_clock"]
 
 _PAGE = struct.Struct("=QQQQQQQQQQ")
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
@@ -149,6 +149,19 @@ class StatusReader:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+
+def has_clock(path: str) -> bool:
+    """Whether the instance with a status page has a clock; False if it has ended."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        page = os.pread(file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
+    finally:
+        os.close(file)
+    return bool(Status(*_PAGE.unpack(page)).has_clock)
 
 
 def _open_page(path: str) -> int:

@@ -1,0 +1,394 @@
+"""Instances with a clock, over REST and streams, by the shipped command."""
+
+import contextlib
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import gymnasium
+import numpy as np
+import psutil
+import pytest
+
+from gym_http_server.rundir.status import Status, StatusReader
+from tests.support import api as calls
+from tests.support.api import Api, Instance
+from tests.support.faults.http_faults import FaultyNetwork
+from tests.support.peers.agent_calls import answer_of, in_background
+from tests.support.processes import titled
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.websocket import TEXT, WebSocket
+
+ELASTIC = {"mode": "elastic", "hz": 20, "default_action": [0.0]}
+FREE = {"mode": "free_running", "hz": 50, "default_action": 0, "on_done": "reset"}
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    """A client of a server with a short queue."""
+    with Server("--workers", "2", "--max-waiting", "1") as server:
+        yield Api(server)
+
+
+@pytest.fixture
+def clocked(api: Api) -> Iterator[Callable[..., Instance]]:
+    """Return a function that creates instances, and close them at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def create(env_id: str = "CartPole-v1", **realtime: Any) -> Instance:
+            made = api.create(env_id, realtime={**FREE, **realtime})
+            stack.callback(made.close)
+            return made
+
+        yield create
+
+
+@contextlib.contextmanager
+def status_of(server: Server, instance: Instance) -> Iterator[Callable[[], Status]]:
+    """Return a function that reads the status page of an instance."""
+    (page,) = server.run_dir.glob(f"*/{instance.id}/status")
+    with contextlib.closing(StatusReader(str(page))) as reader:
+        yield reader.read
+
+
+def watcher_of(instance: Instance, query: str = "") -> WebSocket:
+    """Open a stream that watches."""
+    path = instance.path(f"stream?watch=1{query}")
+    return WebSocket.to(instance, path=path, sec_websocket_protocol=TEXT)
+
+
+def timing(instance: Instance) -> Any:
+    """Return the state and the statistics of a clock."""
+    return calls.ok(instance.get("realtime/"))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_elastic_steps_return_what_the_action_before_caused(
+    api: Api, streamed: bool
+) -> None:
+    local = gymnasium.make("Pendulum-v1")
+    instance = api.create("Pendulum-v1", realtime=ELASTIC, seed=7)
+    with contextlib.ExitStack() as stack:
+        stack.callback(instance.close)
+        if streamed:
+            stream = stack.enter_context(
+                WebSocket.to(instance, sec_websocket_protocol=TEXT)
+            )
+
+        def call(op: str, **given: Any) -> Any:
+            if streamed:
+                return stream.ask(op=op, **given)["body"]
+            return calls.ok(instance.post(f"{op}/", given))
+
+        observation, _ = local.reset(seed=7)
+        begun = call("reset")
+        assert np.float32(begun["observation"]).tobytes() == observation.tobytes()
+        began = time.monotonic()
+        actions = [[0.0], [1.0], [-2.0], [0.5]]
+        for number, action in enumerate(actions):
+            answer = call("step", action=actions[number + 1 : number + 2] or action)
+            expected, reward, _, _, _ = local.step(np.float32(action))
+            assert np.allclose(answer["observation"], expected, atol=1e-6)
+            assert answer["reward"] == pytest.approx(float(reward))
+            told = answer["realtime"]
+            assert (told["tick"], told["update"]) == (number + 1, number + 2)
+            assert told["action"]["number"] == number
+        # Four time steps, of which the last may be shorter by its predecessors' delay.
+        assert time.monotonic() - began > 0.14
+    local.close()
+
+
+def test_a_free_running_world_goes_on_and_counts_what_it_gets(
+    clocked: Callable[..., Instance],
+) -> None:
+    instance = clocked("Pendulum-v1", default_action=[0.0], on_done="wait")
+    assert timing(instance)["state"] == "ready"
+    instance.reset(seed=1)
+    seen = 1
+    rewards = []
+    while len(rewards) < 10:
+        path = f"updates/?after={seen}&wait_s=5&deliver=all"
+        for each in calls.ok(instance.get(path))["updates"]:
+            assert each["realtime"]["update"] == seen + 1
+            seen += 1
+            rewards.append(each["reward"])
+    local = gymnasium.make("Pendulum-v1")
+    local.reset(seed=1)
+    expected = [float(local.step(np.float32([0.0]))[1]) for _ in rewards]
+    local.close()
+    assert rewards == pytest.approx(expected)
+    answer = calls.ok(instance.post("action/", {"action": [1.5], "sequence": 1}))
+    again = calls.ok(instance.post("action/", {"action": [1.5], "sequence": 1}))
+    assert again["repeated"]
+    assert "repeated" not in answer
+    calls.error(instance.post("action/", {"action": "left"}), 400, "invalid-action")
+    stepped = calls.ok(instance.post("step/", {"action": [0.5]}))
+    assert stepped["realtime"]["action"]["value"] == [0.5]
+    told = timing(instance)
+    counts = told["actions"]
+    names = ("applied", "superseded", "expired", "rejected", "waiting")
+    assert counts["received"] == sum(counts[name] for name in names) == 3
+    assert counts["rejected"] == 1
+    assert told["scheduler"] == {"policy": "other", "priority": 0, "spin_us": 0}
+
+
+def test_a_keyed_step_sent_three_times_while_it_waits_is_one_step(api: Api) -> None:
+    period = {"mode": "elastic", "period_s": 0.6, "default_action": [0.0]}
+    instance = api.create("Pendulum-v1", realtime=period)
+    instance.reset(seed=1)
+    key = {"Idempotency-Key": "one"}
+    sent = [
+        in_background(instance.post, "step/", {"action": [1.0]}, headers=key)
+        for _ in range(3)
+    ]
+    wait_until(lambda: timing(instance)["state"] == "running", 5.0)
+    answers = [answer_of(each) for each in sent]
+    assert {each.body for each in answers} == {answers[0].body}
+    replayed = sorted(each.header("Idempotent-Replayed") or "" for each in answers)
+    assert replayed == ["", "true", "true"]
+    counts = timing(instance)["actions"]
+    assert counts["received"] == 1
+    instance.close()
+
+
+def test_seven_percent_faults_lose_no_step(api: Api) -> None:
+    realtime = {"mode": "elastic", "hz": 200, "default_action": [0.0]}
+    instance = api.create("Pendulum-v1", realtime=realtime)
+    instance.reset(seed=1)
+    path = instance.path("step/")
+    numbers = []
+    with FaultyNetwork(api.server.port, probability=0.07, seed=1) as chaos:
+        for number in range(100):
+            answer = insist(chaos.url, path, {"action": [0.1]}, f"steps-{number}")
+            numbers.append(answer["realtime"]["action"]["number"])
+        chaos.finish()
+    assert numbers == list(range(100))
+    assert timing(instance)["actions"]["received"] == 100
+    instance.close()
+
+
+def insist(url: str, path: str, body: Any, key: str) -> Any:
+    """Send a request with a key until it is answered."""
+    headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+    deadline = time.monotonic() + 20.0
+    while time.monotonic() < deadline:
+        line = http.client.HTTPConnection(urlsplit(url).netloc, timeout=2.0)
+        try:
+            line.request("POST", path, json.dumps(body), headers)
+            answer = line.getresponse()
+            told = json.loads(answer.read())
+            if answer.status == 200:
+                return told
+        except (OSError, ValueError, http.client.HTTPException):
+            pass
+        finally:
+            line.close()
+    raise AssertionError(f"no answer to {key}")
+
+
+def test_requests_for_updates_wait_without_a_place_in_the_queue(
+    clocked: Callable[..., Instance],
+) -> None:
+    instance = clocked(hz=2)
+    instance.reset()
+    waiting = [
+        in_background(instance.get, "updates/?after=1&wait_s=20") for _ in range(6)
+    ]
+    # All of them wait by now, or have waited, beyond --max-waiting 1.
+    assert calls.ok(instance.get("action_space/"))
+    for each in waiting:
+        (update,) = calls.ok(answer_of(each))["updates"]
+        assert update["realtime"]["update"] == 2
+    empty = calls.ok(instance.get("updates/?after=2&wait_s=0"))
+    assert empty["updates"] == []
+
+
+def test_several_requests_of_a_stream_wait_and_others_pass(
+    clocked: Callable[..., Instance],
+) -> None:
+    instance = clocked(hz=4)
+    instance.reset()
+    with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
+        for number, op in enumerate(("updates", "updates", "step", "step"), 1):
+            more = {"after": 1} if op == "updates" else {"action": 1}
+            stream.send_message(op=op, number=number, **more)
+        stream.send_message(op="act", action=1, number=5)
+        stream.send_message(op="action_space", number=6)
+        order = [stream.receive()["number"] for _ in range(6)]
+    assert order[:2] == [5, 6]
+    assert [each for each in order if each in (3, 4)] == [3, 4]
+
+
+def test_a_client_that_leaves_takes_its_requests_along(
+    clocked: Callable[..., Instance],
+) -> None:
+    instance = clocked(hz=2)
+    instance.reset()
+    with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
+        stream.send_message(op="step", action=1)
+        stream.send_message(op="updates", after=1)
+    assert calls.ok(instance.get("updates/?after=1&wait_s=20"))["updates"]
+    assert timing(instance)["actions"]["received"] == 0
+
+
+def test_ticks_go_on_beside_a_stopped_worker_a_deaf_reader_and_64_watchers() -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(Server("--workers", "1"))
+        api = Api(server)
+        instance = api.create("CartPole-v1", realtime=FREE, render_mode="rgb_array")
+        read = stack.enter_context(status_of(server, instance))
+        instance.reset()
+        for _ in range(64):
+            stack.enter_context(watcher_of(instance))
+        deaf = stack.enter_context(WebSocket.to(instance, sec_websocket_protocol=TEXT))
+        for _ in range(60):
+            deaf.send_message(op="render")
+        (gunicorn,) = (
+            each
+            for each in psutil.Process(server.pid).children()
+            if titled(each, "gunicorn")
+        )
+        (worker,) = gunicorn.children()
+        pending = in_background(instance.get, "updates/?after=1&wait_s=10&deliver=all")
+        worker.suspend()
+        try:
+            steps = read().steps
+            wait_until(lambda: read().steps > steps + 40, 10.0, "ticks")
+        finally:
+            worker.resume()
+        calls.ok(answer_of(pending))
+        told = timing(instance)
+        periods = told["now_ns"] // 20_000_000
+        assert abs(told["ticks"] + told["skipped"] - periods) <= 1
+
+
+def test_watchers_get_so_many_copies_a_second(
+    clocked: Callable[..., Instance],
+) -> None:
+    instance = clocked(hz=200)
+    instance.reset()
+    for query, least in (("", 9 / 30), ("&fps=100", 9 / 100)):
+        with watcher_of(instance, query) as watcher:
+            assert watcher.receive()["number"] == 0
+            copies = [watcher.receive() for _ in range(11)]
+            first, last = (
+                each["body"]["realtime"] for each in copies[:: len(copies) - 1]
+            )
+            assert (last["capture_ns"] - first["capture_ns"]) / 1e9 > least
+            numbers = [each["number"] for each in copies]
+            gaps = np.diff(numbers) - 1
+            assert gaps.tolist() == [each["dropped"] for each in copies[1:]]
+            assert sum(gaps) > 0
+    with watcher_of(instance, "&fps=0") as refused:
+        assert refused.response.status == 400
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Api]:
+    """A client of a server with short limits, and environments that exceed them."""
+    flags = ("--step-deadline", "1", "--idle-timeout", "1.2")
+    with Server("--import", "tests.support.envs.hostile", *flags) as server:
+        yield Api(server)
+
+
+def test_ticks_are_no_use_and_waiting_is(strict: Api) -> None:
+    waiting, idle = (
+        strict.create("CartPole-v1", realtime={**FREE, "hz": hz}) for hz in (1, 100)
+    )
+    idle.reset()
+    calls.error(waiting.get("updates/?after=1"), 400, "bad-parameter")
+    update = in_background(waiting.get, "updates/?after=0&wait_s=4")
+    wait_until(lambda: idle.id not in strict.instances(), 20.0, "the end of one")
+    assert idle.get("realtime/").json()["reason"] == "idle"
+    assert calls.ok(answer_of(update))["updates"] == []
+
+
+def test_the_step_deadline_holds_for_ticks(strict: Api) -> None:
+    hanging = {**FREE, "default_action": 1}
+    instance = strict.create("hostile/Loop-v0", realtime=hanging)
+    instance.reset()
+    answer = instance.post("step/", {"action": 1})
+    assert answer.status in (410, 504)
+    assert instance.get("realtime/").json()["reason"] == "step-deadline"
+
+
+def test_a_world_that_raises_stops_its_clock(strict: Api) -> None:
+    raising = {**FREE, "default_action": 1}
+    instance = strict.create("hostile/RaiseKeyError-v0", realtime=raising)
+    instance.reset()
+    wait_until(lambda: timing(instance)["state"] == "failed", 10.0)
+    calls.error(instance.post("step/", {"action": 0}), 502, "env-error")
+    calls.error(instance.post("step/", {"action": 0}), 409, "reset-needed")
+    instance.reset()
+
+
+def test_a_server_that_stops_answers_requests_that_wait(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    instance = Api(server).create("CartPole-v1", realtime={**FREE, "hz": 0.1})
+    instance.reset()
+    with status_of(server, instance) as read:
+        used = read().last_used_ns
+        sent = [
+            in_background(instance.get, "updates/?after=1&wait_s=50"),
+            in_background(instance.post, "step/", {"action": 1}),
+        ]
+        wait_until(lambda: read().last_used_ns > used, 5.0, "a waiting request")
+    # For the other one.
+    assert instance.get("realtime/").status == 200
+    began = time.monotonic()
+    assert server.stop(timeout=20.0) == 0
+    assert time.monotonic() - began < 15.0
+    for each in sent:
+        calls.error(answer_of(each), 503, "draining")
+
+
+@pytest.mark.parametrize(
+    ("realtime", "beside", "words"),
+    [
+        ({"hz": 20, "period_s": 0.05}, {}, "period_s"),
+        ({"mode": "elastic"}, {}, "hz"),
+        ({"hz": 5000}, {}, "--max-hz"),
+        ({"hz": 20, "speed": 3}, {}, "speed"),
+        ({"hz": 20}, {"num_envs": 2}, "num_envs"),
+        (["elastic"], {}, "realtime"),
+    ],
+)
+def test_wrong_settings_of_a_clock_are_named(
+    api: Api, realtime: Any, beside: dict[str, Any], words: str
+) -> None:
+    if isinstance(realtime, dict):
+        realtime = {"mode": "free_running", "default_action": 0, **realtime}
+    body = {"env_id": "CartPole-v1", "realtime": realtime, **beside}
+    answer = api.post("/v1/envs/", body)
+    calls.error(answer, 400, "bad-parameter")
+    assert words in answer.json()["message"]
+
+
+def test_an_instance_without_a_clock_refuses_its_calls(api: Api) -> None:
+    instance = api.create("CartPole-v1")
+    for method, path in (
+        ("POST", "action/"),
+        ("GET", "updates/?after=3"),
+        ("GET", "realtime/"),
+        ("POST", "realtime/"),
+        ("POST", "realtime/pause/"),
+        ("POST", "realtime/resume/"),
+        ("GET", "realtime/trace/"),
+    ):
+        call = instance.get(path) if method == "GET" else instance.post(path, {})
+        calls.error(call, 409, "not-real-time")
+    calls.error(instance.get("updates/?after=-1"), 400, "bad-parameter")
+    instance.close()
+    clocked = api.create("CartPole-v1", realtime=FREE)
+    clocked.reset()
+    for path, body in (("rollout/", {}), ("step/", {"actions": [0, 1]})):
+        answer = clocked.post(path, body)
+        calls.error(answer, 400, "bad-parameter")
+        assert "chunk" in answer.json()["message"]
+    clocked.close()
