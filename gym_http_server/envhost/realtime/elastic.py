@@ -85,11 +85,11 @@ class Elastic(Mode):
         asking.arrived = None
         self._actions.clear()
         fresh = self._phase in ("ready", "failed") or self._paused
+        self._in_flight, self._pending, self._missed = False, None, None
         update = self._reset_world(seed, options, start)
         if fresh:
             self._pacer.anchor(update.capture_ns)
         self._phase, self._paused, self._why_paused = "running", False, ""
-        self._in_flight, self._pending, self._missed = False, None, None
         default = self._actions.default.value
         first = default
         if self.settings.reset_action == "last":

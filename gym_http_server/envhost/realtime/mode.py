@@ -681,7 +681,8 @@ class Mode:
             reward,
             update.terminated,
             update.truncated,
-            update.info,
+            # Wrappers add members, and the update is kept.
+            dict(update.info),
             rewards if isinstance(rewards, list) else None,
             realtime,
         )

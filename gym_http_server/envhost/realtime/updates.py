@@ -17,6 +17,7 @@ class Update:
 
     Attributes:
         number: In the order of capture, from 1.
+        queued: How many actions waited at the capture.
         rewards: As `Rewards.read` returns them; ``None`` at a reset.
         known: The last known value of each channel, if they are held.
         history: The last actions, if they are part of observations.

@@ -362,3 +362,29 @@ def test_refused_actions_are_counted_and_change_nothing() -> None:
     assert actions["waiting"] == 0
     run.step(3)
     assert run.world.named("send")[-1][1] == 3
+
+
+def test_a_wrapper_may_add_to_the_info_of_a_step() -> None:
+    run = run_of()
+    run.step(1).info["added"] = True
+    answer = run.mode.updates(1, "all")
+    assert answer is not None
+    assert answer["updates"][0]["info"] == {}
+
+
+def test_a_reset_that_fails_needs_another() -> None:
+    run = run_of()
+    run.world.episode_length = 1
+    run.sleep(60 * MS)
+    run.world.durations["reset"] = _raising()
+    with pytest.raises(ValueError, match="stuck"):
+        run.reset()
+    with pytest.raises(ResetNeeded):
+        run.step(1)
+    run.reset()
+    assert run.step(1).terminated
+
+
+def _raising() -> Any:
+    raise ValueError("stuck")
+    yield
