@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, TypeGuard
 
+import numpy as np
+
 from gym_http_server.envhost.realtime.actions import MAX_CHUNK
 from gym_http_server.errors import did_you_mean
 from gym_http_wire.problems import BadParameter
@@ -58,6 +60,8 @@ def count_of(given: object) -> int:
         return 0
     actions = given.get("actions")
     if isinstance(actions, list | tuple):
+        return len(actions)
+    if isinstance(actions, np.ndarray) and actions.ndim:
         return len(actions)
     return 1 if "action" in given or actions is not None else 0
 
@@ -115,6 +119,9 @@ def _read_actions(given: Json) -> tuple[list[Any], bool]:
     actions = given["actions"]
     if "action" in given:
         raise BadParameter("the request has action and actions: expected one of them")
+    if isinstance(actions, np.ndarray) and actions.ndim:
+        # In a lossless form, a chunk may be one array.
+        actions = list(actions)
     if not isinstance(actions, list | tuple) or not actions:
         raise BadParameter(f"actions is {actions!r:.80}: expected a list of actions")
     if len(actions) > MAX_CHUNK:

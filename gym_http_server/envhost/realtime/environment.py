@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from gym_http_server.envhost.realtime.history import with_history_space
 from gym_http_server.envhost.realtime.settings import Settings
@@ -37,7 +36,7 @@ class EnvWorld:
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
         observation, info = self._env.reset(seed=seed, options=options)
-        return copied(observation), copied(info)
+        return observation, info
 
     def send(self, action: Any) -> None:
         """Keep the action for the next step."""
@@ -49,7 +48,7 @@ class EnvWorld:
         channels = info.get("reward_channels") if isinstance(info, dict) else None
         rewards = reward if channels is None else list(channels)
         over = bool(terminated), bool(truncated)
-        return Capture(copied(observation), rewards, *over, copied(info))
+        return Capture(observation, rewards, *over, info)
 
     def end(self, action: Any) -> None:
         """Take the default action, the last one."""
@@ -134,14 +133,3 @@ def clocked_env(env: Env, settings: Settings) -> Env:
     """Return an environment with the spaces that a clock gives it."""
     history = settings.history
     return _WithHistory(env, history.length) if history.in_observation else env
-
-
-def copied(value: Any) -> Any:
-    """Copy the arrays of a value: updates are kept, and environments reuse arrays."""
-    if type(value) is np.ndarray:
-        return value.copy()
-    if type(value) is dict:
-        return {key: copied(each) for key, each in value.items()}
-    if type(value) in (tuple, list):
-        return type(value)(map(copied, value))
-    return value

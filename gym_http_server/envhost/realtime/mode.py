@@ -455,7 +455,7 @@ class Mode:
         self._world_ns += now - start
         self._trace.add(_RESET, self._tick_number, start, now - start)
         self._episode += 1
-        update = Update(_copied(observation), info)
+        update = Update(_copied(observation), _copied(info))
         update.action = self._actions.in_force
         update.capture_ns = now
         return update
@@ -484,7 +484,7 @@ class Mode:
             observation, rewards, terminated, truncated, info = capture
         finally:
             self.busy = False
-        update = Update(_copied(observation), info)
+        update = Update(_copied(observation), _copied(info))
         update.rewards = self._rules.read(rewards)
         if self._rules.holds:
             update.known = tuple(self._rules.known)
@@ -693,12 +693,12 @@ class Mode:
             self._reaction.add(now - self._captures[number % _CAPTURES])
 
 
-def _copied(observation: Any) -> Any:
-    """Copy arrays: some worlds write the next observation into the last one."""
-    if isinstance(observation, np.ndarray):
-        return observation.copy()
-    if type(observation) is dict:
-        return {key: _copied(value) for key, value in observation.items()}
-    if type(observation) in (list, tuple):
-        return type(observation)(_copied(each) for each in observation)
-    return observation
+def _copied(value: Any) -> Any:
+    """Copy the arrays of a value: updates are kept, and worlds reuse arrays."""
+    if type(value) is np.ndarray:
+        return value.copy()
+    if type(value) is dict:
+        return {key: _copied(each) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    return value

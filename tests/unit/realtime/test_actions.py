@@ -43,6 +43,15 @@ def test_a_chunk_is_one_action_a_tick() -> None:
     assert counts(run) == {"applied": 3}
 
 
+def test_a_chunk_may_be_one_array() -> None:
+    run = run_of()
+    run.mode.act({"actions": np.array([[1.0], [2.0]])}, "")
+    assert ticked(run, 2) == [1, 2]
+    with pytest.raises(BadParameter, match="1025 actions"):
+        run.mode.act({"actions": np.zeros((1025, 1))}, "")
+    assert counts(run) == {"applied": 2, "rejected": 1025}
+
+
 def test_a_chunk_for_a_later_tick() -> None:
     run = run_of()
     assert run.act(actions=chunk(1, 2), at=3)["tick"] == 3
