@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -59,6 +60,13 @@ def watcher_of(instance: Instance, query: str = "") -> WebSocket:
     """Open a stream that watches."""
     path = instance.path(f"stream?watch=1{query}")
     return WebSocket.to(instance, path=path, sec_websocket_protocol=TEXT)
+
+
+def host_of(instance: Instance) -> psutil.Process:
+    """Return the process that hosts an instance of CartPole."""
+    below = instance.api.server.supervisor.children(recursive=True)
+    (host,) = (each for each in below if titled(each, f"{instance.id} CartPole-v1"))
+    return host
 
 
 def timing(instance: Instance) -> Any:
@@ -223,6 +231,24 @@ def test_several_requests_of_a_stream_wait_and_others_pass(
     assert [each for each in order if each in (3, 4)] == [3, 4]
 
 
+def test_a_stream_with_many_waiting_requests_costs_no_time(
+    clocked: Callable[..., Instance],
+) -> None:
+    instance = clocked(hz=0.5)
+    instance.reset()
+    host = host_of(instance)
+    with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
+        for _ in range(80):
+            stream.send_message(op="updates", after=1, wait_s=20)
+        before, began = host.cpu_times(), time.monotonic()
+        assert stream.receive()["body"]["updates"]
+        after, took = host.cpu_times(), time.monotonic() - began
+        used = after.user + after.system - before.user - before.system
+        assert used < 0.5 * took + 0.2
+        for _ in range(79):
+            assert stream.receive()["status"] == 200
+
+
 def test_a_client_that_leaves_takes_its_requests_along(
     clocked: Callable[..., Instance],
 ) -> None:
@@ -285,6 +311,26 @@ def test_watchers_get_so_many_copies_a_second(
             assert sum(gaps) > 0
     with watcher_of(instance, "&fps=0") as refused:
         assert refused.response.status == 400
+
+
+def test_a_host_takes_a_real_time_priority_or_tells_that_it_was_refused(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--realtime-priority", "7", "--max-hz", "60")
+    instance = Api(server).create("CartPole-v1", realtime=FREE)
+    told = timing(instance)["scheduler"]
+    host = host_of(instance)
+    if told["policy"] == "fifo":
+        assert (told["priority"], "refused" in told) == (7, False)
+        assert os.sched_getscheduler(host.pid) & ~os.SCHED_RESET_ON_FORK == (
+            os.SCHED_FIFO
+        )
+    else:
+        assert told["refused"].startswith("7: ")
+        assert os.sched_getscheduler(host.pid) == os.SCHED_OTHER
+    answer = instance.post("realtime/", {"hz": 61})
+    calls.error(answer, 400, "bad-parameter")
+    assert "--max-hz" in answer.json()["message"]
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,27 @@ def test_a_call_may_take_so_long(busy_for: float, answer: str | None) -> None:
     assert reason(NOW_S - busy_for, NOW_S - 1000, age=2000.0) == answer
 
 
+@pytest.mark.parametrize(
+    ("ticking_for", "idle_for", "expected"),
+    [
+        (9.0, 5.0, None),
+        (11.0, 5.0, "step-deadline"),
+        (0.5, 21.0, "idle"),
+        (0.5, 19.0, None),
+    ],
+)
+def test_a_tick_has_the_deadline_of_a_call_and_is_no_use(
+    ticking_for: float, idle_for: float, expected: str | None
+) -> None:
+    used_ns, ticking_ns = (
+        int((NOW_S - each) * 1e9) for each in (idle_for, ticking_for)
+    )
+    status = Status(0, used_ns, 0, 0, 0, ticking_since_ns=ticking_ns)
+    now_ns = int(NOW_S * 1e9)
+    given = overdue(status, live=True, age=2000.0, now_ns=now_ns, settings=LIMITS)
+    assert given == expected
+
+
 @pytest.mark.parametrize(("idle_for", "answer"), [(19.0, None), (21.0, "idle")])
 def test_between_calls_there_may_be_so_much(
     idle_for: float, answer: str | None

@@ -34,6 +34,8 @@ Sender = WorkerConnection | Stream
 
 #: While clients wait, how often the host records that, in nanoseconds.
 _MARK_NS = 500_000_000
+# How long a call of an external world may still take when the instance is closed.
+_LAST_SECONDS = 1.0
 _WORLD = frozenset({Op.RESET, Op.STEP})
 # Operations that do not touch the world, and so are executed even during a call of it.
 _FREE = frozenset(
@@ -141,6 +143,9 @@ class ClockedHost(Host):
                 self._call_world(self._advance)
         self._serve_line()
         self._serve_updates()
+        if mode.closing is not None and self._world is None:
+            self._close_by_itself(mode.closing)
+            return spun_ns
         if self._broadcast.watchers:
             self._broadcast.send_waiting()
         if self._line or self._updates:
@@ -152,10 +157,25 @@ class ClockedHost(Host):
 
     def _advance(self) -> None:
         self._finish_world(self._mode.advance())
-        if self._mode.closing is not None and self._open:
-            print(f"closing: {self._mode.closing}", flush=True)
-            self._channel.sendall(encode(answer(410, AGENT_LOST)))
-            self._end(self._mode.closing)
+
+    def _close_by_itself(self, reason: str) -> None:
+        """End the instance, since its agent was silent too long."""
+        print(f"closing: {reason}", flush=True)
+        self._channel.sendall(encode(answer(410, AGENT_LOST)))
+        self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        """Close all streams and the world, whose present call may end before."""
+        external, deadline = self._external, time.monotonic() + _LAST_SECONDS
+        while external is not None and self._awaited is not None:
+            left = deadline - time.monotonic()
+            if self._awaited.over:
+                self._resume_world()
+            elif left > 0:
+                external.attend(left)
+            else:
+                break
+        super()._end(reason)
 
     # Requests.
 

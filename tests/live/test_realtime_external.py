@@ -1,0 +1,117 @@
+"""External environments with a clock: a world that goes on while its peer works."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api, Instance
+from tests.support.broker import server_with_broker
+from tests.support.peers.agent_calls import (
+    answer_of,
+    create_and_reset,
+    in_background,
+)
+from tests.support.peers.external_env import RESULT, ExternalEnv
+from tests.support.wait import wait_until
+
+FREE = {"mode": "free_running", "hz": 20, "default_action": 0, "agent_timeout_s": None}
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    """A client of a server that gives external environments 1.5 seconds."""
+    with server_with_broker("--external-deadline", "1.5") as api:
+        yield api
+
+
+def timing(instance: Instance) -> Any:
+    """Return the state and the statistics of a clock."""
+    return calls.ok(instance.get("realtime/"))
+
+
+def test_an_action_is_answered_before_a_busy_environment_answers(api: Api) -> None:
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far, realtime=FREE)
+        far.answer("step", **RESULT)
+        busy = far.expect("step")
+        before = timing(instance)
+        acted = calls.ok(instance.post("action/", {"action": 2}))
+        assert acted["queued"] == 1
+        calls.ok(instance.get(""))
+        update = in_background(instance.get, "updates/?after=2&wait_s=10")
+        stepping = in_background(instance.post, "step/", {"action": 1})
+        # Several periods pass.
+        time_is_up = before["now_ns"] + 300_000_000
+        while timing(instance)["now_ns"] < time_is_up:
+            pass
+        assert timing(instance)["ticks"] == before["ticks"]
+        far.send_message(id=busy["id"], result=RESULT)
+        assert calls.ok(answer_of(update))["updates"]
+        request = far.answer("step", **RESULT)
+        assert request["action"] in (1, 2)
+        stepped = calls.ok(answer_of(stepping))
+        assert stepped["observation"] == RESULT["observation"]
+        told = timing(instance)
+        assert told["skipped"] >= 4
+        counts = told["actions"]
+        names = ("applied", "superseded", "expired", "rejected", "waiting")
+        assert counts["received"] == sum(counts[name] for name in names)
+    instance.close()
+
+
+def test_a_silent_environment_costs_ticks_and_a_step_gets_504(api: Api) -> None:
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far, realtime={**FREE, "hz": 5})
+        stepping = in_background(instance.post, "step/", {"action": 1})
+        far.expect("step")
+        calls.error(answer_of(stepping), 504, "external-deadline")
+        assert timing(instance)["skipped"] >= 1
+    instance.close()
+
+
+def test_a_lost_environment_is_answered_with_503(api: Api) -> None:
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far, realtime=FREE)
+        stepping = in_background(instance.post, "step/", {"action": 1})
+        far.expect("step")
+        far.drop()
+        answer = answer_of(stepping)
+        assert answer.status in (502, 503), answer
+        assert timing(instance)["ticks"] == 0
+    instance.close()
+
+
+def test_the_default_action_is_the_last_one(api: Api) -> None:
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far, realtime={**FREE, "mode": "elastic"})
+        stepping = in_background(instance.post, "step/", {"action": 2})
+        assert far.answer("step", **RESULT)["action"] == 0
+        calls.ok(answer_of(stepping))
+        busy = far.expect("step")
+        assert busy["action"] == 2
+        closing = in_background(instance.close)
+        far.send_message(id=busy["id"], result=RESULT)
+        actions: list[int] = []
+        while (request := far.receive())["type"] == "step":
+            actions.append(request["action"])
+            far.send_message(id=request["id"], result=RESULT)
+        assert actions[-1] == 0
+        far.send_message(id=request["id"], result={})
+        assert answer_of(closing).status == 204
+
+
+def test_an_instance_whose_agent_is_silent_is_closed(api: Api) -> None:
+    lost = {**FREE, "agent_timeout_s": 0.3, "on_agent_lost": "close"}
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far, realtime=lost)
+        actions: list[int] = []
+        while (request := far.receive())["type"] == "step":
+            actions.append(request["action"])
+            far.send_message(id=request["id"], result=RESULT)
+        assert actions[-1] == 0
+        assert request["type"] == "close"
+        far.send_message(id=request["id"], result={})
+        wait_until(lambda: instance.id not in api.instances(), 10.0, "its end")
+        assert instance.get("").json()["reason"] == "agent-lost"
