@@ -89,7 +89,7 @@ def test_elastic_steps_return_what_the_action_before_caused(
 
         def call(op: str, **given: Any) -> Any:
             if streamed:
-                return stream.ask(op=op, **given)["body"]
+                return stream.call(op=op, **given)["body"]
             return calls.ok(instance.post(f"{op}/", given))
 
         observation, _ = local.reset(seed=7)
