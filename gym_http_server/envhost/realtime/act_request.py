@@ -1,17 +1,19 @@
-"""Parses requests that carry actions beside the steps: `act`."""
+"""Requests that bring actions beside those of steps: `act`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from gym_http_server.envhost.realtime.actions import MAX_CHUNK
+from gym_http_server.envhost.realtime.actions import MAX_CHUNK, Actions
+from gym_http_server.envhost.realtime.sequences import Sequences
 from gym_http_server.errors import did_you_mean
-from gym_http_wire.problems import BadParameter
+from gym_http_wire.problems import BadParameter, InvalidAction
 
-__all__ = ["ActRequest", "count_of", "read_act"]
+__all__ = ["ActReceiver", "ActRequest", "read_act"]
 
 Json = dict[str, Any]
 
@@ -54,16 +56,85 @@ class ActRequest(NamedTuple):
     priority: int
 
 
-def count_of(given: object) -> int:
-    """Return how many actions a request has, even if it is refused."""
-    if not isinstance(given, dict):
-        return 0
-    actions = given.get("actions")
-    if isinstance(actions, list | tuple):
-        return len(actions)
-    if isinstance(actions, np.ndarray) and actions.ndim:
-        return len(actions)
-    return 1 if "action" in given or actions is not None else 0
+class ActReceiver:
+    """Receives requests with actions, and counts those that it refuses.
+
+    Args:
+        actions: Where the actions go.
+    """
+
+    def __init__(self, actions: Actions) -> None:
+        self._actions = actions
+        self._sequences = Sequences()
+
+    def parse(
+        self, request: object, caller: str, upcoming: int, blends: bool
+    ) -> ActRequest:
+        """Parse a request, as `read_act` does."""
+        try:
+            return read_act(request, caller, upcoming, blends)
+        except BadParameter:
+            self._actions.reject(_count_of(request))
+            raise
+
+    def is_repeated(self, given: ActRequest) -> bool:
+        """Whether a request was accepted before."""
+        return self._state_of(given) == "repeated"
+
+    def receive(
+        self,
+        given: ActRequest,
+        upcoming: int,
+        now: int,
+        read_action: Callable[[Any], Any] | None,
+    ) -> None:
+        """Receive the actions of a request that is not repeated.
+
+        Args:
+            given: The request.
+            upcoming: The next tick.
+            now: The time.
+            read_action: Converts an action to an element of the action space.
+
+        Raises:
+            BadParameter: Too many actions are waiting.
+            InvalidAction: An action is no element of the action space.
+        """
+        values = given.actions
+        if self._state_of(given) == "late":
+            self._actions.expire(len(values))
+        elif values:
+            try:
+                if read_action is not None:
+                    values = [read_action(each) for each in values]
+                self._actions.check_room(len(values))
+            except (BadParameter, InvalidAction):
+                self._actions.reject(len(values))
+                raise
+            self._offer(given, values, upcoming, now)
+        if given.sequence is not None:
+            self._sequences.add(given.session, given.sequence)
+
+    def _offer(
+        self, given: ActRequest, values: list[Any], upcoming: int, now: int
+    ) -> None:
+        until = None if given.valid_ns is None else now + given.valid_ns
+        if not given.chunk:
+            self._actions.offer(values[0], given.priority, until)
+            return
+        self._actions.offer_chunk(
+            values,
+            upcoming if given.at is None else given.at,
+            upcoming,
+            blend=given.blend,
+            priority=given.priority,
+            valid_until=until,
+        )
+
+    def _state_of(self, given: ActRequest) -> str:
+        if given.sequence is None:
+            return "new"
+        return self._sequences.state_of(given.session, given.sequence)
 
 
 def read_act(given: object, caller: str, upcoming: int, blends: bool) -> ActRequest:
@@ -111,6 +182,18 @@ def read_act(given: object, caller: str, upcoming: int, blends: bool) -> ActRequ
         _read_valid(given),
         _integer(given, "priority", -MAX_PRIORITY, MAX_PRIORITY) or 0,
     )
+
+
+def _count_of(given: object) -> int:
+    """Return how many actions a request has, even if it is refused."""
+    if not isinstance(given, dict):
+        return 0
+    actions = given.get("actions")
+    if isinstance(actions, list | tuple):
+        return len(actions)
+    if isinstance(actions, np.ndarray) and actions.ndim:
+        return len(actions)
+    return 1 if "action" in given or actions is not None else 0
 
 
 def _read_actions(given: Json) -> tuple[list[Any], bool]:

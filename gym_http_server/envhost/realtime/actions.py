@@ -7,23 +7,18 @@ superseded + expired + rejected + waiting.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from gym_http_server.envhost.realtime.settings import Settings
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["MAX_CHUNK", "Action", "Actions", "Sequences"]
+__all__ = ["MAX_CHUNK", "Action", "Actions"]
 
 MAX_CHUNK = 1024
 MAX_WAITING = 4096
-MAX_SESSIONS = 64
-# Of a session: older ones than these count as repeated.
-_REMEMBERED = 1024
 
 
 class Action:
@@ -290,49 +285,6 @@ class Actions:
             self.expired += 1
 
 
-class _Session:
-    """The sequence numbers that a session has used."""
-
-    __slots__ = ("forgotten", "last", "seen")
-
-    def __init__(self) -> None:
-        self.seen: dict[int, None] = {}
-        self.last = 0
-        # The highest that is no longer among those seen.
-        self.forgotten = 0
-
-
-class Sequences:
-    """The sequence numbers of each session, so that a repeat acts once."""
-
-    def __init__(self) -> None:
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
-
-    def state_of(self, name: str, sequence: int) -> str:
-        """Return ``new``, ``repeated``, or ``late`` if a later one came before."""
-        session = self._sessions.get(name)
-        if session is None or sequence > session.last:
-            return "new"
-        if sequence in session.seen or sequence <= session.forgotten:
-            return "repeated"
-        return "late"
-
-    def add(self, name: str, sequence: int) -> None:
-        """Record an accepted request."""
-        session = self._sessions.get(name)
-        if session is None:
-            session = self._sessions[name] = _Session()
-            if len(self._sessions) > MAX_SESSIONS:
-                self._sessions.popitem(last=False)
-        self._sessions.move_to_end(name)
-        session.last = max(session.last, sequence)
-        session.seen[sequence] = None
-        if len(session.seen) > _REMEMBERED:
-            oldest = next(iter(session.seen))
-            del session.seen[oldest]
-            session.forgotten = max(session.forgotten, oldest)
-
-
 def _is_over(action: Action, now: int) -> bool:
     return action.valid_until is not None and now >= action.valid_until
 
@@ -340,8 +292,3 @@ def _is_over(action: Action, now: int) -> bool:
 def _blended(old: Any, new: Any, share: float) -> Any:
     mixed = (1 - share) * np.asarray(old) + share * np.asarray(new)
     return mixed.astype(np.asarray(new).dtype)
-
-
-def can_blend(space: gymnasium.Space[Any]) -> bool:
-    """Whether actions of a space can be blended."""
-    return isinstance(space, gymnasium.spaces.Box)

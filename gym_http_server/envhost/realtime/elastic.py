@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from gym_http_server.envhost.realtime.actions import Action
+from gym_http_server.envhost.realtime.callers import Caller
 from gym_http_server.envhost.realtime.history import with_history
 from gym_http_server.envhost.realtime.mode import (
     MISSED,
     TIME_OUT,
-    Caller,
     Event,
     Mode,
     Result,
@@ -81,7 +81,7 @@ class Elastic(Mode):
     ) -> Result:
         """Begin an episode, and its first time step with the action of a reset."""
         start = self._begin_reset()
-        asking = self._caller(caller)
+        asking = self._callers[caller]
         asking.arrived = None
         self._actions.clear()
         fresh = self._phase in ("ready", "failed") or self._paused
@@ -104,7 +104,7 @@ class Elastic(Mode):
 
     def step(self, action: Any, caller: str) -> Result:
         """Return what was captured, and begin a time step with the action."""
-        asking = self._caller(caller)
+        asking = self._callers[caller]
         merged = self._pending
         if merged is None or self._paused or not merged.update.over:
             self._check()
@@ -153,8 +153,8 @@ class Elastic(Mode):
             raise
         late = self._pacer.begin(now)
         if late:
-            self._timeouts += 1
-            self._reanchored += 1
+            self._statistics.timeouts += 1
+            self._statistics.reanchored += 1
             self._trace.add(TIME_OUT, self._tick_number, now)
         self._in_flight, self._timed_out = True, late
         return late
@@ -221,4 +221,4 @@ class Elastic(Mode):
     def _resumed(self, now: int) -> None:
         if not self._in_flight and self._pacer.end < now:
             self._pacer.anchor(now)
-            self._reanchored += 1
+            self._statistics.reanchored += 1

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gym_http_server.envhost.realtime.actions import Action
+from gym_http_server.envhost.realtime.callers import Caller
 from gym_http_server.envhost.realtime.mode import (
     MISSED,
     TICK,
-    Caller,
     Event,
     Mode,
     Result,
@@ -60,7 +60,7 @@ class FreeRunning(Mode):
         """Whether a tick is due that makes an update, or a step is answered without."""
         if self.busy:
             return False
-        if self._phase != "running" or self._paused or self._caller(caller).ends:
+        if self._phase != "running" or self._paused or self._callers[caller].ends:
             return True
         whole = self._gathered_ticks + 1 >= self.settings.ticks_per_update
         return whole and self._is_due()
@@ -73,7 +73,7 @@ class FreeRunning(Mode):
         A world that resets itself may be in its next episode already: then a reset
         without seed and options returns its newest update.
         """
-        asking = self._caller(caller)
+        asking = self._callers[caller]
         asking.arrived = None
         joined = None
         if seed is None and not options and self.settings.on_done == "reset":
@@ -101,7 +101,7 @@ class FreeRunning(Mode):
         Its rewards are those of all ticks since the caller's last answer. If an episode
         ended since then, return that end, and let the action expire.
         """
-        asking = self._caller(caller)
+        asking = self._callers[caller]
         if asking.ends:
             self._check_failure()
             self._actions.expire()
@@ -139,7 +139,7 @@ class FreeRunning(Mode):
         if skipped:
             self._count_missed(skipped)
         if shifted:
-            self._reanchored += 1
+            self._statistics.reanchored += 1
         self._tick_number = tick = pacer.index
         action = self._actions.choose(tick, now)
         self._history.add(action.value)
@@ -180,7 +180,7 @@ class FreeRunning(Mode):
         self._tell_callers(update)
 
     def _tell_callers(self, update: Update) -> None:
-        for caller in self._callers.values():
+        for caller in self._callers:
             if caller.pending is None:
                 caller.pending = Merged(update)
             else:
@@ -243,4 +243,4 @@ class FreeRunning(Mode):
 
     def _resumed(self, now: int) -> None:
         self._pacer.anchor(now)
-        self._reanchored += 1
+        self._statistics.reanchored += 1

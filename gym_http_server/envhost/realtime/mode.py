@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gym_http_core.env_errors import env_error
-from gym_http_server.envhost.realtime.act_request import count_of, read_act
-from gym_http_server.envhost.realtime.actions import Action, Actions, Sequences
+from gym_http_server.envhost.realtime.act_request import ActReceiver
+from gym_http_server.envhost.realtime.actions import Action, Actions
+from gym_http_server.envhost.realtime.callers import Caller, Callers
 from gym_http_server.envhost.realtime.history import ActionHistory
 from gym_http_server.envhost.realtime.rewards import Rewards
 from gym_http_server.envhost.realtime.settings import MAX_COUNT, Settings
-from gym_http_server.envhost.realtime.statistics import Durations, Histogram
+from gym_http_server.envhost.realtime.statistics import Statistics
 from gym_http_server.envhost.realtime.trace import EVENTS, Trace
 from gym_http_server.envhost.realtime.updates import Merged, Update, UpdateBuffer
 from gym_http_server.envhost.realtime.world import World
@@ -22,21 +22,19 @@ from gym_http_wire.problems import (
     BadParameter,
     ExternalAway,
     ExternalDeadline,
-    InvalidAction,
     Paused,
     Problem,
     ResetNeeded,
     WorldEnded,
 )
 
-__all__ = ["MISSED", "TICK", "TIME_OUT", "Caller", "Event", "Mode", "Result"]
+__all__ = ["MISSED", "TICK", "TIME_OUT", "Event", "Mode", "Result"]
 
 Json = dict[str, Any]
 
 MISSED = (ExternalAway, ExternalDeadline)
 """The world did not answer, and may answer at the next tick."""
 
-MAX_CALLERS = 64
 _CAPTURES = 1024
 _RESET, _SEND, _CAPTURE, TICK, _STEP, _ACT = range(6)
 _PAUSE, _RESUME, _CHANGE, _LOST, TIME_OUT, _FAILURE = range(6, len(EVENTS))
@@ -66,36 +64,6 @@ class Result(NamedTuple):
     info: Json
     rewards: list[float | None] | None
     realtime: Json
-
-
-class Caller:
-    """An agent that takes steps: what happened since its last answer.
-
-    Attributes:
-        pending: The updates since then.
-        ends: Ends of episodes among them, each with the updates before it.
-        episode: Episode of the last answer.
-        arrived: When its waiting request arrived.
-        answered: When the last answer was given.
-        capture_ns: When the last answer's observation was captured.
-    """
-
-    __slots__ = (
-        "answered",
-        "arrived",
-        "capture_ns",
-        "ends",
-        "episode",
-        "pending",
-    )
-
-    def __init__(self, most: int) -> None:
-        self.pending: Merged | None = None
-        self.ends: deque[Merged] = deque(maxlen=most)
-        self.episode = 0
-        self.arrived: int | None = None
-        self.answered: int | None = None
-        self.capture_ns: int | None = None
 
 
 class Mode:
@@ -138,29 +106,17 @@ class Mode:
         self._agent_lost: Json | None = None
         self._events: list[Event] = []
         self._actions = Actions(settings)
-        self._sequences = Sequences()
+        self._receiver = ActReceiver(self._actions)
         self._history = ActionHistory(settings.history, settings.default_action)
         self._rules = Rewards(settings.rewards)
         self._updates = UpdateBuffer(settings.buffer)
-        self._callers: OrderedDict[str, Caller] = OrderedDict()
+        self._callers = Callers(settings.buffer)
         # When the last updates were captured, by number.
         self._captures = [0] * _CAPTURES
-        self._last_capture: int | None = None
-        self._last_send: int | None = None
         self._trace = Trace()
-        self._durations = Durations()
-        self._lateness = Histogram()
-        self._jitter = Histogram()
-        self._age = Histogram()
-        self._reaction = Histogram()
-        self._world_ns = 0
-        self._ticks = 0
-        self._skipped = 0
+        self._statistics = Statistics()
         # Since the last update.
         self._skipped_since = 0
-        self._timeouts = 0
-        self._reanchored = 0
-        self._losses = 0
 
     @property
     def state(self) -> str:
@@ -172,7 +128,7 @@ class Mode:
     @property
     def world_ns(self) -> int:
         """Time spent in calls of the world."""
-        return self._world_ns
+        return self._statistics.world_ns
 
     @property
     def now_ns(self) -> int:
@@ -233,7 +189,7 @@ class Mode:
         """Record that a reset or step arrived, which may have to wait."""
         now = self._clock()
         self._hear(now)
-        self._caller(caller).arrived = now
+        self._callers[caller].arrived = now
 
     def count_rejected(self, count: int = 1) -> None:
         """Count actions that were refused before they came here."""
@@ -261,45 +217,20 @@ class Mode:
             Paused: The clock is paused.
             WorldEnded: There are no more episodes.
         """
-        self._check_failure()
-        if self._phase == "ended":
-            raise self._world_ended()
-        if self._paused:
-            raise self._is_paused()
-        now = self._clock()
-        upcoming = self._upcoming()
-        try:
-            given = read_act(request, caller, upcoming, blends)
-            state = "new"
-            if given.sequence is not None:
-                state = self._sequences.state_of(given.session, given.sequence)
-            values = given.actions
-            if state == "new":
-                if read_action is not None:
-                    values = [read_action(each) for each in values]
-                self._actions.check_room(len(values))
-        except (BadParameter, InvalidAction):
-            self._actions.reject(count_of(request))
-            raise
+        now, upcoming = self._clock(), self._upcoming()
+        given = self._receiver.parse(request, caller, upcoming, blends)
+        repeated = self._receiver.is_repeated(given)
+        if not repeated:
+            self._check_failure()
+            if self._phase == "ended":
+                raise self._world_ended()
+            if self._paused:
+                raise self._is_paused()
+            self._receiver.receive(given, upcoming, now, read_action)
+            if given.answers is not None:
+                self._count_reaction(given.answers, now)
         self._hear(now)
-        self._trace.add(_ACT, upcoming, now, 0, len(values))
-        if given.answers is not None:
-            self._count_reaction(given.answers, now)
-        if state == "late":
-            self._actions.expire(len(values))
-        elif state == "new" and values:
-            until = None if given.valid_ns is None else now + given.valid_ns
-            if given.chunk:
-                self._actions.offer_chunk(
-                    values,
-                    upcoming if given.at is None else given.at,
-                    upcoming,
-                    blend=given.blend,
-                    priority=given.priority,
-                    valid_until=until,
-                )
-            else:
-                self._actions.offer(values[0], given.priority, until)
+        self._trace.add(_ACT, upcoming, now, 0, len(given.actions))
         answer: Json = {
             "tick": max(upcoming, given.at or 0),
             "now_ns": self.now_ns,
@@ -307,10 +238,8 @@ class Mode:
         }
         if given.sequence is not None:
             answer["sequence"] = given.sequence
-            if state == "repeated":
-                answer["repeated"] = True
-            else:
-                self._sequences.add(given.session, given.sequence)
+        if repeated:
+            answer["repeated"] = True
         return answer
 
     def updates(
@@ -352,7 +281,7 @@ class Mode:
         found, lost = self._updates.since(after, deliver, most, self._rules)
         now = self._clock()
         for each in found:
-            self._age.add(now - each.update.capture_ns)
+            self._statistics.age.add(now - each.update.capture_ns)
         return self.updates_answer(
             [each.value(now, self._origin, self._rules) for each in found], lost
         )
@@ -395,24 +324,12 @@ class Mode:
         """Return settings, state, counts and distributions."""
         now = self._clock()
         elapsed = now - self._origin if self._episode else 0
-        shares = (self._world_ns, self.answers_ns)
-        world, answers = (each / elapsed if elapsed else 0.0 for each in shares)
         return {
             "state": self.state,
             "settings": self.settings.shown(),
             "now_ns": elapsed,
-            "shares": {"world": world, "answers": answers},
-            "lateness_ns": self._lateness.shown(),
-            "jitter_ns": self._jitter.shown(),
-            "age_ns": self._age.shown(),
-            "reaction_ns": self._reaction.shown(),
-            "durations": self._durations.shown(),
             "episode": self._episode,
-            "ticks": self._ticks,
-            "skipped": self._skipped,
-            "timeouts": self._timeouts,
-            "reanchored": self._reanchored,
-            "agent_lost": self._losses,
+            **self._statistics.shown(elapsed, self.answers_ns),
             "actions": self._actions.counts(),
             "updates": self._updates.counts(),
         }
@@ -452,7 +369,7 @@ class Mode:
         now = self._clock()
         if not self._episode:
             self._origin = now
-        self._world_ns += now - start
+        self._statistics.world_ns += now - start
         self._trace.add(_RESET, self._tick_number, start, now - start)
         self._episode += 1
         update = Update(_copied(observation), _copied(info))
@@ -462,17 +379,13 @@ class Mode:
 
     def _send(self, action: Action, start: int) -> int:
         """Hand an action over; return the time after that."""
-        if self._last_send is not None:
-            self._durations.time_step.add(start - self._last_send)
-        self._last_send = start
         self.busy, self.due_ns = True, None
         try:
             self._world.send(action.value)
         finally:
             self.busy = False
         now = self._clock()
-        self._world_ns += now - start
-        self._durations.send_control.add(now - start)
+        self._statistics.add_send(start, now - start)
         self._trace.add(_SEND, self._tick_number, start, now - start, action.number)
         return now
 
@@ -493,15 +406,8 @@ class Mode:
         update.late_ns = start - due
         update.action = self._actions.in_force
         now = self._clock()
-        self._world_ns += now - start
-        self._durations.get_obs.add(now - start)
+        self._statistics.add_capture(start, now - start, due, self.settings.period)
         self._trace.add(_CAPTURE, self._tick_number, start, now - start)
-        self._lateness.add(start - due)
-        if self._last_capture is not None:
-            numerator, denominator = self.settings.period
-            self._jitter.add(abs(start - self._last_capture - numerator // denominator))
-        self._last_capture = start
-        self._ticks += 1
         return update
 
     def _publish(self, update: Update) -> Merged:
@@ -575,7 +481,7 @@ class Mode:
 
     def _pause(self) -> None:
         self._paused = True
-        self._last_capture = self._last_send = None
+        self._statistics.begin_anew()
         self._trace.add(_PAUSE, self._tick_number, self._clock())
         self._paused_now()
         self._set_due()
@@ -587,7 +493,7 @@ class Mode:
 
     def _count_missed(self, count: int) -> None:
         """Count ticks that did not happen, for the next update and in all."""
-        self._skipped += count
+        self._statistics.skipped += count
         self._skipped_since += count
 
     def _fail(self, error: BaseException, call: str) -> None:
@@ -604,7 +510,7 @@ class Mode:
     def _lose_agent(self, now: int) -> None:
         """React to an agent that was silent for too long."""
         then = self.settings.on_agent_lost
-        self._losses += 1
+        self._statistics.losses += 1
         self._silent = True
         self._actions.lost = then != "hold"
         self._agent_lost = {"silent_ns": now - self._heard, "then": then}
@@ -631,25 +537,15 @@ class Mode:
 
     # Callers.
 
-    def _caller(self, name: str) -> Caller:
-        caller = self._callers.get(name)
-        if caller is None:
-            caller = self._callers[name] = Caller(self.settings.buffer)
-            if len(self._callers) > MAX_CALLERS:
-                self._callers.popitem(last=False)
-        else:
-            self._callers.move_to_end(name)
-        return caller
-
     def _note_arrival(self, caller: Caller, now: int) -> int:
         """Count the times up to a step's execution; return when it arrived."""
         arrived = now if caller.arrived is None else caller.arrived
         caller.arrived = None
         if caller.answered is not None:
-            self._durations.inference.add(arrived - caller.answered)
+            self._statistics.durations.inference.add(arrived - caller.answered)
         if caller.capture_ns is not None:
-            self._reaction.add(arrived - caller.capture_ns)
-        self._durations.join.add(now - arrived)
+            self._statistics.reaction.add(arrived - caller.capture_ns)
+        self._statistics.durations.join.add(now - arrived)
         return arrived
 
     def _answer(
@@ -662,9 +558,9 @@ class Mode:
         caller.answered = None if arrived is None else now
         caller.capture_ns = update.capture_ns
         caller.episode = update.episode
-        self._age.add(now - update.capture_ns)
+        self._statistics.age.add(now - update.capture_ns)
         if arrived is not None:
-            self._durations.step.add(now - arrived)
+            self._statistics.durations.step.add(now - arrived)
             number = 0 if update.action is None else update.action.number
             self._trace.add(_STEP, update.tick, arrived, now - arrived, number)
         rewards = merged.rewards
@@ -690,7 +586,7 @@ class Mode:
     def _count_reaction(self, number: int, now: int) -> None:
         newest = self._updates.newest
         if 0 < number <= newest and newest - number < _CAPTURES:
-            self._reaction.add(now - self._captures[number % _CAPTURES])
+            self._statistics.reaction.add(now - self._captures[number % _CAPTURES])
 
 
 def _copied(value: Any) -> Any:

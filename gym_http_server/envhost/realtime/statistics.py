@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-__all__ = ["Average", "Durations", "Histogram"]
+__all__ = ["Average", "Durations", "Histogram", "Statistics"]
 
 _BITS = 6
 _PER_DOUBLING = 1 << _BITS
@@ -124,4 +124,78 @@ class Durations:
             }
             for name in _NAMES
             for average in (getattr(self, name),)
+        }
+
+
+class Statistics:
+    """What a clock has measured and counted.
+
+    Attributes:
+        age: Of observations when they are delivered.
+        reaction: From a capture to the action that answers it.
+        world_ns: Time in calls of the world.
+        losses: How often the agent was silent for too long.
+    """
+
+    def __init__(self) -> None:
+        self.durations = Durations()
+        self.lateness = Histogram()
+        self.jitter = Histogram()
+        self.age = Histogram()
+        self.reaction = Histogram()
+        self.world_ns = 0
+        self.ticks = 0
+        self.skipped = 0
+        self.timeouts = 0
+        self.reanchored = 0
+        self.losses = 0
+        self._last_capture: int | None = None
+        self._last_send: int | None = None
+
+    def add_send(self, start: int, duration: int) -> None:
+        """Count an action sent."""
+        if self._last_send is not None:
+            self.durations.time_step.add(start - self._last_send)
+        self._last_send = start
+        self.durations.send_control.add(duration)
+        self.world_ns += duration
+
+    def add_capture(
+        self, start: int, duration: int, due: int, period: tuple[int, int]
+    ) -> None:
+        """Count a capture that was due at another time."""
+        self.ticks += 1
+        self.durations.get_obs.add(duration)
+        self.world_ns += duration
+        self.lateness.add(start - due)
+        if self._last_capture is not None:
+            self.jitter.add(abs(start - self._last_capture - period[0] // period[1]))
+        self._last_capture = start
+
+    def begin_anew(self) -> None:
+        """Measure no interval across a pause."""
+        self._last_capture = self._last_send = None
+
+    def shown(self, elapsed: int, answers_ns: int) -> dict[str, Any]:
+        """Return all of it.
+
+        Args:
+            elapsed: The time since the clock began, of which shares are computed.
+            answers_ns: Time spent on answers.
+        """
+        times = {"world": self.world_ns, "answers": answers_ns}
+        return {
+            "shares": {
+                name: ns / elapsed if elapsed else 0.0 for name, ns in times.items()
+            },
+            "lateness_ns": self.lateness.shown(),
+            "jitter_ns": self.jitter.shown(),
+            "age_ns": self.age.shown(),
+            "reaction_ns": self.reaction.shown(),
+            "durations": self.durations.shown(),
+            "ticks": self.ticks,
+            "skipped": self.skipped,
+            "timeouts": self.timeouts,
+            "reanchored": self.reanchored,
+            "agent_lost": self.losses,
         }

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
-from gym_http_server.envhost.realtime.actions import MAX_CHUNK, Sequences
-from gym_http_wire.problems import BadParameter, InvalidAction
+from gym_http_server.envhost.realtime.actions import MAX_CHUNK
+from gym_http_server.envhost.realtime.sequences import Sequences
+from gym_http_wire.problems import BadParameter, InvalidAction, Paused
 from tests.support.realtime import MS, Run
 
 GIVEN = {"mode": "free_running", "period_s": 0.01, "default_action": [-1]}
@@ -172,6 +173,17 @@ def test_a_repeat_acts_once() -> None:
     again = run.act(action=[1], session="s", sequence=1)
     assert (again["repeated"], again["queued"]) == (True, 0)
     assert counts(run) == {"applied": 1}
+
+
+def test_a_repeat_is_answered_while_the_clock_is_paused() -> None:
+    run = run_of()
+    run.act(action=[1], sequence=1)
+    run.mode.pause()
+    assert run.act(action=[1], sequence=1)["repeated"] is True
+    with pytest.raises(Paused):
+        run.act(action=[2], sequence=2)
+    run.mode.resume()
+    assert "repeated" not in run.act(action=[2], sequence=2)
 
 
 def test_an_overtaken_action_expires() -> None:

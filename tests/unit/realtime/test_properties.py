@@ -138,7 +138,7 @@ def test_steps_lose_no_reward(
     every = paid + [[1.0, None]] * 9999
     run, received = play(mode | {"on_done": "wait"}, script, busy, every, length=None)
     for caller, answers in received.items():
-        account = run.mode._caller(caller)
+        account = run.mode._callers[caller]
         pending = [] if account.pending is None else [account.pending.rewards]
         ticks = run.world.captures - run.mode._gathered_ticks  # type: ignore[attr-defined]
         assert total(answers + pending) == total(every[:ticks])
