@@ -90,26 +90,33 @@ class VecEnvCore:
         """
         observations, rewards, terminated, truncated, given = self.env.step_wait()
         dones = terminated | truncated
-        cut = (truncated > terminated).tolist()
+        infos = [
+            {"TimeLimit.truncated": cut} for cut in (truncated > terminated).tolist()
+        ]
         if given:
-            infos = self._step_infos(given, dones)
-            for info, is_cut in zip(infos, cut, strict=True):
-                info["TimeLimit.truncated"] = is_cut
-        else:
-            infos = [{"TimeLimit.truncated": is_cut} for is_cut in cut]
+            infos = self._with_infos(infos, given, dones)
         return observations, rewards.astype(np.float32), dones, infos
 
-    def _step_infos(self, given: dict[str, Any], dones: Any) -> list[dict[str, Any]]:
-        """Return the infos of a step; for an ended episode, the final info."""
+    def _with_infos(
+        self, infos: list[dict[str, Any]], given: dict[str, Any], dones: Any
+    ) -> list[dict[str, Any]]:
+        """Add the infos of a step; for an ended episode, its last ones."""
         count = self.env.num_envs
+        ended = dones.nonzero()[0].tolist()
         present = {name: each for name, each in given.items() if name not in _FINAL}
-        infos = split_infos(present, count) if present else [{} for _ in range(count)]
+        if present:
+            split = split_infos(present, count)
+            for index in ended:
+                self.reset_infos[index], split[index] = split[index], {}
+            infos = [each | info for each, info in zip(split, infos, strict=True)]
+        else:
+            for index in ended:
+                self.reset_infos[index] = {}
         final = given.get("final_info")
         lasts = split_infos(final, count) if final else None
-        for index in np.flatnonzero(dones).tolist():
-            self.reset_infos[index] = infos[index]
-            infos[index] = {} if lasts is None else lasts[index]
-            infos[index]["terminal_observation"] = given["final_obs"][index]
+        for index in ended:
+            info = {"terminal_observation": given["final_obs"][index]} | infos[index]
+            infos[index] = info if lasts is None else lasts[index] | info
         return infos
 
     def get_attr(self, name: str, indices: Indices = None) -> list[Any]:
