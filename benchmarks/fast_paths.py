@@ -53,6 +53,14 @@ def _no_fast_frames(module: Any) -> None:
     _replace(host, "learn", lambda *_: None)
 
 
+def _no_long_frames(module: Any) -> None:
+    _replace(module, "_MAX_LONG", 0)
+
+
+def _no_layouts(module: Any) -> None:
+    _replace(module.Layouts, "learn", lambda *_: None)
+
+
 def _no_generated_codec(module: Any) -> None:
     _replace(module, "fixed_reader", lambda signature, general: general)
     _replace(module, "fixed_writer", lambda signature: None)
@@ -85,6 +93,9 @@ FAST_PATHS = {
     ),
     "fast-frames": FastPath(
         "gym_http_wire.fast_frames", _no_fast_frames, ("stream_same",)
+    ),
+    "long-frames": FastPath(
+        "gym_http_wire.fast_frames", _no_long_frames, ("vector64_same",)
     ),
     "generated-codec": FastPath(
         "gym_http_wire.values.fixed", _no_generated_codec, ("stream_same",)
