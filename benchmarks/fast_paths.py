@@ -97,6 +97,9 @@ FAST_PATHS = {
     "long-frames": FastPath(
         "gym_http_wire.fast_frames", _no_long_frames, ("vector64_same",)
     ),
+    "layouts": FastPath(
+        "gym_http_wire.values.layouts", _no_layouts, ("vector64_ends",)
+    ),
     "generated-codec": FastPath(
         "gym_http_wire.values.fixed", _no_generated_codec, ("stream_same",)
     ),

@@ -19,6 +19,7 @@ from benchmarks.streams import remote_env_same, stream_same, stream_split
 from benchmarks.vectors import (
     vector64_async,
     vector64_async_heavy,
+    vector64_ends,
     vector64_hosts2,
     vector64_same,
     vector64_split,
@@ -38,6 +39,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "remote_env_same": remote_env_same,
     "vector64_same": vector64_same,
     "vector64_split": vector64_split,
+    "vector64_ends": vector64_ends,
     "vector64_hosts2": vector64_hosts2,
     "vector64_async": vector64_async,
     "vector64_async_heavy": vector64_async_heavy,

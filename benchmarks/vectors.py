@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from benchmarks.gauges import rate
 from benchmarks.measuring import Plan
@@ -22,6 +22,7 @@ __all__ = [
     "SyncAgent",
     "vector64_async",
     "vector64_async_heavy",
+    "vector64_ends",
     "vector64_hosts2",
     "vector64_same",
     "vector64_split",
@@ -44,7 +45,10 @@ class SyncAgent(VectorAgent):
 
     def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
         return gymnasium.make_vec(
-            self.env_id, num_envs=VECTOR_ENVS, vectorization_mode=self.mode
+            self.env_id,
+            num_envs=VECTOR_ENVS,
+            vectorization_mode=self.mode,
+            vector_kwargs={"autoreset_mode": self.autoreset or AutoresetMode.NEXT_STEP},
         )
 
 
@@ -52,6 +56,18 @@ class _AsyncAgent(SyncAgent):
     """Steps Gymnasium's vector with a process for each environment."""
 
     mode = "async"
+
+
+class EndsAgent(VectorAgent):
+    """Resets environments in the step in which their episodes end."""
+
+    autoreset = AutoresetMode.SAME_STEP
+
+
+class _LocalEndsAgent(SyncAgent):
+    """The same with Gymnasium's vector in its own process."""
+
+    autoreset = AutoresetMode.SAME_STEP
 
 
 class HeavySyncAgent(SyncAgent):
@@ -74,6 +90,11 @@ def vector64_same(plan: Plan) -> list[Row]:
 def vector64_split(plan: Plan) -> list[Row]:
     """Measure light environments on a core other than their client's."""
     return _vector(plan, "vector64_split", Mode.SPLIT, VectorAgent, SyncAgent)
+
+
+def vector64_ends(plan: Plan) -> list[Row]:
+    """Measure light environments, of which some end their episodes in every step."""
+    return _vector(plan, "vector64_ends", Mode.SAME, EndsAgent, _LocalEndsAgent)
 
 
 def vector64_hosts2(plan: Plan) -> list[Row]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gym_http_client.client import Client
 from gym_http_client.error_mapping import error_from_problem
@@ -159,6 +159,7 @@ class VectorAgent:
 
     env_id = ENV_ID
     hosts = 1
+    autoreset: AutoresetMode | None = None
 
     def __init__(self, url: str, seed: int) -> None:
         self._env = self._made(url)
@@ -174,6 +175,7 @@ class VectorAgent:
             self.env_id,
             num_envs=VECTOR_ENVS,
             vectorization_mode="sync",
+            autoreset_mode=self.autoreset,
             hosts=self.hosts,
         )
 
