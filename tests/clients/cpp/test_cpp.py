@@ -37,6 +37,7 @@ def built(
     prefix: Path, tmp_path_factory: pytest.TempPathFactory, own_server: Server
 ) -> Path:
     """The folder with all programs that use the installed client with streams."""
+    needs("clang++")
     folder = tmp_path_factory.mktemp("using") / "stream"
     return building.build_all(prefix, folder, own_server.url)
 
@@ -148,14 +149,6 @@ def test_clang_and_its_sanitizers_find_nothing(tmp_path: Path, server: Server) -
     assert program.output("converse", str(VECTORS))
     for transport in ("rest", "stream"):
         assert program.output("probe", server.url, transport) == "ok\n"
-
-
-@pytest.mark.slow
-def test_clang_compiles_the_negative_cases() -> None:
-    needs("clang++")
-    words = ("clang++", "-std=c++17", "-fsyntax-only", "-Wshadow", *building.STRICT)
-    include = ("-I", str(building.HERE / "include"))
-    building.run(*words, *include, building.HERE / "tests" / "native.cpp")
 
 
 @pytest.mark.live
