@@ -22,7 +22,7 @@ from tests.support.wait import wait_until
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A server with default settings, shared by all tests that do not change it."""
-    with Server() as shared:
+    with Server("--workers", "2") as shared:
         # The broker starts when it is first needed, and stays.
         Api(shared).post("/v1/external/")
         yield shared
@@ -31,14 +31,15 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def toy_server() -> Iterator[Server]:
     """A shared server with the environments of ``tests.support.envs.toys``."""
-    with Server("--import", "tests.support.envs.toys") as shared:
+    with Server("--workers", "2", "--import", "tests.support.envs.toys") as shared:
         yield shared
 
 
 @pytest.fixture(scope="session")
 def relaying_server() -> Iterator[Server]:
     """A server with toys whose web workers relay streams."""
-    with Server("--stream-relay", "--import", "tests.support.envs.toys") as started:
+    flags = ("--workers", "2", "--stream-relay", "--import", "tests.support.envs.toys")
+    with Server(*flags) as started:
         yield started
 
 

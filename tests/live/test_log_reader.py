@@ -59,7 +59,8 @@ def log() -> Iterator[Log]:
 def test_without_a_reader_instances_come_and_go_and_the_server_ends(
     log: Log, make_server: Callable[..., Server]
 ) -> None:
-    server = make_server("--external-tcp", "127.0.0.1:0", stderr=log.writer)
+    flags = ("--external-tcp", "127.0.0.1:0", "--workers", "2")
+    server = make_server(*flags, stderr=log.writer)
     api = Api(server)
     log.read()
     log.fill()

@@ -30,6 +30,7 @@ def test_ps_and_top_show_titles(make_server: Callable[..., Server]) -> None:
     server = make_server(
         *("--external-tcp", "127.0.0.1:0", "--zmq", "tcp://127.0.0.1:0"),
         *("--token", TOKEN, "--import", "tests.support.envs.threaded"),
+        *("--workers", "2"),
         token=TOKEN,
     )
     api = Api(server)

@@ -28,7 +28,8 @@ WAITING = 4
 def short_server() -> Iterator[Server]:
     """A server with a limit of four waiting requests per instance."""
     modules = ("--import", "tests.support.envs.stuck")
-    with Server(*modules, "--max-waiting", str(WAITING)) as started:
+    limits = ("--max-waiting", str(WAITING), "--workers", "2")
+    with Server(*modules, *limits) as started:
         # The broker starts when it is first needed.
         Api(started).post("/v1/external/")
         yield started

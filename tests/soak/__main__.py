@@ -117,7 +117,7 @@ def main() -> int:
     server = Server(
         *("--import", "tests.support.envs.hostile", "--idle-timeout", "60"),
         *("--step-deadline", "10", "--external-grace", "2"),
-        *("--max-instances", "512"),
+        *("--max-instances", "512", "--workers", "2"),
     )
     with server:
         # The broker starts when it is first needed, and stays.

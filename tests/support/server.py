@@ -18,7 +18,6 @@ from typing import ClassVar, Self
 
 import psutil
 
-from gym_http_server.settings import Settings
 from tests.support import processes
 from tests.support.wait import wait_until
 
@@ -31,9 +30,11 @@ _INSTANCE_FOLDER = re.compile(r"[0-9a-f]{8}")
 
 
 class Server:
-    """A server in a separate session, with its own folders.
+    """A server in a separate session, with its own folders and one web worker.
 
-    Its folders are short: the path of a Unix socket holds 107 bytes.
+    Its folders are short: the path of a Unix socket holds 107 bytes. Another web worker
+    costs a third of a second, and hundreds of servers are started: tests of several
+    ones request them, and so do the shared servers.
     """
 
     running: ClassVar[list["Server"]] = []
@@ -245,7 +246,7 @@ class Server:
     def _count_of_workers(self) -> int:
         if "--workers" in self._args:
             return int(self._args[self._args.index("--workers") + 1])
-        return int(self._env.get("GHS_WORKERS", Settings().workers))
+        return int(self._env["GHS_WORKERS"])
 
     def _read(self, name: str) -> str:
         path = self.base / name
@@ -273,6 +274,7 @@ class Server:
     ) -> dict[str, str]:
         env = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
         env[_MARK] = str(self.base)
+        env["GHS_WORKERS"] = "1"
         if self._program:
             env.pop("PYTHONPATH", None)
             return {**env, **extra}
