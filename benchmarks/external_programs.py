@@ -109,7 +109,8 @@ def _built(name: str, *flags: str) -> str:
     if not program.exists():
         subprocess.run(
             [
-                *("g++", "-std=c++17", os.environ.get("CXXFLAGS", "-O2")),
+                *(os.environ.get("CXX", "g++"), "-std=c++17"),
+                os.environ.get("CXXFLAGS", "-O2"),
                 *("-Wall", "-Wextra", "-Wpedantic", "-Werror"),
                 *("-I", str(CLIENTS / "cpp/include"), str(_SOURCES / f"{name}.cpp")),
                 *("-o", str(program), *flags),

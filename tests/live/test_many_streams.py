@@ -17,7 +17,7 @@ from tests.support.websocket import PING, PONG, TEXT, WebSocket
 INSTANCES = 50
 EACH = 10
 CALLS = 300
-ROUNDS = 5
+ROUNDS = 3
 #: Times the p99 of before.
 BOUND = 2.0
 PATIENCE_S = 25.0
