@@ -29,7 +29,8 @@ from gym_http_server.listeners import (
     open_listeners,
 )
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.settings import GROUPS, TABLE, Setting, Settings, from_mapping
+from gym_http_server.setting_type import Setting
+from gym_http_server.settings import GROUPS, TABLE, Settings, from_mapping
 from gym_http_server.titles import extend_title, set_title
 
 __all__ = ["main"]

@@ -28,7 +28,8 @@ from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.listeners import file_name
 from gym_http_server.module_paths import resolve_imports
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.settings import PREFIX, Settings
+from gym_http_server.setting_type import PREFIX
+from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_wire.problems import Problem
 

@@ -19,16 +19,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gym_http_server.errors import SettingError
-from gym_http_server.units import (
-    read_duration,
-    read_size,
-    show_duration,
-    show_size,
-)
+from gym_http_server.setting_type import PREFIX, Setting, declare, read_declaration
 
-__all__ = ["GROUPS", "PREFIX", "TABLE", "Setting", "Settings", "from_mapping"]
+__all__ = ["GROUPS", "TABLE", "Settings", "from_mapping"]
 
-PREFIX = "GHS_"
 MIB = 1024 * 1024
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LAST_PORT = 65535
@@ -36,298 +30,273 @@ _LAST_PORT = 65535
 _CLASS = re.compile(r"\[!?+\]?+[^\]]*\]")
 
 
-def _setting(
-    default: Any,
-    help: str,
-    *,
-    short: str = "",
-    least: float | None = None,
-    most: float | None = None,
-    secret: bool = False,
-    choices: tuple[str, ...] = (),
-    unit: str = "",
-) -> Any:
-    return dataclasses.field(
-        default=default,
-        metadata={
-            "help": help,
-            "short": short,
-            "least": least,
-            "most": most,
-            "secret": secret,
-            "choices": choices,
-            "unit": unit,
-        },
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of a server; see `TABLE` for flags, variables and help."""
 
-    port: int = _setting(
+    port: int = declare(
         5000,
         "Port to listen on; 0 chooses a free one.",
         short="-p",
         least=0,
         most=65535,
     )
-    listen: str = _setting("127.0.0.1", "Address to listen on.", short="-l")
-    unix: str = _setting("", "Path of a Unix socket to listen on, too.")
-    unix_mode: str = _setting(
+    listen: str = declare("127.0.0.1", "Address to listen on.", short="-l")
+    unix: str = declare("", "Path of a Unix socket to listen on, too.")
+    unix_mode: str = declare(
         "600", "Permissions of the Unix socket, in octal as for chmod."
     )
-    no_tcp: bool = _setting(False, "Listen on the Unix socket alone.")
-    certfile: str = _setting(
+    no_tcp: bool = declare(False, "Listen on the Unix socket alone.")
+    certfile: str = declare(
         "", "File with the certificate for TLS, followed by its chain, in PEM."
     )
-    keyfile: str = _setting(
+    keyfile: str = declare(
         "", "File with the key of the certificate, in PEM, without a password."
     )
-    workers: int = _setting(
+    workers: int = declare(
         2, "Web worker processes; any of them serves any instance.", least=1, most=64
     )
-    token: str = _setting(
+    token: str = declare(
         "",
         "Token that callers must show, 16 characters or more; "
         "'auto' makes one and prints it.",
         secret=True,
     )
-    token_file: str = _setting("", "File whose first line is the token.")
-    tokens: str = _setting(
+    token_file: str = declare("", "File whose first line is the token.")
+    tokens: str = declare(
         "",
         "File of several tokens; a line has name, SHA-256, scopes and optionally "
         "max_instances.",
     )
-    no_token: bool = _setting(
+    no_token: bool = declare(
         False, "Serve beyond loopback without a token: every caller can run code."
     )
-    allow_origin: tuple[str, ...] = _setting(
+    allow_origin: tuple[str, ...] = declare(
         (), "Origin of web pages that may use the server, as https://example.org."
     )
-    allow_host: tuple[str, ...] = _setting(
+    allow_host: tuple[str, ...] = declare(
         (), "Host name by which callers may reach a server without a token."
     )
-    import_: tuple[str, ...] = _setting(
+    import_: tuple[str, ...] = declare(
         (),
         "Module to import at start for the environments that it registers: its name, "
         "or the path of a file, as my_envs.py.",
     )
-    allow_env: tuple[str, ...] = _setting(
+    allow_env: tuple[str, ...] = declare(
         (), "Pattern of env IDs that may be made, as 'CartPole-*'; all, if none given."
     )
-    allow_module: tuple[str, ...] = _setting(
+    allow_module: tuple[str, ...] = declare(
         (), "Module that an env ID may name before a colon, as 'my_envs'."
     )
-    max_instances: int = _setting(64, "Instances at a time.", least=1, most=100_000)
-    max_num_envs: int = _setting(
+    max_instances: int = declare(64, "Instances at a time.", least=1, most=100_000)
+    max_num_envs: int = declare(
         1024, "Environments that one instance may have.", least=1, most=1_000_000
     )
-    max_vector_processes: int = _setting(
+    max_vector_processes: int = declare(
         64,
         "Processes over which the environments of one instance may be spread.",
         least=1,
         most=10_000,
     )
-    create_deadline: float = _setting(
+    create_deadline: float = declare(
         50.0,
         "Time that making an environment may take.",
         least=0.1,
         unit="s",
     )
-    step_deadline: float = _setting(
+    step_deadline: float = declare(
         50.0,
         "Time that any call of an environment may take.",
         least=0.1,
         unit="s",
     )
-    idle_timeout: float = _setting(
+    idle_timeout: float = declare(
         900.0,
         "Time without a call after which an instance is ended; 0: never.",
         least=0,
         unit="s",
     )
-    orphan_timeout: float = _setting(
+    orphan_timeout: float = declare(
         150.0,
         "Time after which an instance whose clients were killed, or lost their "
         "network, is ended if a create finds no free slot; 0: never.",
         least=0,
         unit="s",
     )
-    max_body: int = _setting(
+    max_body: int = declare(
         8 * MIB,
         "Size of a request's body, at most.",
         least=1024,
         unit="bytes",
     )
-    max_answer: int = _setting(
+    max_answer: int = declare(
         64 * MIB, "Size of an answer, at most.", least=1024, unit="bytes"
     )
-    answer_budget: int = _setting(
+    answer_budget: int = declare(
         256 * MIB,
         "Size of the large answers that a web worker holds for clients that read "
         "slowly, at most.",
         least=1024,
         unit="bytes",
     )
-    max_waiting: int = _setting(
+    max_waiting: int = declare(
         64,
         "Requests that may wait for one instance, besides the one being executed.",
         least=0,
         most=10_000,
     )
-    host_memory: int = _setting(
+    host_memory: int = declare(
         2048 * MIB,
         "Memory that an instance may use, shared pages in proportion; 0: any.",
         least=0,
         unit="bytes",
     )
-    host_file_size: int = _setting(
+    host_file_size: int = declare(
         1024 * MIB,
         "Size of a file that an environment writes, at most; 0: any.",
         least=0,
         unit="bytes",
     )
-    request_deadline: float = _setting(
+    request_deadline: float = declare(
         8.0,
         "Time from a request's first byte to its last.",
         least=0.1,
         unit="s",
     )
-    strict_actions: bool = _setting(
+    strict_actions: bool = declare(
         False, "Refuse actions that the action space does not contain."
     )
-    no_tracebacks: bool = _setting(
+    no_tracebacks: bool = declare(
         False,
         "Send clients neither tracebacks and last output of environments, which the "
         "server's log has, nor logs of instances.",
     )
-    spin_us: int = _setting(
+    spin_us: int = declare(
         1000,
         "Microseconds that a host looks for a stream's next request before it sleeps, "
         "while there are idle cores; 0 is never.",
         least=0,
         most=10_000,
     )
-    max_hz: float = _setting(
+    max_hz: float = declare(
         1000.0,
         "Highest rate of the clock of an instance, in time steps a second.",
         least=0.1,
         most=100_000,
     )
-    realtime_priority: int = _setting(
+    realtime_priority: int = declare(
         0,
         "Real-time priority (SCHED_FIFO) of hosts whose instance has a clock; 0 is "
         "none.",
         least=0,
         most=99,
     )
-    stream_relay: bool = _setting(
+    stream_relay: bool = declare(
         False,
         "Have web workers relay streams, where sockets cannot be handed to hosts.",
     )
-    max_external: int = _setting(
+    max_external: int = declare(
         256,
         "Connections of external environments at a time.",
         least=1,
         most=100_000,
     )
-    max_observation: int = _setting(
+    max_observation: int = declare(
         64 * MIB,
         "Size of an element of an external environment's spaces, at most.",
         least=1024,
         unit="bytes",
     )
-    external_tcp: str = _setting(
+    external_tcp: str = declare(
         "",
         "Address for external environments by plain TCP, as [HOST:]PORT; beyond "
         "loopback only with a token.",
     )
-    zmq: str = _setting(
+    zmq: str = declare(
         "",
         "Address for external environments and agents by ZeroMQ, as "
         "tcp://HOST:PORT; beyond loopback only with a token.",
     )
-    tango_name: str = _setting(
+    tango_name: str = declare(
         "tango",
         "Name of the external environment that Tango's agents step, and of its pages "
         "without a name in their address.",
     )
-    tango_observation_space: str = _setting(
+    tango_observation_space: str = declare(
         "",
         "Observation space of Tango's pages without one in their address, as JSON.",
     )
-    tango_action_space: str = _setting(
+    tango_action_space: str = declare(
         "",
         "Action space of Tango's pages without one in their address, as JSON.",
     )
-    external_deadline: float = _setting(
+    external_deadline: float = declare(
         30.0,
         "Time in which an external environment has to answer; cut to four fifths "
         "of --step-deadline.",
         least=0.05,
         unit="s",
     )
-    external_grace: float = _setting(
+    external_grace: float = declare(
         30.0,
         "Time in which an external environment that was lost may reconnect.",
         least=0,
         unit="s",
     )
-    external_heartbeat: float = _setting(
+    external_heartbeat: float = declare(
         10.0,
         "Time of silence after which an external environment is pinged; after "
         "twice as long its connection is closed.",
         least=0.1,
         unit="s",
     )
-    data_dir: str = _setting(
+    data_dir: str = declare(
         "", "Directory below which monitors write; the user's data directory if unset."
     )
-    run_dir: str = _setting(
+    run_dir: str = declare(
         "",
         "Directory in which the run directory is made; the temporary one if unset. Its "
         "parent has to exist.",
     )
-    sandbox: str = _setting(
+    sandbox: str = declare(
         "auto",
         "Restrict the files that environments read and write, by Landlock: on, off or "
         "auto, which is on if the server listens beyond loopback.",
         choices=("auto", "on", "off"),
     )
-    writable: tuple[str, ...] = _setting(
+    writable: tuple[str, ...] = declare(
         (), "File or directory that environments in the sandbox may write to."
     )
-    network: str = _setting(
+    network: str = declare(
         "host",
         "Network of environments: host (the server's) or none (a separate loopback "
         "interface for each).",
         choices=("host", "none"),
     )
-    host_user: str = _setting(
+    host_user: str = declare(
         "", "User that environments run as, if the server runs as root."
     )
-    log_level: str = _setting(
+    log_level: str = declare(
         "info",
         "Least level of the lines in the log: debug, info, warning or error.",
         choices=("debug", "info", "warning", "error"),
     )
-    log_format: str = _setting(
+    log_format: str = declare(
         "text",
         "Form of the lines in the log: text or json, an object for each.",
         choices=("text", "json"),
     )
-    access_log: bool = _setting(
+    access_log: bool = declare(
         False, "Log a line for each HTTP request; every answer has its request ID."
     )
-    enable_shutdown: bool = _setting(False, "Let POST /v1/shutdown/ stop the server.")
-    drain_delay: float = _setting(
+    enable_shutdown: bool = declare(False, "Let POST /v1/shutdown/ stop the server.")
+    drain_delay: float = declare(
         0.0,
         "Time to go on serving after SIGTERM, with readiness at 503.",
         least=0,
         unit="s",
     )
-    drain_timeout: float = _setting(
+    drain_timeout: float = declare(
         6.0,
         "Time that calls in flight get to end after SIGTERM.",
         least=0,
@@ -409,137 +378,7 @@ def _is_local(host: str) -> bool:
     return host in LOOPBACK or host.startswith("127.")
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A row of the table.
-
-    Attributes:
-        field: Name of the field of `Settings`.
-        kind: ``int``, ``float``, ``str``, ``bool`` or ``tuple``.
-        unit: ``bytes`` for sizes, ``s`` for durations, "" for values without a unit.
-    """
-
-    field: str
-    kind: type
-    default: Any
-    help: str
-    short: str
-    least: float | None
-    most: float | None
-    secret: bool
-    choices: tuple[str, ...]
-    unit: str
-
-    @property
-    def name(self) -> str:
-        """The setting's name, as users see it."""
-        return self.field.rstrip("_")
-
-    @property
-    def flag(self) -> str:
-        """The long flag."""
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        """The environment variable."""
-        return PREFIX + self.name.upper()
-
-    def parse(self, text: str, source: str) -> Any:
-        """Parse a value.
-
-        Args:
-            text: The value as text.
-            source: The flag or variable, for the message.
-
-        Raises:
-            SettingError: It is not a value of this setting.
-        """
-        if self.kind is tuple:
-            return tuple(part.strip() for part in text.split(",") if part.strip())
-        if self.kind is str:
-            return self._parse_text(text, source)
-        if self.kind is bool:
-            return self._parse_bool(text, source)
-        return self._parse_number(text, source)
-
-    def _parse_text(self, text: str, source: str) -> str:
-        if self.choices and text not in self.choices:
-            *others, last = self.choices
-            expected = f"{', '.join(others)} or {last}"
-            raise SettingError(f"{source} is {text!r}: expected {expected}")
-        return text
-
-    def _parse_bool(self, text: str, source: str) -> bool:
-        words = {"1": True, "true": True, "yes": True, "on": True}
-        words |= {"0": False, "false": False, "no": False, "off": False, "": False}
-        if text.lower() not in words:
-            raise SettingError(f"{source} is {text!r}: expected true or false")
-        return words[text.lower()]
-
-    def show(self, value: Any) -> str:
-        """Format a value as a user would enter it, sizes and durations with a unit."""
-        if self.kind is tuple:
-            return ",".join(value)
-        if self.kind is bool:
-            return str(value).lower()
-        if self.unit:
-            return show_size(value) if self.unit == "bytes" else show_duration(value)
-        return f"{value:g}" if self.kind is float else str(value)
-
-    @property
-    def metavar(self) -> str:
-        """The placeholder after the flag in the help; "" for flags without a value."""
-        if self.choices:
-            return "WORD"
-        if self.unit:
-            return "SIZE" if self.unit == "bytes" else "TIME"
-        return {int: "N", float: "N", bool: ""}.get(self.kind, "TEXT")
-
-    def _parse_number(self, text: str, source: str) -> float:
-        readers = {"bytes": read_size, "s": read_duration}
-        number: Any
-        try:
-            number = readers.get(self.unit, self.kind)(text)
-        except ValueError:
-            number = None
-        low, high = self.least, self.most
-        finite = number is not None and abs(number) != float("inf")
-        if (
-            not finite
-            or number != number
-            or (low is not None and number < low)
-            or (high is not None and number > high)
-        ):
-            raise SettingError(f"{source} is {text!r}: expected {self._expected}")
-        return number  # type: ignore[no-any-return]
-
-    @property
-    def _expected(self) -> str:
-        what = "an integer" if self.kind is int else "a number"
-        if self.unit:
-            what = "a size" if self.unit == "bytes" else "a time"
-        low, high = self.least, self.most
-        span = f" from {self.show(low)}" if low is not None else ""
-        span += f" to {self.show(high)}" if high is not None else ""
-        examples = {"bytes": ", as 65536, 512M or 2G", "s": ", as 30, 10s or 5m"}
-        return what + span + examples.get(self.unit, "")
-
-
-def _kind(default: Any) -> type:
-    kinds = (bool, int, float, str, tuple)
-    return next(kind for kind in kinds if isinstance(default, kind))
-
-
-TABLE: tuple[Setting, ...] = tuple(
-    Setting(
-        field=field.name,
-        kind=_kind(field.default),
-        default=field.default,
-        **field.metadata,
-    )
-    for field in dataclasses.fields(Settings)
-)
+TABLE: tuple[Setting, ...] = tuple(map(read_declaration, dataclasses.fields(Settings)))
 
 
 #: The settings by topic. `serve --help` shows those before the ``None``, and
