@@ -64,13 +64,13 @@ class Elastic(Mode):
         """Whether no time step runs."""
         if self.busy or self._in_flight:
             return False
-        return self._phase == "failed" or self._clock() >= self._pacer.end
+        return self._state.phase == "failed" or self._clock() >= self._pacer.end
 
     def may_step(self, caller: str) -> bool:
         """Whether the time step has ended, or a step is refused."""
         if self.busy:
             return False
-        if self._paused or self._missed is not None:
+        if self._state.paused or self._missed is not None:
             return True
         if self._in_flight:
             return False
@@ -84,12 +84,16 @@ class Elastic(Mode):
         asking = self._callers[caller]
         asking.arrived = None
         self._actions.clear()
-        fresh = self._phase in ("ready", "failed") or self._paused
+        fresh = self._state.phase in ("ready", "failed") or self._state.paused
         self._in_flight, self._pending, self._missed = False, None, None
-        update = self._reset_world(seed, options, start)
+        try:
+            update = self._reset_world(seed, options, start)
+        except BaseException:
+            self._fail()
+            raise
         if fresh:
             self._pacer.anchor(update.capture_ns)
-        self._phase, self._paused, self._why_paused = "running", False, ""
+        self._state.run()
         default = self._actions.default.value
         first = default
         if self.settings.reset_action == "last":
@@ -106,8 +110,8 @@ class Elastic(Mode):
         """Return what was captured, and begin a time step with the action."""
         asking = self._callers[caller]
         merged = self._pending
-        if merged is None or self._paused or not merged.update.over:
-            self._check()
+        if merged is None or self._state.paused or not merged.update.over:
+            self._state.check_running()
         now = self._clock()
         if self._missed is not None or merged is None:
             self._raise_missed(asking)
@@ -149,7 +153,7 @@ class Elastic(Mode):
         try:
             now = self._send(action, start)
         except BaseException:
-            self._note_failure()
+            self._fail()
             raise
         late = self._pacer.begin(now)
         if late:
@@ -191,7 +195,7 @@ class Elastic(Mode):
             self._pending = merged
         else:
             self._pending.add(update, self._rules)
-        if self._paused:
+        if self._state.paused:
             self._tell_world_to_wait()
 
     def _is_silent(self, now: int) -> bool:
@@ -201,16 +205,16 @@ class Elastic(Mode):
     def _deadline(self) -> int | None:
         """Return when a silent agent is lost; ``None`` if never."""
         timeout = self.settings.agent_timeout_ns
-        if timeout is None or self._phase != "running" or self._silent:
+        if timeout is None or self._state.phase != "running" or self._silent:
             return None
-        if self._paused or self._in_flight:
+        if self._state.paused or self._in_flight:
             return None
         return max(self._heard, self._pacer.end) + timeout
 
     def _next_due(self) -> int | None:
         if self._in_flight:
             return self._pacer.capture
-        if self._phase != "ready" and self._clock() < self._pacer.end:
+        if self._state.phase != "ready" and self._clock() < self._pacer.end:
             return self._pacer.end
         return self._deadline()
 

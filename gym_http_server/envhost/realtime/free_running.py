@@ -42,7 +42,7 @@ class FreeRunning(Mode):
             now = self._clock()
             if self._is_silent(now):
                 self._lose_agent(now)
-            if not self._paused:
+            if not self._state.paused:
                 try:
                     self._tick(now)
                 except MISSED:
@@ -60,7 +60,7 @@ class FreeRunning(Mode):
         """Whether a tick is due that makes an update, or a step is answered without."""
         if self.busy:
             return False
-        if self._phase != "running" or self._paused or self._callers[caller].ends:
+        if not self._state.runs or self._callers[caller].ends:
             return True
         whole = self._gathered_ticks + 1 >= self.settings.ticks_per_update
         return whole and self._is_due()
@@ -84,11 +84,15 @@ class FreeRunning(Mode):
             return self._answer(asking, merged, merged.observation(), None)
         start = self._begin_reset()
         self._actions.clear()
-        stopped = self._phase != "running" or self._paused
-        self._begin_episode(seed, options, start)
+        stopped = not self._state.runs
+        try:
+            self._begin_episode(seed, options, start)
+        except BaseException:
+            self._fail()
+            raise
         if stopped:
             self._pacer.anchor(self._newest.capture_ns)
-        self._phase, self._paused, self._why_paused = "running", False, ""
+        self._state.run()
         self._set_due()
         asking.ends.clear()
         asking.pending = None
@@ -103,12 +107,12 @@ class FreeRunning(Mode):
         """
         asking = self._callers[caller]
         if asking.ends:
-            self._check_failure()
+            self._state.check_failure()
             self._actions.expire()
             arrived = self._note_arrival(asking, self._clock())
             end = asking.ends.popleft()
             return self._answer(asking, end, end.observation(), arrived)
-        self._check()
+        self._state.check_running()
         if not self._is_due():
             raise RuntimeError("a step was executed before its tick was due")
         now = self._clock()
@@ -120,7 +124,7 @@ class FreeRunning(Mode):
         except MISSED:
             raise
         except BaseException:
-            self._note_failure()
+            self._fail()
             raise
         finally:
             self._set_due()
@@ -153,14 +157,14 @@ class FreeRunning(Mode):
         update.timed_out = shifted
         self._trace.add(TICK, tick, now, self._clock() - now, update.late_ns)
         self._gather(update)
-        if update.over and self._phase == "done" and self.settings.on_done == "reset":
+        if self._state.phase == "done" and self.settings.on_done == "reset":
             try:
                 self._begin_episode(None, None, self._clock())
             except (Exception, SystemExit) as error:
                 # The caller of this tick gets the end; the next call raises this.
                 self._fail(error, "reset")
             else:
-                self._phase = "running"
+                self._state.phase = "running"
 
     def _gather(self, update: Update) -> None:
         """Publish an update once it has enough ticks, or ends an episode."""
@@ -220,8 +224,7 @@ class FreeRunning(Mode):
             asking.ends.popleft()
         if asking.ends:
             return asking.ends[0].update
-        runs = self._phase == "running" and not self._paused
-        if runs and 0 < asking.episode < self._episode:
+        if self._state.runs and 0 < asking.episode < self._state.episode:
             return self._newest
         return None
 
@@ -235,8 +238,7 @@ class FreeRunning(Mode):
         return now - self._heard >= timeout
 
     def _next_due(self) -> int | None:
-        runs = self._phase == "running" and not self._paused
-        return self._pacer.due if runs else None
+        return self._pacer.due if self._state.runs else None
 
     def _upcoming(self) -> int:
         return self._pacer.index + 1

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gym_http_core.env_errors import env_error
 from gym_http_server.envhost.realtime.act_request import ActReceiver
 from gym_http_server.envhost.realtime.actions import Action, Actions
 from gym_http_server.envhost.realtime.callers import Caller, Callers
+from gym_http_server.envhost.realtime.clock_state import ClockState
 from gym_http_server.envhost.realtime.history import ActionHistory
 from gym_http_server.envhost.realtime.rewards import Rewards
-from gym_http_server.envhost.realtime.settings import MAX_COUNT, Settings
+from gym_http_server.envhost.realtime.settings import Settings
 from gym_http_server.envhost.realtime.statistics import Statistics
 from gym_http_server.envhost.realtime.trace import EVENTS, Trace
 from gym_http_server.envhost.realtime.updates import Merged, Update, UpdateBuffer
@@ -22,10 +22,6 @@ from gym_http_wire.problems import (
     BadParameter,
     ExternalAway,
     ExternalDeadline,
-    Paused,
-    Problem,
-    ResetNeeded,
-    WorldEnded,
 )
 
 __all__ = ["MISSED", "TICK", "TIME_OUT", "Event", "Mode", "Result"]
@@ -38,8 +34,6 @@ MISSED = (ExternalAway, ExternalDeadline)
 _CAPTURES = 1024
 _RESET, _SEND, _CAPTURE, TICK, _STEP, _ACT = range(6)
 _PAUSE, _RESUME, _CHANGE, _LOST, TIME_OUT, _FAILURE = range(6, len(EVENTS))
-_NOT_RESET = "the clock has not begun, or the episode has ended: reset it first"
-_FAILED = "the world raised an exception in its last tick and needs a reset first"
 
 
 class Event(NamedTuple):
@@ -94,12 +88,8 @@ class Mode:
         self._world = world
         self._clock = clock
         self._origin = 0
-        self._phase = "ready"
-        self._paused = False
-        self._why_paused = ""
-        self._failure: Problem | None = None
+        self._state = ClockState(settings.episodes)
         self._tick_number = 0
-        self._episode = 0
         self._heard = 0
         # Whether the agent was lost, and has not returned.
         self._silent = False
@@ -121,9 +111,7 @@ class Mode:
     @property
     def state(self) -> str:
         """``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``ended``."""
-        if self._paused and self._phase not in ("failed", "ended"):
-            return "paused"
-        return self._phase
+        return self._state.name
 
     @property
     def world_ns(self) -> int:
@@ -133,7 +121,7 @@ class Mode:
     @property
     def now_ns(self) -> int:
         """The time since the clock began; 0 before."""
-        return self._clock() - self._origin if self._episode else 0
+        return self._clock() - self._origin if self._state.episode else 0
 
     # What the modes differ in.
 
@@ -221,11 +209,7 @@ class Mode:
         given = self._receiver.parse(request, caller, upcoming, blends)
         repeated = self._receiver.is_repeated(given)
         if not repeated:
-            self._check_failure()
-            if self._phase == "ended":
-                raise self._world_ended()
-            if self._paused:
-                raise self._is_paused()
+            self._state.check_unpaused()
             self._receiver.receive(given, upcoming, now, read_action)
             if given.answers is not None:
                 self._count_reaction(given.answers, now)
@@ -274,9 +258,7 @@ class Mode:
                 f"{newest}, or 0"
             )
         if after == newest:
-            self._check_failure()
-            if self._phase == "ended":
-                raise self._world_ended()
+            self._state.check_open()
             return None
         found, lost = self._updates.since(after, deliver, most, self._rules)
         now = self._clock()
@@ -297,23 +279,17 @@ class Mode:
 
     def pause(self) -> Json:
         """Pause the clock, until it is resumed or reset."""
-        self._check_failure()
-        if self._phase == "ready":
-            raise ResetNeeded(_NOT_RESET)
-        if self._phase == "ended":
-            raise self._world_ended()
-        if not self._paused:
+        self._state.check_begun()
+        if not self._state.paused:
             self._pause()
         return {"state": self.state, "now_ns": self.now_ns}
 
     def resume(self) -> Json:
         """Resume a paused clock, without debt."""
-        self._check_failure()
-        if self._phase == "ended":
-            raise self._world_ended()
-        if self._paused:
+        self._state.check_open()
+        if self._state.paused:
             now = self._clock()
-            self._paused, self._why_paused = False, ""
+            self._state.resume()
             self._hear(now)
             self._trace.add(_RESUME, self._tick_number, now)
             self._resumed(now)
@@ -323,12 +299,12 @@ class Mode:
     def statistics(self) -> Json:
         """Return settings, state, counts and distributions."""
         now = self._clock()
-        elapsed = now - self._origin if self._episode else 0
+        elapsed = now - self._origin if self._state.episode else 0
         return {
             "state": self.state,
             "settings": self.settings.shown(),
             "now_ns": elapsed,
-            "episode": self._episode,
+            "episode": self._state.episode,
             **self._statistics.shown(elapsed, self.answers_ns),
             "actions": self._actions.counts(),
             "updates": self._updates.counts(),
@@ -346,7 +322,7 @@ class Mode:
 
     def end(self) -> None:
         """Give the world its default action, the last one."""
-        if self._phase == "ready" or self.busy:
+        if self._state.phase == "ready" or self.busy:
             return
         self.due_ns = None
         action = self._actions.default.value
@@ -361,17 +337,14 @@ class Mode:
         self.busy, self.due_ns = True, None
         try:
             observation, info = self._world.reset(seed, options)
-        except BaseException:
-            self._note_failure()
-            raise
         finally:
             self.busy = False
         now = self._clock()
-        if not self._episode:
+        if not self._state.episode:
             self._origin = now
         self._statistics.world_ns += now - start
         self._trace.add(_RESET, self._tick_number, start, now - start)
-        self._episode += 1
+        self._state.episode += 1
         update = Update(_copied(observation), _copied(info))
         update.action = self._actions.in_force
         update.capture_ns = now
@@ -416,12 +389,13 @@ class Mode:
             update.agent_lost, self._agent_lost = self._agent_lost, None
         update.skipped, self._skipped_since = self._skipped_since, 0
         update.tick = self._tick_number
-        update.episode = self._episode
+        update.episode = self._state.episode
         update.queued = self._actions.waiting
         if self.settings.history.in_observation and update.history is None:
             update.history = self._history.actions()
         if update.over:
-            self._end_episode(update)
+            world_ended = bool(getattr(self._world, "ended", False))
+            update.last = self._state.end_episode(world_ended=world_ended)
         self._updates.add(update)
         self._captures[update.number % _CAPTURES] = update.capture_ns
         merged = Merged(update)
@@ -433,54 +407,17 @@ class Mode:
         self._events.append(Event(kind, value))
         return merged
 
-    def _end_episode(self, update: Update) -> None:
-        episodes = self.settings.episodes
-        used_up = episodes is not None and self._episode >= episodes
-        update.last = used_up or bool(getattr(self._world, "ended", False))
-        self._phase = "ended" if update.last else "done"
-
     # States.
-
-    def _check(self) -> None:
-        """Refuse a step unless the clock runs."""
-        self._check_failure()
-        if self._phase == "ended":
-            raise self._world_ended()
-        if self._paused:
-            raise self._is_paused()
-        if self._phase != "running":
-            raise ResetNeeded(_NOT_RESET)
-
-    def _check_failure(self) -> None:
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-        if self._phase == "failed":
-            raise ResetNeeded(_FAILED)
 
     def _begin_reset(self) -> int:
         """Check that an episode may begin; return the time."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-        episodes = self.settings.episodes
-        if self._phase == "ended" or self._episode >= (episodes or MAX_COUNT):
-            raise self._world_ended()
+        self._state.check_reset()
         now = self._clock()
         self._hear(now)
         return now
 
-    def _world_ended(self) -> WorldEnded:
-        return WorldEnded(
-            f"the world has ended after {self._episode} episodes: create an instance "
-            "for more"
-        )
-
-    def _is_paused(self) -> Paused:
-        return Paused(f"the clock is paused{self._why_paused}: resume or reset it")
-
-    def _pause(self) -> None:
-        self._paused = True
+    def _pause(self, why: str = "") -> None:
+        self._state.pause(why)
         self._statistics.begin_anew()
         self._trace.add(_PAUSE, self._tick_number, self._clock())
         self._paused_now()
@@ -496,14 +433,9 @@ class Mode:
         self._statistics.skipped += count
         self._skipped_since += count
 
-    def _fail(self, error: BaseException, call: str) -> None:
-        """Stop the clock; the next call raises the error."""
-        self._phase = "failed"
-        self._failure = error if isinstance(error, Problem) else env_error(call, error)
-        self._note_failure()
-
-    def _note_failure(self) -> None:
-        self._phase = "failed"
+    def _fail(self, error: BaseException | None = None, call: str = "") -> None:
+        """Stop the clock; the next call raises the error, if the present one cannot."""
+        self._state.fail(error, call)
         self.due_ns = None
         self._trace.add(_FAILURE, self._tick_number, self._clock())
 
@@ -518,8 +450,7 @@ class Mode:
         if then != "hold":
             self._actions.clear()
         if then == "pause":
-            self._why_paused = ", since the agent was silent too long"
-            self._pause()
+            self._pause(", since the agent was silent too long")
         elif then == "close":
             silent_s = (now - self._heard) / 1e9
             self.closing = f"the agent was silent for {silent_s:.3g} seconds"
@@ -532,7 +463,7 @@ class Mode:
             self._set_due()
 
     def _set_due(self) -> None:
-        waits = self.busy or self._phase == "failed"
+        waits = self.busy or self._state.phase == "failed"
         self.due_ns = None if waits else self._next_due()
 
     # Callers.
