@@ -83,6 +83,21 @@ def test_a_lost_environment_is_answered_with_503(api: Api) -> None:
     instance.close()
 
 
+def test_a_channel_may_say_nothing(api: Api) -> None:
+    with ExternalEnv.to(api, reward_channels=["food", "pain"]) as far:
+        instance = create_and_reset(api, far, realtime=FREE)
+        far.answer("step", **{**RESULT, "reward": [None, -1]})
+        far.answer("step", **{**RESULT, "reward": [1.5, None]})
+        far.answer("step", **{**RESULT, "reward": [None, None]})
+        answer = calls.ok(instance.get("updates/?after=3&wait_s=10&deliver=all"))
+        assert answer["updates"][0]["rewards"] == [None, None]
+        path = "updates/?after=1&wait_s=10&deliver=all&max=2"
+        answer = calls.ok(instance.get(path))
+        given = [(each["rewards"], each["reward"]) for each in answer["updates"]]
+        assert given == [([None, -1.0], -1.0), ([1.5, None], 1.5)]
+    instance.close()
+
+
 def test_the_default_action_is_the_last_one(api: Api) -> None:
     with ExternalEnv.to(api) as far:
         instance = create_and_reset(api, far, realtime={**FREE, "mode": "elastic"})

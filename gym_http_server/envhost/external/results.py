@@ -105,7 +105,11 @@ class ResultReader:
         else:
             info = {**info, "reward_channels": self._by_channel(reward)}
             try:
-                reward = math.fsum(info["reward_channels"].values())
+                reward = math.fsum(
+                    each
+                    for each in info["reward_channels"].values()
+                    if each is not None
+                )
             except OverflowError:
                 raise _bad("reward", reward, "numbers whose sum is finite") from None
         if self._plain and type(reward) is int:
@@ -140,15 +144,19 @@ class ResultReader:
             raise _bad("observation", value, space)
         return value
 
-    def _by_channel(self, reward: object) -> dict[str, float]:
+    def _by_channel(self, reward: object) -> dict[str, float | None]:
+        """Return the reward of each channel; ``None`` for one that said nothing."""
         channels = self._channels or []
         if isinstance(reward, np.ndarray):
-            reward = reward.tolist()
+            # An array has NaN in the place of null.
+            reward = [None if each != each else each for each in reward.tolist()]
         if not isinstance(reward, list | tuple) or len(reward) != len(channels):
-            raise _bad("reward", reward, f"a list of {len(channels)} numbers")
+            raise _bad("reward", reward, f"a list of {len(channels)} numbers or nulls")
         for index, each in enumerate(reward):
-            self._check_number(each, f"reward[{index}]")
-        return dict(zip(channels, map(float, reward), strict=True))
+            if each is not None:
+                self._check_number(each, f"reward[{index}]")
+        given = (None if each is None else float(each) for each in reward)
+        return dict(zip(channels, given, strict=True))
 
     @staticmethod
     def _check_number(value: Any, field: str) -> None:

@@ -22,14 +22,14 @@ class EnvWorld:
 
     Args:
         env: The environment.
-        acts_last: Whether the environment gets the default action before it is closed,
-            since it goes on by itself.
+        external: Whether it is an external environment, which has its rewards by
+            channel, and gets the default action before it is closed.
     """
 
-    def __init__(self, env: Env, *, acts_last: bool = False) -> None:
+    def __init__(self, env: Env, *, external: bool = False) -> None:
         self._env = env
         self._action: Any = None
-        self._acts_last = acts_last
+        self._external = external
 
     def reset(
         self, seed: int | None, options: dict[str, Any] | None
@@ -45,14 +45,15 @@ class EnvWorld:
     def capture(self) -> Capture:
         """Take a step with the last action."""
         observation, reward, terminated, truncated, info = self._env.step(self._action)
-        channels = info.get("reward_channels") if isinstance(info, dict) else None
-        rewards = reward if channels is None else list(channels)
+        rewards = reward
+        if self._external and "reward_channels" in info:
+            rewards = list(info["reward_channels"].values())
         over = bool(terminated), bool(truncated)
         return Capture(observation, rewards, *over, info)
 
     def end(self, action: Any) -> None:
         """Take the default action, the last one."""
-        if self._acts_last:
+        if self._external:
             self._env.step(action)
 
 

@@ -57,6 +57,7 @@ class ClockedHandlers(Handlers):
     def __init__(self, operations: ClockedOperations, *args: Any, **more: Any) -> None:
         super().__init__(operations, *args, **more)
         self._batching: Any = _NoBatching()
+        self._seed: int | None = None
         self._handlers |= {
             Op.ACT: self._act,
             Op.REALTIME: self._realtime,
@@ -68,7 +69,8 @@ class ClockedHandlers(Handlers):
         }
 
     def record_reset(self, seed: int | None, value: Json) -> None:
-        """Do nothing: the clock tells of each reset of the world."""
+        """Keep the seed; the clock tells of each reset of the world."""
+        self._seed = seed
 
     def record_step(self, value: Json) -> None:
         """Do nothing: the clock tells of each step of the world."""
@@ -90,7 +92,8 @@ class ClockedHandlers(Handlers):
         for event in events:
             self._operations.record(event)
             if event.kind == "reset":
-                super().record_reset(None, event.value)
+                super().record_reset(self._seed, event.value)
+                self._seed = None
             else:
                 super().record_step(event.value)
 

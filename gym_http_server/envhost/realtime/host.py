@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import greenlet  # type: ignore[import-untyped]
 
+from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.external.connections import Awaited
 from gym_http_server.envhost.host import AGENT_LOST, UNSENT_MS, Host, WorkerConnection
@@ -156,7 +157,9 @@ class ClockedHost(Host):
         return spun_ns
 
     def _advance(self) -> None:
-        self._finish_world(self._mode.advance())
+        events = self._mode.advance()
+        fork_guard.check()
+        self._finish_world(events)
 
     def _close_by_itself(self, reason: str) -> None:
         """End the instance, since its agent was silent too long."""

@@ -83,7 +83,7 @@ def _world_of(
     """Return environment, world and default action; add settings of the world."""
     if not request.names_world:
         env = make()
-        return env, EnvWorld(env, acts_last=request.external), None
+        return env, EnvWorld(env, external=request.external), None
     _check_members(request)
     try:
         made = worlds.make(request.env_id, request.kwargs)
