@@ -103,12 +103,11 @@ class ResultReader:
         if self._channels is None:
             self._check_number(reward, "reward")
         else:
-            info = {**info, "reward_channels": self._by_channel(reward)}
+            channels = self._by_channel(reward)
+            info = {**info, "reward_channels": channels}
             try:
                 reward = math.fsum(
-                    each
-                    for each in info["reward_channels"].values()
-                    if each is not None
+                    each for each in channels.values() if each is not None
                 )
             except OverflowError:
                 raise _bad("reward", reward, "numbers whose sum is finite") from None

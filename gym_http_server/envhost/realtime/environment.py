@@ -45,7 +45,7 @@ class EnvWorld:
     def capture(self) -> Capture:
         """Take a step with the last action."""
         observation, reward, terminated, truncated, info = self._env.step(self._action)
-        rewards = reward
+        rewards: Any = reward
         if self._external and "reward_channels" in info:
             rewards = list(info["reward_channels"].values())
         over = bool(terminated), bool(truncated)
