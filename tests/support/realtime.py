@@ -9,7 +9,8 @@ from gymnasium.spaces import Box
 from gym_http_server.envhost.realtime.elastic import Elastic
 from gym_http_server.envhost.realtime.free_running import FreeRunning
 from gym_http_server.envhost.realtime.mode import Event, Mode
-from gym_http_server.envhost.realtime.settings import Settings, read_settings
+from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings_request import read_settings
 from gym_http_server.envhost.realtime.world import Capture
 from gym_http_wire.elements import NotAnElement, reader
 from gym_http_wire.problems import InvalidAction

@@ -15,7 +15,7 @@ from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.handlers import Handlers
 from gym_http_server.envhost.realtime.mode import Event
 from gym_http_server.envhost.realtime.operations import ClockedOperations
-from gym_http_server.envhost.realtime.settings import read_change
+from gym_http_server.envhost.realtime.settings_request import read_change
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadJSON, BadParameter

@@ -21,7 +21,8 @@ from gym_http_server.envhost.realtime.environment import (
 )
 from gym_http_server.envhost.realtime.free_running import FreeRunning
 from gym_http_server.envhost.realtime.operations import ClockedOperations
-from gym_http_server.envhost.realtime.settings import ELASTIC, read_settings
+from gym_http_server.envhost.realtime.settings import ELASTIC
+from gym_http_server.envhost.realtime.settings_request import read_settings
 from gym_http_server.rundir.status import StatusPage
 from gym_http_wire.problems import BadParameter, Problem
 

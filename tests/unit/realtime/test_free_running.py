@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gym_http_server.envhost.realtime.settings_request import read_change
 from gym_http_wire.problems import (
     BadParameter,
     EnvError,
@@ -12,7 +13,7 @@ from gym_http_wire.problems import (
     ResetNeeded,
     WorldEnded,
 )
-from tests.support.realtime import MS, Run
+from tests.support.realtime import BOX, MS, Run
 
 GIVEN = {"mode": "free_running", "period_s": 0.01}
 
@@ -333,9 +334,6 @@ def test_an_end_of_an_episode_is_an_update_before_its_ticks_are_full() -> None:
 
 
 def test_changes_hold_from_the_next_tick_on() -> None:
-    from gym_http_server.envhost.realtime.settings import read_change
-    from tests.support.realtime import BOX
-
     run = run_of()
     run.sleep(15 * MS)
     change = {"hz": 50, "default_action": [4]}

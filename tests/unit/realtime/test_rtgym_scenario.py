@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from gym_http_server.envhost.realtime.settings import read_change
+from gym_http_server.envhost.realtime.settings_request import read_change
 from gym_http_server.envhost.realtime.world import Capture
 from gym_http_wire.problems import ResetNeeded
 from tests.support.realtime import BOX, Run, ScriptedWorld

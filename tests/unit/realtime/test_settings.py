@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from gym_http_server.envhost.realtime.settings import (
-    Settings,
-    read_change,
-    zero_of,
-)
+from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings_request import read_change, zero_of
 from gym_http_wire.problems import BadParameter
 from tests.support.realtime import BOX, settings_of
 
