@@ -92,7 +92,7 @@ def _world_of(
         raise
     except (Exception, SystemExit) as error:
         raise translate(request, error) from error
-    rated = {"hz", "period_s", "preset"} & given.keys()
+    rated = {"hz", "period_s"} & given.keys()
     for name, value in made.settings.items():
         if (name == "hz" and rated) or (name == "mode" and "preset" in given):
             continue
