@@ -14,6 +14,7 @@ from tests.support.peers.agent_calls import (
     in_background,
 )
 from tests.support.peers.external_env import RESULT, ExternalEnv
+from tests.support.raw import Response
 from tests.support.wait import wait_until
 
 FREE = {"mode": "free_running", "hz": 20, "default_action": 0, "agent_timeout_s": None}
@@ -115,6 +116,21 @@ def test_the_default_action_is_the_last_one(api: Api) -> None:
         assert actions[-1] == 0
         far.send_message(id=request["id"], result={})
         assert answer_of(closing).status == 204
+
+
+def test_a_server_that_stops_sends_the_default_action_last() -> None:
+    with server_with_broker() as api, ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far, realtime=FREE)
+        calls.ok(instance.post("action/", {"action": 2}))
+        stopping = in_background(lambda: Response("1.1", api.server.stop(), "", []))
+        actions: list[int] = []
+        while (request := far.receive())["type"] == "step":
+            actions.append(request["action"])
+            far.send_message(id=request["id"], result=RESULT)
+        assert 2 in actions
+        assert actions[-1] == 0
+        assert request["type"] == "close"
+        assert answer_of(stopping).status == 0
 
 
 def test_an_instance_whose_agent_is_silent_is_closed(api: Api) -> None:

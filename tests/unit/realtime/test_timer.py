@@ -1,0 +1,43 @@
+"""The timer descriptor, with real time."""
+
+import contextlib
+import select
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gym_http_server.envhost.realtime.timer import Timer
+
+
+@pytest.fixture
+def timer() -> Iterator[Timer]:
+    with contextlib.closing(Timer()) as made:
+        yield made
+
+
+def rings(timer: Timer, seconds: float) -> bool:
+    """Wait for the timer; return whether its time has come."""
+    return bool(select.select([timer], [], [], seconds)[0])
+
+
+def test_a_timer_can_be_read_from_its_time_on(timer: Timer) -> None:
+    assert not rings(timer, 0.0)
+    at_ns = time.monotonic_ns() + 20_000_000
+    timer.set(at_ns)
+    assert not rings(timer, 0.0) or time.monotonic_ns() >= at_ns
+    assert rings(timer, 10.0)
+    assert time.monotonic_ns() >= at_ns
+    timer.set(at_ns)
+    assert rings(timer, 0.0)
+
+
+def test_setting_another_time_takes_back_that_it_has_passed(timer: Timer) -> None:
+    timer.set(1)
+    assert rings(timer, 10.0)
+    timer.set(time.monotonic_ns() + 3600 * 10**9)
+    assert not rings(timer, 0.0)
+    timer.set(0)
+    assert rings(timer, 10.0)
+    timer.set(None)
+    assert not rings(timer, 0.0)
