@@ -12,6 +12,7 @@ from gym_http_client.errors import (
     WorldEnded,
 )
 from gym_http_client.in_process import check_wire, through_wire
+from gym_http_client.real_time_env import RealTimeEnv
 from gym_http_client.registration import register
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
@@ -24,6 +25,7 @@ __all__ = [
     "Client",
     "NotRealTime",
     "Paused",
+    "RealTimeEnv",
     "RemoteEnv",
     "RemoteVectorEnv",
     "Retries",

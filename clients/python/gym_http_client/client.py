@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import requests
 
+from gym_http_client.clock_calls import ActionNumbers, ClockCalls
 from gym_http_client.errors import ServerError
 from gym_http_client.instance_calls import InstanceCalls, given, instance_route
 from gym_http_client.json_requests import JsonRequests
@@ -191,7 +192,7 @@ def _listed(actions: Sequence[Any]) -> Any:
     return actions if hasattr(actions, "tolist") else list(actions)
 
 
-class Client(InstanceCalls, BatchCalls, SpaceCalls):
+class Client(InstanceCalls, BatchCalls, SpaceCalls, ClockCalls):
     """Uses the environments of one gym_http_server.
 
     Each method sends a request. It raises ``ServerError`` when the server refuses the
@@ -219,6 +220,7 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
         self._requests = JsonRequests(
             remote_base, token=token, timeout=timeout, retries=retries
         )
+        self._actions = ActionNumbers()
 
     def __repr__(self) -> str:
         return f"Client({self.remote_base!r})"

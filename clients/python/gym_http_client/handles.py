@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gym_http_client.error_mapping import expect_object
 from gym_http_client.errors import Failure, ServerError
 from gym_http_client.processes import PerProcess
+from gym_http_client.real_time_calls import RealTimeCalls, RealTimeSession
 from gym_http_client.requester import Requester
 from gym_http_client.server_warnings import HEADER, show, show_header
 from gym_http_client.session import Session
@@ -219,7 +220,7 @@ class Handle(ABC, Generic[_S]):
         except (ServerError, Failure) as error:
             self._give_up(patience, time.monotonic() - began, error)
         finally:
-            self._release()
+            self.release()
 
     def begin_end(self, seconds: float) -> None:
         """Request the end of the instance at interpreter exit, and do not wait.
@@ -259,12 +260,16 @@ class Handle(ABC, Generic[_S]):
             _logger.warning(words, self._instance_id, self._server_url, error)
 
     @abstractmethod
+    def real_time_calls(self) -> RealTimeCalls:
+        """Return the real-time calls of the instance, on connections of their own."""
+
+    @abstractmethod
     def _end(self, seconds: float) -> None:
         """End the instance within a number of seconds."""
 
     @abstractmethod
-    def _release(self) -> None:
-        """Close all connections."""
+    def release(self) -> None:
+        """Close all connections; the instance stays."""
 
     @abstractmethod
     def _begin_end(self, seconds: float) -> None:
@@ -286,15 +291,25 @@ class WebHandle(Handle[Session]):
         link: The connection to the server; only this handle uses it.
         instance_id: The instance.
         session: Creates a session of the instance.
+        real_time_session: Creates a session for its real-time calls.
     """
 
     def __init__(
-        self, link: Requester, instance_id: str, session: Callable[[], Session]
+        self,
+        link: Requester,
+        instance_id: str,
+        session: Callable[[], Session],
+        real_time_session: Callable[[], RealTimeSession],
     ) -> None:
         super().__init__(session, link.url, instance_id)
+        self._real_time_session = real_time_session
         self._link = link
         self._path = f"/v1/envs/{instance_id}/"
         self._request = link.request
+
+    def real_time_calls(self) -> RealTimeCalls:
+        """Return the real-time calls of the instance, on connections of their own."""
+        return RealTimeCalls(self._real_time_session, self._link.time_limit)
 
     def _end(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -302,7 +317,8 @@ class WebHandle(Handle[Session]):
         left = until - time.monotonic()
         self._request("POST", self._path + "close/", closing_seconds=left)
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Close all connections; the instance stays."""
         self._session.get().abandon()
         self._link.abandon()
 

@@ -164,6 +164,9 @@ class _LocalHandle:
             raise error
         return answer
 
+    def release(self) -> None:
+        """Do nothing: there are no connections."""
+
     def end(self) -> None:
         """Close the environment."""
         self._operations.close()

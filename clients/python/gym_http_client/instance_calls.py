@@ -64,6 +64,7 @@ class InstanceCalls:
         wrappers: list[str | dict[str, Any]] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        realtime: dict[str, Any] | None = None,
     ) -> str:
         """Create an instance of an environment and return its ID.
 
@@ -79,6 +80,8 @@ class InstanceCalls:
             wait_s: Seconds that the server waits for an external environment to
                 connect; they are added to the client's time limits.
             label: Up to 64 printable characters, which lists of instances show.
+            realtime: A clock that does not wait for the agent, such as
+                ``{"mode": "elastic", "hz": 20}``.
         """
         body = given(
             env_id=env_id,
@@ -90,6 +93,7 @@ class InstanceCalls:
             wrappers=wrappers,
             wait_s=wait_s,
             label=label,
+            realtime=realtime,
         )
         answer = self._requests.send(
             "POST", "/v1/envs/", body=body, creation_wait=wait_of(body)
@@ -168,7 +172,7 @@ class InstanceCalls:
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode and return ``(observation, info)``."""
         answer = self._reset(instance_id, seed, options)
-        return answer["observation"], answer["info"]
+        return answer["observation"], _info(answer)
 
     def _reset(
         self, instance_id: str, seed: int | None, options: dict[str, Any] | None
@@ -185,7 +189,10 @@ class InstanceCalls:
         no effect: see ``env_render``.
         """
         answer = self._step(instance_id, {"action": action, "render": render})
-        return [answer[name] for name in ("observation", "reward", "done", "info")]
+        observation, reward, done = (
+            answer[name] for name in ("observation", "reward", "done")
+        )
+        return [observation, reward, done, _info(answer)]
 
     def step(
         self, instance_id: str, action: Any
@@ -201,7 +208,7 @@ class InstanceCalls:
             answer["reward"],
             answer["terminated"],
             answer["truncated"],
-            answer["info"],
+            _info(answer),
         )
 
     def _step(self, instance_id: str, body: dict[str, Any]) -> Any:
@@ -277,6 +284,16 @@ class InstanceCalls:
     def env_close(self, instance_id: str) -> None:
         """End the instance."""
         self._requests.post(instance_route(instance_id, "close/"), {})
+
+
+def _info(answer: Any) -> dict[str, Any]:
+    """Return the info of an answer, with its ``realtime`` and ``rewards`` if any."""
+    info: dict[str, Any] = answer["info"]
+    if "realtime" in answer:
+        info = {**info, "realtime": answer["realtime"]}
+        if "rewards" in answer:
+            info["rewards"] = answer["rewards"]
+    return info
 
 
 def _array(reply: Reply) -> npt.NDArray[Any]:

@@ -36,7 +36,7 @@ from gym_http_client.retries import Retries
 from gym_http_client.server_warnings import HEADER, show_header
 from gym_http_client.socket_transport import SocketTransport
 
-__all__ = ["JsonRequests", "json_of"]
+__all__ = ["JsonRequests", "json_of", "plain_json"]
 
 _JSON = "application/json"
 _WARNINGS = HEADER.lower()
@@ -252,6 +252,16 @@ def _response_of(reply: Reply, url: str) -> requests.Response:
 
 def _encode(body: Any) -> bytes:
     return json.dumps(_named(body), allow_nan=False, default=_plain).encode()
+
+
+def plain_json(value: Any) -> Any:
+    """Convert a value to JSON's own types, arrays and NumPy scalars included.
+
+    Raises:
+        TypeError: A part of it cannot be sent as JSON.
+        ValueError: It contains NaN or an infinity.
+    """
+    return json.loads(_encode(value))
 
 
 def _named(value: Any) -> Any:

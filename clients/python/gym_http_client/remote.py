@@ -43,6 +43,9 @@ class AnyHandle(Protocol):
     def receive(self) -> Any:
         """Return the answer to the oldest `send` without a returned answer."""
 
+    def release(self) -> None:
+        """Close all connections; the instance stays."""
+
     def end(self) -> None:
         """End the instance."""
 
@@ -135,11 +138,15 @@ class Remote:
         Raises:
             TypeError: The instance is of another kind: an environment or a vector.
         """
-        answer = handle.call("GET", "")
-        cls._check_kind(answer)
-        env = cls.__new__(cls)
-        env._made_by = None
-        env._hold(handle, answer)
+        try:
+            answer = handle.call("GET", "")
+            cls._check_kind(answer)
+            env = cls.__new__(cls)
+            env._made_by = None
+            env._hold(handle, answer)
+        except BaseException:
+            handle.release()
+            raise
         return env
 
     @classmethod

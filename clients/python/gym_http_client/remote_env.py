@@ -78,6 +78,15 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
             options["wait_s"] = wait_s
         if label is not None:
             options["label"] = label
+        self._create(server, env_id, options, kwargs)
+
+    def _create(
+        self,
+        server: str | Server,
+        env_id: str,
+        options: dict[str, Any],
+        kwargs: dict[str, Any],
+    ) -> None:
         self._made_by = (server, env_id)
         self._made_with = {**options, **kwargs}
         request = create_request(env_id, options, kwargs)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gym_http_client.addresses import Address
 from gym_http_client.error_mapping import expect_object
 from gym_http_client.handles import WebHandle, end_at_exit
+from gym_http_client.real_time_calls import RealTimeSession
 from gym_http_client.requester import Requester
 from gym_http_client.requests_transport import proxy_for
 from gym_http_client.retries import Retries, wait_of
@@ -163,19 +164,28 @@ class Server:
     def _handle(self, link: Requester, instance_id: str) -> WebHandle:
         path = f"/v1/envs/{instance_id}/"
 
-        def session() -> Session:
-            opener = WebSocketOpener(
+        def opener(spin_us: int) -> WebSocketOpener:
+            return WebSocketOpener(
                 self._address,
                 path,
                 time_limit=self._time_limit,
-                spin_us=self._spin_us,
+                spin_us=spin_us,
                 clock=self._retries.clock,
                 # Streams do not support proxies.
                 wanted=self._streams and proxy_for(self._address) is None,
             )
-            return Session(link, opener, self.url + path, path, retries=self._retries)
 
-        return WebHandle(link, instance_id, session)
+        def session() -> Session:
+            stream = opener(self._spin_us)
+            return Session(link, stream, self.url + path, path, retries=self._retries)
+
+        def real_time_session() -> RealTimeSession:
+            # Its waits are long, so it does not poll.
+            return RealTimeSession(
+                self.link(), opener(0), self.url + path, path, retries=self._retries
+            )
+
+        return WebHandle(link, instance_id, session, real_time_session)
 
     def __repr__(self) -> str:
         return f"Server({self.url!r})"

@@ -32,7 +32,14 @@ from gym_http_wire.messages import MEDIA_TYPES, WARNINGS, Form, Op
 from gym_http_wire.values import BadValue, binary
 from gym_http_wire.values.writing import Writing
 
-__all__ = ["Pending", "Session", "by_rest", "over_stream"]
+__all__ = [
+    "REAL_TIME_OPS",
+    "Pending",
+    "Session",
+    "body_of",
+    "by_rest",
+    "over_stream",
+]
 
 # The kernel accepts smaller messages whole, so the client can read why the stream
 # ended. With larger ones, sending fails midway.
@@ -44,6 +51,16 @@ _BINARY_FORM = int(Form.BINARY)
 _MAX_PENDING = MAX_ANSWERS
 _MAX_PENDING_BYTES = 32 * 1024
 _OPS = {"reset/": Op.RESET, "step/": Op.STEP, "render/": Op.RENDER}
+#: Operations of real time, by method and path.
+REAL_TIME_OPS = {
+    "POST action/": Op.ACT,
+    "GET updates/": Op.UPDATES,
+    "GET realtime/": Op.REALTIME,
+    "POST realtime/": Op.SET_REALTIME,
+    "POST realtime/pause/": Op.PAUSE,
+    "POST realtime/resume/": Op.RESUME,
+    "GET realtime/trace/": Op.TRACE,
+}
 _QUICK = frozenset({"reset/", "step/"})
 
 
@@ -311,8 +328,10 @@ class Session:
             answer = tries.run(lambda _: self._try(pending), failed)
         except Failure as failure:
             key = f"{self.name}-{pending.request.number}"
-            url = self._url + pending.path
-            raise tries.error(failure, "POST", url, key) from None
+            method, _, path = pending.path.rpartition(" ")
+            raise tries.error(failure, method or "POST", self._url + path, key) from (
+                None
+            )
         finally:
             del failed
         if type(answer) is Reply:
@@ -435,8 +454,22 @@ def problem_outcome(body: bytes, status: int, url: str) -> Exception:
     return error_from_problem(problem, status, url)
 
 
+def body_of(request: StreamRequest) -> bytes:
+    """Return the body over HTTP of a request."""
+    if not request.signature:
+        return b""
+    header = VALUE_HEADER.pack(len(request.signature), 0)
+    return header + request.signature + request.leaves
+
+
 def by_rest(
-    requester: Requester, path: str, url: str, request: StreamRequest, key: str
+    requester: Requester,
+    path: str,
+    url: str,
+    request: StreamRequest,
+    key: str | None,
+    *,
+    method: str = "POST",
 ) -> Any:
     """Send a request by REST; return its value, or its problem as an exception.
 
@@ -446,19 +479,19 @@ def by_rest(
         url: URL of the request, for error messages.
         request: The request.
         key: Its idempotency key.
+        method: ``POST``, or ``GET`` for a request whose value is in its path.
 
     Raises:
         ServerUnreachable: There is no answer.
     """
-    body = b""
-    if request.signature:
-        body = (
-            VALUE_HEADER.pack(len(request.signature), 0)
-            + request.signature
-            + request.leaves
-        )
+    sent = method == "POST"
     reply = requester.request(
-        "POST", path, body, content_type=_BINARY_TYPE, accept=_BINARY_TYPE, key=key
+        method,
+        path,
+        body_of(request) if sent else b"",
+        content_type=_BINARY_TYPE if sent else None,
+        accept=_BINARY_TYPE,
+        key=key,
     )
     show_header(reply.headers.get(HEADER.lower()))
     if reply.status != 200 or reply.headers.get("content-type") != _BINARY_TYPE:
@@ -467,7 +500,7 @@ def by_rest(
         return binary.decode(reply.body)
     except BadValue as error:
         failure = Failure(FailureKind.MALFORMED, f"a value {error}")
-        raise unanswered_error(failure, "POST", url, None, 1) from error
+        raise unanswered_error(failure, method, url, None, 1) from error
 
 
 def _problem_in(body: bytes, status: int) -> dict[str, Any]:

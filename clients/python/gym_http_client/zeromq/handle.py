@@ -10,6 +10,7 @@ from gym_http_client.errors import Failure
 from gym_http_client.handles import Handle
 from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import Reply
+from gym_http_client.real_time_calls import RealTimeCalls
 from gym_http_client.retries import Retries, Tries, keys, wait_of
 from gym_http_client.server_warnings import show
 from gym_http_client.zeromq.session import ZeroMQOpener, ZeroMQSession, ZeroMQStream
@@ -41,15 +42,22 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
             return ZeroMQSession(opener, url, retries)
 
         super().__init__(session, address.url, instance_id)
+        self._new_session = session
+        self._time_limit = time_limit
 
     def begin_with(self, stream: ZeroMQStream) -> None:
         """Use an open stream, in this process."""
         self._session.get().begin_with(stream)
 
+    def real_time_calls(self) -> RealTimeCalls:
+        """Return the real-time calls of the instance, on connections of their own."""
+        return RealTimeCalls(self._new_session, self._time_limit)
+
     def _end(self, seconds: float) -> None:
         self._session.get().end(seconds)
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Close all connections; the instance stays."""
         self._session.get().leave(0.0)
 
     def _begin_end(self, seconds: float) -> None:

@@ -18,7 +18,7 @@ from gym_http_client.errors import Failure, FailureKind
 from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import MAX_BODY, Reply
 from gym_http_client.retries import REPEATED, Retries, Tries
-from gym_http_client.session import Pending, Session
+from gym_http_client.session import REAL_TIME_OPS, Pending, Session
 from gym_http_client.stream_openers import StreamOpener
 from gym_http_client.streams import Stream, StreamAnswer, StreamRequest, parse_answer
 from gym_http_client.zeromq.dealer import REFUSED, Dealer
@@ -39,6 +39,7 @@ _OPS = {
     "reset/": Op.RESET,
     "step/": Op.STEP,
     "render/": Op.RENDER,
+    **REAL_TIME_OPS,
 }
 _ATTRIBUTE_OPS = {
     "GET": Op.ATTRIBUTE,
