@@ -51,6 +51,7 @@ build = {
     ["gym_http_client.leaves"] = "gym_http_client/leaves.lua",
     ["gym_http_client.legacy"] = "gym_http_client/legacy.lua",
     ["gym_http_client.connection"] = "gym_http_client/connection.lua",
+    ["gym_http_client.real_time"] = "gym_http_client/real_time.lua",
     ["gym_http_client.requester"] = "gym_http_client/requester.lua",
     ["gym_http_client.masks"] = "gym_http_client/masks.lua",
     ["gym_http_client.media"] = "gym_http_client/media.lua",

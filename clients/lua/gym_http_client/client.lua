@@ -26,7 +26,7 @@ local MAX_BODY = 268435456
 local MAKING = {
   "kwargs", "seed", "render_mode", "max_episode_steps", "disable_env_checker", "wrappers",
   "num_envs", "vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts", "wait_s",
-  "label",
+  "label", "realtime",
 }
 local TYPES = {
   url = "string", token = "string", time_limit = "number", answer_limit = "number",
@@ -109,7 +109,8 @@ end
 -- `disable_env_checker`; `seed` of the first reset; `wrappers`; for a vector `num_envs`,
 -- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; `wait_s`, the
 -- seconds that the server waits for an external environment, on top of the time limits;
--- `label`, shown in lists of instances;
+-- `label`, shown in lists of instances; `realtime`, a clock that does not wait for the
+-- agent, such as `{mode = "elastic", hz = 20}`;
 -- and `raw` and `stream`, by default the client's
 -- @treturn Env
 function Client:make(env_id, given)

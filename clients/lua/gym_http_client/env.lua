@@ -11,12 +11,15 @@ local usage = require("gym_http_client.usage")
 local options = require("gym_http_client.options")
 local plain = require("gym_http_client.plain")
 local attributes = require("gym_http_client.attributes")
+local real_time = require("gym_http_client.real_time")
 local sessions = require("gym_http_client.session")
 
 local Env = {}
 Env.__index = Env
-for name, method in pairs(attributes) do
-  Env[name] = method
+for _, methods in ipairs({ attributes, real_time }) do
+  for name, method in pairs(methods) do
+    Env[name] = method
+  end
 end
 
 function Env:__tostring()
@@ -51,6 +54,7 @@ function Env.attach(requester, instance_id, transfer)
     path = "/v1/envs/" .. address.quoted(instance_id) .. "/",
     session = sessions.new(requester, address.quoted(instance_id), transfer),
     raw = transfer.raw,
+    transfer = transfer,
   }, Env)
   self.url = requester:url(self.path)
   return describe(self)
@@ -80,7 +84,7 @@ function Env:reset(arguments)
   elseif answer == true or answer.observation == nil then
     return malformed(self, "reset")
   end
-  return answer.observation, answer.info
+  return answer.observation, self:info_of(answer)
 end
 
 --- Make a step.
@@ -99,7 +103,8 @@ function Env:step(action)
   elseif answer == true or answer.observation == nil then
     return malformed(self, "step")
   end
-  return answer.observation, answer.reward, answer.terminated, answer.truncated, answer.info
+  return answer.observation, answer.reward, answer.terminated, answer.truncated,
+    answer.realtime and self:info_of(answer) or answer.info
 end
 
 -- `stopped` is nil if all steps were taken.
@@ -195,6 +200,7 @@ function Env:close()
   end
   self.closed = true
   self.session:close()
+  self:close_agent()
   local done, failed = rest.plain(self.requester, "DELETE", self.path)
   if self.owns_link then
     self.requester:close()
@@ -206,6 +212,7 @@ end
 function Env:detach()
   self.closed = true
   self.session:close()
+  self:close_agent()
   if self.owns_link then
     self.requester:close()
   end

@@ -21,7 +21,8 @@ frames.OPERATIONS = {
   action_sample = 7, observation_sample = 8, action_contains = 9,
   observation_contains = 10, monitor_start = 11, monitor_close = 12, generator = 13,
   set_generator = 14, attribute = 15, set_attribute = 16, call_attribute = 17,
-  rollout = 18,
+  rollout = 18, act = 19, updates = 20, realtime = 21, set_realtime = 22, pause = 23,
+  resume = 24, trace = 25,
 }
 
 --- Encode a frame.

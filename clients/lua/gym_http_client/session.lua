@@ -5,10 +5,12 @@
 -- @module gym_http_client.session
 local socket = require("socket")
 
+local address = require("gym_http_client.address")
 local binary = require("gym_http_client.binary")
 local random_bytes = require("gym_http_client.random_bytes")
 local errors = require("gym_http_client.errors")
 local frames = require("gym_http_client.frames")
+local kinds = require("gym_http_client.kinds")
 local handshake = require("gym_http_client.handshake")
 local connections = require("gym_http_client.connection")
 local media = require("gym_http_client.media")
@@ -19,6 +21,17 @@ local server_warnings = require("gym_http_client.server_warnings")
 local packing = require("gym_http_client.packing")
 
 local session = {}
+
+-- Methods and paths of operations over HTTP, unless these are POST and the name.
+local ROUTES = {
+  act = { "POST", "action/" },
+  updates = { "GET", "updates/" },
+  realtime = { "GET", "realtime/" },
+  set_realtime = { "POST", "realtime/" },
+  pause = { "POST", "realtime/pause/" },
+  resume = { "POST", "realtime/resume/" },
+  trace = { "GET", "realtime/trace/" },
+}
 
 local Session = {}
 Session.__index = Session
@@ -107,7 +120,7 @@ local function outcome_of(self, frame, query)
   elseif frame.status ~= 200 then
     local body = frame.message:sub(frame.body_at)
     local failed = errors.of_problem(body, frame.status,
-      self.requester:url(self.path .. query.name .. "/"))
+      self.requester:url(self.path .. query.path))
     server_warnings.show(self.requester, failed.problem and failed.problem.warnings)
     return nil, failed
   elseif frame.forms % 16 ~= frames.BINARY then
@@ -135,12 +148,16 @@ local function by_rest(self, query, deadline, last_failure)
   if query.signature then
     body = packing.write_u32(#query.signature) .. "\0\0\0\0" .. query.signature .. query.leaves
   end
-  local path = self.path .. query.name .. "/"
-  local reply, failed = self.requester:request("POST", path, {
-    body = body,
+  local path = self.path .. query.path
+  local sent = query.method ~= "GET"
+  if query.search then
+    path = path .. "?" .. query.search
+  end
+  local reply, failed = self.requester:request(query.method, path, {
+    body = sent and body or nil,
     content_type = query.signature and media.BINARY or media.PLAIN,
     accept = media.BINARY,
-    key = self.name .. "-" .. query.number,
+    key = sent and self.name .. "-" .. query.number or nil,
     deadline = deadline,
     last_failure = last_failure,
   })
@@ -156,6 +173,14 @@ local function by_rest(self, query, deadline, last_failure)
     return nil, errors.protocol("a value " .. why, self.requester:url(path), reply.status)
   end
   return value
+end
+
+local function search_of(given)
+  local parts = {}
+  for _, name in ipairs(kinds.keys(given)) do
+    parts[#parts + 1] = name .. "=" .. address.quoted(tostring(given[name]))
+  end
+  return table.concat(parts, "&")
 end
 
 local function may_be_too_large(query, failure)
@@ -189,7 +214,7 @@ local function settled(self, query, deadline)
     end
     trying = trying or retries.new(deadline, true)
     if not trying:again(nil, failure) then
-      return nil, trying:error_of(failure, self.requester:url(self.path .. query.name .. "/"))
+      return nil, trying:error_of(failure, self.requester:url(self.path .. query.path))
     end
   end
   return by_rest(self, query, deadline, trying and trying.last_failure)
@@ -200,9 +225,10 @@ end
 -- @tparam[opt] string plain JSON of the body
 -- @tparam[opt] string signature of the body, if it is not JSON
 -- @tparam[opt] string leaves
+-- @tparam[opt] table given the members of the body, which over HTTP are a query
 -- @return the value of the answer, or nil
 -- @treturn ?Error
-function Session:perform(name, plain, signature, leaves)
+function Session:perform(name, plain, signature, leaves, given)
   if self.requesting then
     -- The last call was interrupted: its answer would be mistaken for this one's.
     lose(self)
@@ -213,9 +239,12 @@ function Session:perform(name, plain, signature, leaves)
     self.name, self.number = random_bytes.name(), 0
   end
   self.number = self.number + 1
+  local route = ROUTES[name]
   local query = {
-    name = name, operation = frames.OPERATIONS[name], number = self.number,
+    method = route and route[1] or "POST", path = route and route[2] or name .. "/",
+    operation = frames.OPERATIONS[name], number = self.number,
     plain = plain, signature = signature, leaves = leaves,
+    search = given and next(given) and search_of(given) or nil,
   }
   local value, failed = settled(self, query, self.requester:deadline())
   self.requesting = false

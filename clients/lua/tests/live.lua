@@ -9,6 +9,12 @@ local packing = require("gym_http_client.packing")
 local test, equal, items, misuse = checking.test, checking.equal, checking.items, checking.misuse
 local url = assert(arg[1], "the address of a server is needed")
 
+-- By Gymnasium: Pendulum-v1 with the seed 42, and the actions 0 and 1.5.
+local SEEDED = {
+  -0.14995256066322327, -0.18048952519893646, -2.9644252412400434,
+  -0.25764304399490356,
+}
+
 local function both(name, body)
   for _, stream in ipairs({ true, false }) do
     test(name .. (stream and ", by stream" or ", by REST"), function() body(stream) end)
@@ -299,6 +305,81 @@ test("a server lists instances and environments", function()
   equal(failed.code, "unknown-env")
   equal(failed.url, url .. "/v1/envs/")
   client:close()
+end)
+
+both("a clock ends time steps", function(stream)
+  local env = make("Pendulum-v1", stream, { realtime = { mode = "elastic", hz = 100 } })
+  local observation, info = gym.assert(env:reset({ seed = 42 }))
+  equal(observation[1], SEEDED[1])
+  equal(info.realtime.episode, 1)
+  local reward, terminated, truncated, _
+  observation, reward, terminated, truncated, info = gym.assert(env:step({ 1.5 }))
+  -- Of the action before, which was the default one.
+  equal(observation[1], SEEDED[2])
+  equal(reward, SEEDED[3])
+  equal(terminated or truncated, false)
+  equal(info.realtime.action.value[1], 0)
+  observation, _, _, _, info = gym.assert(env:step({ 0 }))
+  equal(observation[1], SEEDED[4])
+  equal(info.realtime.action.value[1], 1.5)
+  equal(gym.assert(env:pause()).state, "paused")
+  local stepped, failed = env:step({ 0 })
+  equal(stepped, nil)
+  equal(failed.code, "paused")
+  equal(gym.assert(env:resume()).state, "running")
+  equal(gym.assert(env:set_timing({ hz = 50 })).settings.hz, 50)
+  equal(gym.assert(env:timing()).state, "running")
+  equal(#gym.assert(env:trace({ last = 3, format = "json" })).events, 3)
+  gym.assert(env:close())
+  misuse("closed", env.act, env, { 0 })
+end)
+
+both("an agent answers updates", function(stream)
+  local clock = { mode = "free_running", hz = 100 }
+  local env = make("Pendulum-v1", stream, { realtime = clock })
+  gym.assert(env:reset({ seed = 42 }))
+  local updates, last = env:updates(), 1
+  for acts = 1, 10 do
+    local update = gym.assert(updates:next())
+    equal(update.observation.dtype, "float32")
+    assert(update.info.realtime.update > last)
+    last = update.info.realtime.update
+    equal(gym.assert(env:act({ 0.5 })).sequence, acts)
+  end
+  equal(updates.lost, 0)
+  equal(gym.assert(env:act(nil, { actions = { { 0.5 }, { 0 } }, at = last + 1000 })).sequence, 11)
+  equal(gym.assert(env:act()).sequence, 12)
+  local actions = gym.assert(env:timing()).actions
+  equal(actions.received, 12)
+  equal(actions.received, actions.applied + actions.superseded + actions.expired
+    + actions.rejected + actions.waiting)
+  misuse("did you mean valid_s", env.act, env, { 0 }, { valid = 1 })
+  gym.assert(env:close())
+  local plain = make("CartPole-v1", stream)
+  equal(select(2, plain:act(0)).code, "not-real-time")
+  equal(select(2, plain:updates():next()).code, "not-real-time")
+  gym.assert(plain:close())
+end)
+
+both("all updates arrive, up to the end of the world", function(stream)
+  local clock = { mode = "free_running", hz = 100, episodes = 1 }
+  local env = make("Pendulum-v1", stream, { realtime = clock, max_episode_steps = 20 })
+  gym.assert(env:reset({ seed = 42 }))
+  local updates, numbers, last = env:updates({ deliver = "all" }), {}, nil
+  for update in updates do
+    numbers[#numbers + 1] = update.info.realtime.update
+    last = update
+  end
+  -- The first is that of the reset.
+  for index, number in ipairs(numbers) do
+    equal(number, index + 1)
+  end
+  equal(#numbers, 20)
+  equal(updates.lost, 0)
+  equal(last.truncated, true)
+  equal(last.info.realtime.last, true)
+  equal(select(2, env:act({ 0.5 })).code, "world-ended")
+  gym.assert(env:close())
 end)
 
 test("the functions of gym-http-api are as they were", function()
