@@ -126,7 +126,7 @@ function waitOf({ wait_s: wait }) {
   return wait > 0 ? Number(wait) * 1000 : 0;
 }
 
-function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers, waitS, label }) {
+function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers, waitS, label, realtime }) {
   return {
     kwargs,
     seed,
@@ -136,6 +136,7 @@ function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecke
     wrappers,
     wait_s: waitS,
     label,
+    realtime,
   };
 }
 

@@ -22,7 +22,10 @@ export const MAX_HEAD = 64 * 1024;
 export const Form = Object.freeze({ NONE: 0, JSON: 1, TYPED: 2, BINARY: 3 });
 
 /** Operations of requests. */
-export const Op = Object.freeze({ ANSWER: 0, RESET: 1, STEP: 2, RENDER: 3, ROLLOUT: 18 });
+export const Op = Object.freeze({
+  ...{ ANSWER: 0, RESET: 1, STEP: 2, RENDER: 3, ROLLOUT: 18 },
+  ...{ ACT: 19, UPDATES: 20, REALTIME: 21, SET_REALTIME: 22, PAUSE: 23, RESUME: 24, TRACE: 25 },
+});
 
 const EMPTY = new Uint8Array(0);
 

@@ -79,6 +79,84 @@ export interface MakeOptions {
   waitS?: number;
   /** Up to 64 printable characters, which lists of instances show. */
   label?: string;
+  /** A clock that does not wait for the agent, as `{ mode: "elastic", hz: 20 }`. */
+  realtime?: Record<string, unknown>;
+}
+
+/** The time of an observation, in nanoseconds since the clock began. */
+export interface Timing {
+  /** Number of the update, tick and episode. */
+  update: number;
+  tick: number;
+  episode: number;
+  /** The action in force when the observation was captured. */
+  action: { number: number; value: any; priority: number } | null;
+  capture_ns: number;
+  /** How late the capture was. */
+  late_ns: number;
+  /** The age of the observation when it was answered. */
+  age_ns: number;
+  now_ns: number;
+  timed_out: boolean;
+  /** Ticks that were skipped directly before. */
+  skipped: number;
+  /** Actions that wait for their tick. */
+  queued: number;
+  /** Earlier updates whose rewards are added in this one. */
+  merged: number;
+}
+
+/** What is new in a world, as of a step. */
+export interface Update<Observation = any> extends StepResult<Observation> {
+  realtime: Timing;
+  /** True if all episodes have ended. */
+  last?: boolean;
+  /** Set after the agent was silent for too long. */
+  agent_lost?: any;
+}
+
+/** Options of an action. */
+export interface ActOptions extends CallOptions {
+  /** A chunk in the place of the action: one for each tick. */
+  actions?: Value[] | NdArray;
+  /** Tick of the chunk's first action; by default the next one. */
+  at?: number;
+  /** Weight of the chunk where it overlaps an earlier one, for a Box. */
+  blend?: number;
+  /** Number of the update that this answers, by default the last that arrived. */
+  update?: number;
+  /** Seconds after which the action expires. */
+  validS?: number;
+  /** The valid action with the highest priority is applied. */
+  priority?: number;
+}
+
+/** The answer to an action. */
+export interface Acted {
+  tick: number;
+  now_ns: number;
+  sequence?: number;
+  /** Actions that wait for their tick. */
+  queued: number;
+  repeated?: boolean;
+}
+
+/** Settings of a clock that can be changed. */
+export interface TimingSettings extends CallOptions {
+  hz?: number;
+  periodS?: number;
+  captureS?: number;
+  elasticity?: number;
+  defaultAction?: Value;
+  agentTimeoutS?: number | null;
+}
+
+/** The updates of a world, for `for await`. */
+export interface Updates<Observation = any> extends AsyncIterableIterator<Update<Observation>> {
+  /** Number of updates so far that the server's buffer could not hold. */
+  readonly lost: number;
+  /** Close the connection; there are no more updates. */
+  close(): void;
 }
 
 /** How a vector of environments is made. */
@@ -107,6 +185,10 @@ export interface ResetOptions<Seed = number | bigint> extends CallOptions {
 export interface ResetResult<Observation = any> {
   observation: Observation;
   info: any;
+  /** Of an environment with a clock. */
+  realtime?: Timing;
+  /** Of each channel, NaN without one; of a world with several. */
+  rewards?: NdArray;
 }
 
 /** A step. */
@@ -116,6 +198,10 @@ export interface StepResult<Observation = any, Reward = number, Flag = boolean> 
   terminated: Flag;
   truncated: Flag;
   info: any;
+  /** Of an environment with a clock. */
+  realtime?: Timing;
+  /** Of each channel, NaN without one; of a world with several. */
+  rewards?: NdArray;
 }
 
 /** Several steps, in columns with an item for each step. */
@@ -207,6 +293,26 @@ export class Env<Observation = any> extends Remote {
   step(action: Value, options?: CallOptions): Promise<StepResult<Observation>>;
   /** Make one step after the other, until the episode ends. */
   stepMany(actions: Value[] | NdArray, options?: CallOptions): Promise<StepsResult>;
+  /**
+   * Set the action of the next ticks of an environment with a clock, and do not wait.
+   * Without an action or a chunk, only report that the agent lives.
+   */
+  act(action?: Value, options?: ActOptions): Promise<Acted>;
+  /**
+   * Iterate over the updates of a world with a clock: `for await (const update of …)`.
+   * "latest", the default, merges updates that were missed; "all" delivers each.
+   */
+  updates(options?: { after?: number; deliver?: "latest" | "all"; most?: number }): Updates<Observation>;
+  /** Return the clock's settings, state and statistics. */
+  timing(options?: CallOptions): Promise<any>;
+  /** Change settings of the clock from the next time step on. */
+  setTiming(settings: TimingSettings): Promise<any>;
+  /** Pause the clock at the end of the time step. */
+  pause(options?: CallOptions): Promise<{ state: string; now_ns: number }>;
+  /** Continue a paused clock. */
+  resume(options?: CallOptions): Promise<{ state: string; now_ns: number }>;
+  /** Return the clock's last events, in a form that Perfetto opens, or as "json". */
+  trace(options?: { last?: number; format?: "chrome" | "json" } & CallOptions): Promise<any>;
 }
 
 /** Many environments on a server that step as one; {@link makeVec} makes one. */

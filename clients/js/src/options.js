@@ -6,10 +6,13 @@ const CALL = ["timeout", "signal"];
 const SERVER = ["url", "token", "timeout", "maxBody", "stream", "onWarning"];
 const MAKE = [
   ...["kwargs", "seed", "renderMode", "maxEpisodeSteps", "disableEnvChecker", "wrappers", "waitS", "label"],
+  "realtime",
   ...CALL,
 ];
 const VECTOR = ["numEnvs", "vectorizationMode", "vectorKwargs", "autoresetMode", "hosts"];
 const REGISTRY = ["search", "available", ...CALL];
+const ACT = ["actions", "at", "blend", "update", "validS", "priority", ...CALL];
+const TIMING = ["hz", "periodS", "captureS", "elasticity", "defaultAction", "agentTimeoutS", ...CALL];
 const NEAR = 2;
 const USER = /^([a-z]+:\/\/)[^/?#]*@/i;
 
@@ -29,6 +32,13 @@ const NAMES = {
   rollout: ["episodes", "policy", "actions", "seed", "options", "maxSteps", ...CALL],
   render: CALL,
   describe: CALL,
+  act: ACT,
+  updates: ["after", "deliver", "most"],
+  timing: CALL,
+  setTiming: TIMING,
+  pause: CALL,
+  resume: CALL,
+  trace: ["last", "format", ...CALL],
   close: ["keepalive", ...CALL],
 };
 

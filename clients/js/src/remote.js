@@ -19,6 +19,7 @@ const GONE = new Set(["instance-ended", "server-restarted", "unknown-instance"])
 export class Remote {
   #requester;
   #session;
+  #newSession;
   #closed = null;
 
   /**
@@ -28,7 +29,8 @@ export class Remote {
    */
   constructor(requester, reply, { stream = true } = {}) {
     this.#requester = requester;
-    this.#session = new Session(requester, pathOf(reply.instanceId), stream);
+    this.#newSession = () => new Session(requester, pathOf(reply.instanceId), stream);
+    this.#session = this.#newSession();
     Object.assign(this, reply);
   }
 
@@ -45,8 +47,9 @@ export class Remote {
   async reset(requested = {}) {
     checkOptions("reset", requested);
     const { seed, options, ...call } = requested;
-    const { observation, info } = await this.#sendRequest(RESET, bodyOf({ seed, options }), call);
-    return { observation, info };
+    const answer = await this.#sendRequest(RESET, bodyOf({ seed, options }), call);
+    const { observation, info, realtime, rewards } = answer;
+    return realtime === undefined ? { observation, info } : { observation, info, realtime, rewards };
   }
 
   async step(action, call) {
@@ -88,8 +91,22 @@ export class Remote {
     return this.#closed;
   }
 
+  /** Close connections that a subclass has. */
+  _closeOthers() {}
+
+  /** Make another session, whose calls do not wait for those of the first one. */
+  _newSession() {
+    return this.#newSession();
+  }
+
+  /** The milliseconds that a call may take. */
+  get _timeout() {
+    return this.#requester.timeout;
+  }
+
   async #close({ keepalive, ...call } = {}) {
     this.#session.close();
+    this._closeOthers();
     const path = `${pathOf(this.instanceId)}close/`;
     try {
       await this.#requester.within(call, async (deadline) =>
@@ -113,8 +130,12 @@ export class Remote {
     return body;
   }
 
-  async #sendRequest(operation, body, call) {
+  _checkOpen() {
     if (this.#closed) throw new TypeError(`${this.envId} ${this.instanceId} was closed`);
+  }
+
+  async #sendRequest(operation, body, call) {
+    this._checkOpen();
     return this.#session.sendRequest(operation, body, call);
   }
 }

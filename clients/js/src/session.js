@@ -55,7 +55,8 @@ export class Session {
   /**
    * Send a request, and return the value of the answer.
    *
-   * @param {{ op: number, path: string }} operation
+   * @param {{ op: number, path: string, method?: string, query?: object }} operation A GET
+   *   over HTTP has the query in place of the body.
    * @param {import("./request_bodies.js").Body} body
    * @param {{ timeout?: number, signal?: AbortSignal }} [options]
    */
@@ -180,8 +181,14 @@ export class Session {
   }
 
   async #byRest(number, operation, body, deadline) {
-    const path = this.#path + operation.path;
-    const answer = await this.#requester.request("POST", path, deadline, {
+    const { method = "POST", query } = operation;
+    const search = query ? `?${new URLSearchParams(query)}` : "";
+    const path = this.#path + operation.path + search;
+    if (method === "GET") {
+      const answer = await this.#requester.request(method, path, deadline, { accept: BINARY });
+      return valueOf(answer, this.#requester.url + path);
+    }
+    const answer = await this.#requester.request(method, path, deadline, {
       body: body.byRest(),
       contentType: body.form === Form.JSON ? JSON_TYPE : BINARY,
       accept: BINARY,

@@ -178,6 +178,81 @@ for (const how of transports) {
     }));
 }
 
+for (const how of transports) {
+  const options = { url, ...how };
+  const over = how.stream ? "stream" : "rest";
+
+  test(`a clock ends time steps over ${over}`, { skip }, () =>
+    using(make("Pendulum-v1", { ...options, realtime: { mode: "elastic", hz: 100 } }), async (env) => {
+      // Gymnasium's for this seed, and the actions 0 and 1.5.
+      const { observation, realtime } = await env.reset({ seed: 42 });
+      assert.equal(observation.data[0], Math.fround(-0.149952560));
+      assert.equal(realtime.episode, 1);
+      // Of the action before, which was the default one.
+      let step = await env.step([1.5]);
+      assert.equal(step.observation.data[0], Math.fround(-0.180489525));
+      assert.equal(step.reward, -2.9644252412400434);
+      assert.deepEqual(step.realtime.action.value.data, Float32Array.of(0));
+      step = await env.step([0]);
+      assert.equal(step.observation.data[0], Math.fround(-0.257643043));
+      assert.deepEqual(step.realtime.action.value.data, Float32Array.of(1.5));
+      assert.equal((await env.pause()).state, "paused");
+      await assert.rejects(env.step([0]), { code: "paused", status: 409 });
+      assert.equal((await env.resume()).state, "running");
+      assert.equal((await env.setTiming({ hz: 50 })).settings.hz, 50);
+      assert.equal((await env.timing()).state, "running");
+      assert.equal((await env.trace({ last: 3, format: "json" })).events.length, 3);
+      await env.close();
+      await assert.rejects(env.act([0]), /was closed/);
+    }));
+
+  test(`an agent answers updates over ${over}`, { skip }, () =>
+    using(make("Pendulum-v1", { ...options, realtime: { mode: "free_running", hz: 100 } }), async (env) => {
+      await env.reset({ seed: 42 });
+      const numbers = [1];
+      const updates = env.updates();
+      for await (const { observation, realtime } of updates) {
+        assert.equal(observation.dtype, "float32");
+        assert.ok(realtime.update > numbers.at(-1));
+        assert.equal((await env.act([0.5])).sequence, numbers.length);
+        if (numbers.push(realtime.update) > 10) break;
+      }
+      assert.equal(updates.lost, 0);
+      await env.act(undefined, { actions: [[0.5], [0]], at: numbers.at(-1) + 1000 });
+      await env.act();
+      const { received, ...others } = (await env.timing()).actions;
+      assert.equal(received, 12);
+      assert.equal(
+        received,
+        Object.values(others).reduce((sum, each) => sum + each),
+      );
+      await assert.rejects(env.act([0], { valid: 1 }), /did you mean validS/);
+    }));
+
+  test(`all updates arrive up to the end of the world over ${over}`, { skip }, () => {
+    const realtime = { mode: "free_running", hz: 100, episodes: 1 };
+    return using(make("Pendulum-v1", { ...options, realtime, maxEpisodeSteps: 20 }), async (env) => {
+      await env.reset({ seed: 42 });
+      const numbers = [];
+      const updates = env.updates({ deliver: "all" });
+      for await (const { truncated, realtime, last } of updates) {
+        numbers.push(realtime.update);
+        assert.equal(last ?? false, truncated);
+      }
+      // The first is that of the reset.
+      assert.deepEqual(numbers, Array.from({ length: 20 }, (_, index) => index + 2));
+      assert.equal(updates.lost, 0);
+      await assert.rejects(env.act([0.5]), { code: "world-ended" });
+    });
+  });
+}
+
+test("another environment has no clock", { skip }, () =>
+  using(make("CartPole-v1", { url }), async (env) => {
+    await assert.rejects(env.act(0), { code: "not-real-time" });
+    await assert.rejects(env.updates().next(), { code: "not-real-time" });
+  }));
+
 test("a server lists instances and environments", { skip }, async () => {
   const client = new Client({ url });
   assert.equal((await client.info()).name, "gym_http_server");

@@ -44,6 +44,8 @@ import {
   tuple,
 } from "gym-http-client";
 import type {
+  ActOptions,
+  Acted,
   CallOptions,
   CloseOptions,
   EndedInstance,
@@ -62,6 +64,10 @@ import type {
   ServerWarning,
   StepResult,
   StepsResult,
+  Timing,
+  TimingSettings,
+  Update,
+  Updates,
   Value,
 } from "gym-http-client";
 
@@ -86,6 +92,26 @@ async function environments(): Promise<number> {
   await env.close(closing);
   console.log(first.info, many.stopped, frame, transport, await env.describe(), env.instanceId, env.spec);
   return step.observation.data[0]! + step.reward + played.steps;
+}
+
+async function clocks(): Promise<number> {
+  const options: MakeOptions = { realtime: { mode: "free_running", hz: 50 } };
+  const env: Env<NdArray> = await make("Pendulum-v1", { ...server, ...options });
+  const { realtime } = await env.reset();
+  const acting: ActOptions = { validS: 0.5, priority: 1, ...call };
+  const acted: Acted = await env.act([0.5], acting);
+  await env.act(undefined, { actions: [[0.5]], at: acted.tick });
+  const updates: Updates<NdArray> = env.updates({ deliver: "all", most: 3 });
+  for await (const update of updates) {
+    const { observation, rewards, last }: Update<NdArray> = update;
+    const timing: Timing = update.realtime;
+    if (last || timing.tick > 9) updates.close();
+    console.log(observation.data, rewards?.data, realtime?.late_ns);
+  }
+  const settings: TimingSettings = { hz: 25, agentTimeoutS: null };
+  const { state } = await env.pause();
+  console.log(await env.setTiming(settings), await env.timing(), state, await env.resume(), await env.trace({ last: 3 }));
+  return updates.lost;
 }
 
 async function vectors(): Promise<boolean> {
@@ -164,4 +190,4 @@ void make("CartPole-v1").then((env) => env.reset(42));
 // @ts-expect-error a seed is a number
 void make("CartPole-v1", { seed: "42" });
 
-void [environments, vectors, servers, errors, values, spaces];
+void [environments, clocks, vectors, servers, errors, values, spaces];
