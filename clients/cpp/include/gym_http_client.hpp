@@ -6,6 +6,7 @@
 #define GYM_HTTP_CLIENT_HPP
 
 #include "gym_http_client/env.hpp"
+#include "gym_http_client/real_time.hpp"
 #include "gym_http_client/vector_env.hpp"
 
 #endif

@@ -148,6 +148,79 @@ void operations(const std::string& url) {
 }
 
 template <class E>
+void clocks(const std::string& url) {
+    // By Gymnasium: Pendulum-v1 with the seed 42, and the actions 0 and 1.5.
+    E env(url, "Pendulum-v1", Json{{"mode", "elastic"}, {"hz", 100}});
+    const Reset reset = env.reset(42);
+    check(reset.observation.template as<float>()[0] == -0.149952560F, "a reset");
+    check(reset.realtime["episode"].template to<int>() == 1, "its timing");
+    const Step step = env.step({1.5});
+    check(step.observation.template as<float>()[0] == -0.180489525F, "of the action before");
+    check(step.reward == -2.9644252412400434, "its reward, too");
+    check(step.realtime["action"]["value"].to_doubles()[0] == 0, "the default one");
+    const Step next = env.step(Value::array(std::vector<float>{0.0F}));
+    check(next.observation.template as<float>()[0] == -0.257643043F, "of the action before, again");
+    check(env.pause()["state"].text() == "paused", "a pause");
+    try {
+        env.step({0.0});
+        check(false, "a paused clock refuses steps");
+    } catch (const ApiError& error) {
+        check(error.code() == "paused", "for that reason");
+    }
+    check(env.resume()["state"].text() == "running", "a paused clock goes on");
+    check(env.set_timing({{"hz", 50}})["settings"]["hz"].template to<double>() == 50, "a rate");
+    check(env.timing()["state"].text() == "running", "a state");
+    check(env.trace(3, "json")["events"].size() == 3, "a trace");
+}
+
+template <class E>
+void updates(const std::string& url) {
+    E env(url, "Pendulum-v1", Json{{"mode", "free_running"}, {"hz", 100}});
+    env.reset(42);
+    Updates updates = env.updates();
+    std::uint64_t last = 1;
+    for (std::uint64_t count = 1; count <= 10; ++count) {
+        const auto update = updates.next();
+        check(update && update->realtime["update"].template to<std::uint64_t>() > last, "a later one");
+        last = update->realtime["update"].template to<std::uint64_t>();
+        const Value acted = count % 2 == 0 ? env.act(Value::array(std::vector<float>{0.5F}))
+                                           : env.act(std::vector<float>{0.5F});
+        check(acted["sequence"].template to<std::uint64_t>() == count, "its sequence");
+    }
+    check(updates.lost() == 0, "none is lost");
+    ActOptions later;
+    later.at = last + 1000;
+    env.act_chunk(std::vector<std::vector<float>>{{0.5F}, {0.0F}}, later);
+    env.alive();
+    const Value counts = env.timing()["actions"];
+    std::int64_t sum = 0;
+    for (const char* name : {"applied", "superseded", "expired", "rejected", "waiting"})
+        sum += counts[name].template to<std::int64_t>();
+    check(counts["received"].template to<std::int64_t>() == sum && sum == 12, "counts are conserved");
+    const std::string id = Env(url, "CartPole-v1").release();
+    E other = E::attach(url, id);
+    check_throws<ApiError>([&] { other.updates().next(); }, "another environment has no clock");
+}
+
+template <class E>
+void all_updates(const std::string& url) {
+    EnvOptions options;
+    options.max_episode_steps = 20;
+    const Json clock{{"mode", "free_running"}, {"hz", 100}, {"episodes", 1}};
+    E env(url, "Pendulum-v1", clock, options);
+    env.reset(42);
+    Updates updates = env.updates("all");
+    std::uint64_t count = 0;
+    while (const auto update = updates.next()) {
+        // The first is that of the reset.
+        check(update->realtime["update"].template to<std::uint64_t>() == ++count + 1, "its number");
+        check(update->truncated == (update->realtime.find("last") != nullptr), "the last");
+    }
+    check(count == 20 && updates.lost() == 0, "all updates arrive");
+    check_throws<ApiError>([&] { env.act(std::vector<float>{0.5F}); }, "the end of the world");
+}
+
+template <class E>
 void warnings(const std::string& url) {
     std::vector<Warning> outcome;
     Server server(url);
@@ -220,6 +293,14 @@ int main(int count, char** words) {
         if (command == "warnings") {
             warnings<Env>(url);
             warnings<StreamEnv>(url);
+        }
+        if (command == "clocks") {
+            clocks<RealTimeEnv>(url);
+            clocks<StreamRealTimeEnv>(url);
+            updates<RealTimeEnv>(url);
+            updates<StreamRealTimeEnv>(url);
+            all_updates<RealTimeEnv>(url);
+            all_updates<StreamRealTimeEnv>(url);
         }
         if (command == "threads") threads(url);
         if (command == "owners") owners(url);

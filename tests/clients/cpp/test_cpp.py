@@ -100,6 +100,7 @@ def test_pkg_config_finds_it(prefix: Path, tmp_path: Path) -> None:
         "texts",
         "conversations",
         "attached",
+        "clocks",
     ],
 )
 def test_native(built: Path, own_server: Server, command: str) -> None:

@@ -24,7 +24,14 @@ enum class Operation : std::uint8_t {
     attribute = 15,
     set_attribute = 16,
     call_attribute = 17,
-    rollout = 18
+    rollout = 18,
+    act = 19,
+    updates = 20,
+    realtime = 21,
+    set_realtime = 22,
+    pause = 23,
+    resume = 24,
+    trace = 25
 };
 
 /// A request to an instance.
@@ -34,6 +41,7 @@ struct InstanceRequest {
     bool exact = false;       ///< Whether it is in the binary form, else plain JSON.
     std::string signature{};  ///< Of the binary form.
     std::string body{};       ///< JSON, or the leaves.
+    std::string search{};     ///< Over HTTP, the body of a GET as a query.
 };
 
 /// A name as part of a path.
@@ -68,12 +76,21 @@ inline std::string path_of(const InstanceRequest& query) {
         case Operation::set_attribute: return "attributes/" + quoted(query.name) + "/";
         case Operation::call_attribute: return "attributes/" + quoted(query.name) + "/call/";
         case Operation::rollout: return "rollout/";
+        case Operation::act: return "action/";
+        case Operation::updates: return "updates/";
+        case Operation::realtime:
+        case Operation::set_realtime: return "realtime/";
+        case Operation::pause: return "realtime/pause/";
+        case Operation::resume: return "realtime/resume/";
+        case Operation::trace: return "realtime/trace/";
     }
     return "";
 }
 
 inline bool is_get(Operation operation) {
-    return operation == Operation::generator || operation == Operation::attribute;
+    return operation == Operation::generator || operation == Operation::attribute ||
+           operation == Operation::updates || operation == Operation::realtime ||
+           operation == Operation::trace;
 }
 
 /// An `InstanceRequest` with plain JSON.
@@ -82,6 +99,17 @@ inline InstanceRequest plain_request(Operation operation, const Json& body, std:
     query.operation = operation;
     query.name = std::move(name);
     write_json(body, query.body);
+    return query;
+}
+
+/// An `InstanceRequest` whose body is a query over HTTP.
+inline InstanceRequest query_request(Operation operation, const Json& body) {
+    InstanceRequest query = plain_request(operation, body);
+    for (const auto& member : body.items()) {
+        const Json& value = member.value();
+        query.search += (query.search.empty() ? '?' : '&') + member.key() + '=' +
+                        quoted(value.is_string() ? value.get<std::string>() : write_json(value));
+    }
     return query;
 }
 
@@ -128,7 +156,7 @@ public:
     Value send_request(const InstanceRequest& query, const std::string& key, const Deadline& deadline) {
         Request request;
         request.method = is_get(query.operation) ? "GET" : "POST";
-        request.path = path_ + path_of(query);
+        request.path = path_ + path_of(query) + query.search;
         request.key = key;
         if (query.exact) {
             request.content_type = binary_type;

@@ -17,12 +17,14 @@ struct EnvOptions {
     Json wrappers = Json();                       ///< A list of names, or of objects.
     std::optional<double> wait_s{};  ///< Seconds that the server waits for an external environment.
     std::optional<std::string> label{};  ///< Up to 64 characters, shown in lists.
+    Json realtime = Json();  ///< A clock that does not wait; see `RealTimeEnv`.
 };
 
 /// The result of a reset.
 struct Reset {
     Value observation{};  ///< Keeps its receive buffer alive.
     Value info{};         ///< A dict.
+    Value realtime{};     ///< Of a `RealTimeEnv` a dict, otherwise None.
 };
 
 /// The result of a step.
@@ -32,6 +34,8 @@ struct Step {
     bool terminated = false;  ///< Whether the episode ended.
     bool truncated = false;   ///< Whether it was truncated.
     Value info{};             ///< A dict.
+    Value realtime{};         ///< Of a `RealTimeEnv` a dict, otherwise None.
+    Value rewards{};          ///< Of each channel, NaN without one; None without channels.
 
     /// Whether the episode is over.
     bool done() const { return terminated || truncated; }
@@ -61,7 +65,30 @@ inline Json request_of(const std::string& env_id, const EnvOptions& options) {
     request["wrappers"] = options.wrappers;
     if (options.wait_s) request["wait_s"] = *options.wait_s;
     if (options.label) request["label"] = *options.label;
+    if (!options.realtime.is_null()) request["realtime"] = options.realtime;
     return request;
+}
+
+/// A member of an answer; None if it is absent.
+inline Value optional_member(const Value& answer, const char* name) {
+    const Value* found = answer.kind() == Kind::dict ? answer.find(name) : nullptr;
+    return found == nullptr ? Value() : *found;
+}
+
+/// The step in an answer. @throws ProtocolError It is not one.
+inline Step step_of(const Value& answer, const std::string& url) {
+    try {
+        return {answer["observation"],
+                answer["reward"].to<double>(),
+                answer["terminated"].to<bool>(),
+                answer["truncated"].to<bool>(),
+                answer["info"],
+                optional_member(answer, "realtime"),
+                optional_member(answer, "rewards")};
+    } catch (const UsageError& error) {
+        throw ProtocolError("the answer is not that of a step: " + error.message(),
+                            Place{url, 200, ""});
+    }
 }
 
 }  // namespace detail
@@ -95,7 +122,8 @@ public:
         Json body = seeded(seed);
         if (!options.is_null()) body["options"] = options;
         const Value answer = send_request(detail::plain_request(detail::Operation::reset, body));
-        return {member(answer, "observation"), member(answer, "info")};
+        return {member(answer, "observation"), member(answer, "info"),
+                detail::optional_member(answer, "realtime")};
     }
 
     /// Makes a step.
@@ -156,14 +184,9 @@ private:
     }
 
     Step stepped(const Value& answer) const {
-        try {
-            return {member(answer, "observation"), member(answer, "reward").to<double>(),
-                    member(answer, "terminated").to<bool>(),
-                    member(answer, "truncated").to<bool>(), member(answer, "info")};
-        } catch (const UsageError& error) {
-            throw ProtocolError("the answer is not that of a step: " + error.message(),
-                                Place{url("step/"), 200, ""});
-        }
+        for (const char* name : {"observation", "reward", "terminated", "truncated", "info"})
+            member(answer, name);
+        return detail::step_of(answer, url("step/"));
     }
 
     Steps many(const Value& answer) const {

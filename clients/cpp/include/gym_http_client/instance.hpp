@@ -153,6 +153,8 @@ protected:
         return answer;
     }
 
+    const Server& server() const { return state().http.server(); }
+
     std::string url(const char* rest) const { return state().http.url(path(rest)); }
 
     /// A member of an answer, which has to be there.

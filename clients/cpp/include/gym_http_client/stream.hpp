@@ -218,6 +218,24 @@ private:
         : Env(std::move(attached), detail::over_stream) {}
 };
 
+/// A `RealTimeEnv` over streams, or over HTTP if no stream can be opened.
+class StreamRealTimeEnv : public RealTimeEnv {
+public:
+    /// Makes an environment with a clock. @see RealTimeEnv::RealTimeEnv
+    StreamRealTimeEnv(Server server, const std::string& env_id, const Json& realtime,
+                      const EnvOptions& options = {})
+        : RealTimeEnv(std::move(server), env_id, realtime, options, detail::over_stream) {}
+
+    /// Uses an existing environment. @see Env::attach
+    static StreamRealTimeEnv attach(Server server, const std::string& instance_id) {
+        return StreamRealTimeEnv(detail::Attached{std::move(server), instance_id});
+    }
+
+private:
+    explicit StreamRealTimeEnv(detail::Attached attached)
+        : RealTimeEnv(std::move(attached), detail::over_stream) {}
+};
+
 /// A `VectorEnv` that steps over a stream, or over HTTP if no stream can be opened.
 class StreamVectorEnv : public VectorEnv {
 public:
