@@ -49,6 +49,7 @@ CAPABILITIES = (
     "logs",
     "lossless",
     "monitor",
+    "realtime",
     "registry",
     "render",
     "rollouts",
