@@ -1,6 +1,7 @@
 """The Sokoban example in headless Chromium, played by people and by agents."""
 
 import importlib.util
+import itertools
 import re
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gym_http_client import RemoteEnv, ServerError
+from gym_http_client import RealTimeEnv, RemoteEnv, ServerError
 from tests.support.peers.chromium import Chromium
 from tests.support.peers.sokoban import (
     CRATE,
@@ -216,6 +217,46 @@ def test_a_tabular_agent_solves_a_fixed_set_of_levels(
     assert time.monotonic() - began < 60
     # Nothing was drawn of it.
     assert "An agent" not in text_of(page, "who")
+
+
+BUSY_MS = 250
+BUSY = f"""
+    globalThis.busy = setInterval(() => {{
+        const end = performance.now() + {BUSY_MS};
+        while (performance.now() < end);
+    }}, {2 * BUSY_MS})
+"""
+
+
+def test_a_clock_at_30_hz_goes_on_while_the_page_is_busy(
+    page: Chromium, server: Server
+) -> None:
+    clock = {"mode": "free_running", "hz": 30, "default_action": 0, "on_done": "reset"}
+    page.run(BUSY)
+    try:
+        with RealTimeEnv(server.url, ENV_ID, clock, wait_s=20, fast=True) as env:
+            env.action_space.seed(0)
+            env.reset(seed=1)
+            timings = []
+            with env.updates(deliver="all") as updates:
+                for observation, _, _, _, info in itertools.islice(updates, 45):
+                    assert env.observation_space.contains(observation)
+                    timings.append(info["realtime"])
+                    env.act(env.action_space.sample())
+            told = env.timing()
+    finally:
+        page.run("clearInterval(globalThis.busy)")
+    numbers = [timing["update"] for timing in timings]
+    assert numbers == list(range(numbers[0], numbers[0] + 45))
+    # Each time that the page was busy, ticks were left out, and the updates say so.
+    assert told["skipped"] >= sum(timing["skipped"] for timing in timings) > 0
+    ticks = timings[-1]["tick"] - timings[0]["tick"]
+    assert ticks > 45
+    assert told["lateness_ns"]["count"] >= 45
+    assert told["lateness_ns"]["max"] >= told["lateness_ns"]["p50"] > 0
+    actions = told["actions"]
+    assert actions.pop("received") == sum(actions.values()) == 45
+    assert actions["applied"] > 0
 
 
 def test_without_permission_the_page_names_the_missing_flag(
