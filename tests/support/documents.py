@@ -25,6 +25,7 @@ NAMES = [
     "docs/godot.md",
     "docs/migration.md",
     "docs/python.md",
+    "docs/realtime.md",
     "docs/settings.md",
     "docs/streams.md",
     "docs/upgrade.md",
