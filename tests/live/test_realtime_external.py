@@ -62,6 +62,24 @@ def test_an_action_is_answered_before_a_busy_environment_answers(api: Api) -> No
     instance.close()
 
 
+def test_a_clock_waits_for_another_call_and_the_loop_goes_on(api: Api) -> None:
+    rendering = {"capabilities": ["reset", "render"], "render_modes": ["ansi"]}
+    with ExternalEnv.to(api, **rendering) as far:
+        realtime = {**FREE, "hz": 5}
+        instance = create_and_reset(api, far, realtime=realtime, render_mode="ansi")
+        pictured = in_background(instance.get, "render/")
+        busy = far.expect("render")
+        until = timing(instance)["now_ns"] + 500_000_000
+        while timing(instance)["now_ns"] < until:
+            calls.ok(instance.post("action/", {"action": 2}))
+        far.send_message(id=busy["id"], result={"rendered": "here"})
+        assert answer_of(pictured).text == "here"
+        assert far.answer("step", **RESULT)["action"] == 2
+        answer = calls.ok(instance.get("updates/?after=1&wait_s=10"))
+        assert answer["updates"][0]["realtime"]["skipped"] >= 1
+    instance.close()
+
+
 def test_a_silent_environment_costs_ticks_and_a_step_gets_504(api: Api) -> None:
     with ExternalEnv.to(api) as far:
         instance = create_and_reset(api, far, realtime={**FREE, "hz": 5})

@@ -114,7 +114,7 @@ class ClockedHost(Host):
         """Return when something is due; ``None`` if nothing is."""
         times = [each.until_ns for each in self._updates]
         due = self._mode.due_ns
-        if due is not None:
+        if due is not None and self._world is None:
             times.append(due - self._mode.settings.spin_us * 1000)
         if self._broadcast.watchers:
             times.append(self._broadcast.due_ns)
@@ -135,12 +135,16 @@ class ClockedHost(Host):
             self._resume_world()
         mode, now = self._mode, time.monotonic_ns()
         due, spun_ns = mode.due_ns, 0
+        if self._world is not None:
+            # One call at a time; ticks that are missed meanwhile are counted.
+            due = None
         if due is not None and due - mode.settings.spin_us * 1000 <= now:
             while time.monotonic_ns() < due:
                 pass
             spun_ns = max(0, due - now)
             self._serve_line()
-            if mode.due_ns is not None and mode.due_ns <= time.monotonic_ns():
+            due = None if self._world is not None else mode.due_ns
+            if due is not None and due <= time.monotonic_ns():
                 self._call_world(self._advance)
         self._serve_line()
         self._serve_updates()
@@ -157,6 +161,9 @@ class ClockedHost(Host):
         return spun_ns
 
     def _advance(self) -> None:
+        # The world may change arrays of answers that are not sent yet, as of pictures.
+        self._streams.copy_outputs()
+        self._dispatch.sessions.copy_last()
         events = self._mode.advance()
         fork_guard.check()
         self._finish_world(events)
@@ -247,14 +254,14 @@ class ClockedHost(Host):
 
     def _is_ready(self, waiting: Waiting[Sender]) -> bool:
         frame, mode = waiting.frame, self._mode
-        if frame.kind not in _WORLD:
-            return not mode.busy
         if self._world is not None and self._is_running(waiting):
             return False
         if self._dispatch.is_known(frame, waiting.session):
             return True
-        if mode.busy:
+        if self._world is not None:
             return False
+        if frame.kind not in _WORLD:
+            return True
         if frame.kind == Op.RESET:
             return mode.may_reset(waiting.caller)
         return mode.may_step(waiting.caller)
