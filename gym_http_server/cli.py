@@ -36,6 +36,8 @@ from gym_http_server.titles import extend_title, set_title
 __all__ = ["main"]
 
 BENCH = "gym_http_client.bench"
+JITTER = "gym_http_client.jitter"
+TRIAL = "gym_http_client.myrtle"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -292,23 +294,51 @@ def token(name: str, scopes: str, max_instances: int | None) -> None:
     click.echo(f"The token of {name} is {made}", err=True)
 
 
-@main.command(
-    context_settings={"ignore_unknown_options": True},
-    add_help_option=False,
-    options_metavar="",
-)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="URL [OPTIONS]")
-def bench(arguments: tuple[str, ...]) -> None:
-    """Measure the speed of a server; see 'bench --help'."""
+def _of_the_client(metavar: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Return a decorator for a command whose arguments a module of the client reads."""
+
+    def decorate(command: Callable[..., None]) -> click.Command:
+        arguments = click.argument(
+            "arguments", nargs=-1, type=click.UNPROCESSED, metavar=metavar
+        )
+        return main.command(
+            context_settings={"ignore_unknown_options": True},
+            add_help_option=False,
+            options_metavar="",
+        )(arguments(command))
+
+    return decorate
+
+
+def _run_module(module: str, arguments: tuple[str, ...]) -> None:
+    """Run a module of the Python client in place of this command."""
     # By name, since server and client never import each other.
-    if importlib.util.find_spec(BENCH.partition(".")[0]) is None:
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
         click.echo(
-            "gym-http-server: what measures is a part of the Python client: "
+            "gym-http-server: this command is a part of the Python client: "
             "pip install gymnasium-http-client",
             err=True,
         )
         sys.exit(1)
-    os.execv(sys.executable, [sys.executable, "-P", "-m", BENCH, *arguments])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])
+
+
+@_of_the_client("URL [OPTIONS]")
+def bench(arguments: tuple[str, ...]) -> None:
+    """Measure the speed of a server; see 'bench --help'."""
+    _run_module(BENCH, arguments)
+
+
+@_of_the_client("AGENT WORLD [OPTIONS]")
+def trial(arguments: tuple[str, ...]) -> None:
+    """Run an agent in a world that does not wait; see 'trial --help'."""
+    _run_module(TRIAL, arguments)
+
+
+@_of_the_client("[OPTIONS]")
+def jitter(arguments: tuple[str, ...]) -> None:
+    """Measure how exact clocks are on this machine; see 'jitter --help'."""
+    _run_module(JITTER, arguments)
 
 
 @main.command()

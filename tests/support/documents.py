@@ -28,6 +28,7 @@ NAMES = [
     "docs/realtime.md",
     "docs/settings.md",
     "docs/streams.md",
+    "docs/trials.md",
     "docs/upgrade.md",
     "docs/validate.md",
     "docs/zeromq.md",
@@ -47,6 +48,9 @@ FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
 FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
 # Of the commands that use a server.
 FOREIGN_FLAGS |= {"--all", "--available", "--cafile", "--ended", "--follow", "--idle"}
+# Of gym-http-server trial.
+FOREIGN_FLAGS |= {"--hz", "--episodes", "--seed", "--agent-arg", "--world-arg"}
+FOREIGN_FLAGS |= {"--db", "--default-action", "--no-record", "--plot", "--url"}
 # Of Godot.
 FOREIGN_FLAGS |= {"--headless", "--fixed-fps"}
 METHODS = {"GET", "POST", "DELETE"}

@@ -130,3 +130,33 @@ class Miscounting(Counter):
     """Announces another number of sensors than it has."""
 
     n_sensors = 3
+
+
+class Parting:
+    """Runs by itself for a few updates, in the form of the seed, and then ends."""
+
+    def __init__(self, sensor_q: Any, action_q: Any) -> None:
+        self.n_sensors = 1
+        self.n_actions = 1
+        self.n_rewards = 1
+        self.sensor_q = sensor_q
+        self.action_q = action_q
+
+    def run(self) -> None:
+        for count in range(5):
+            time.sleep(0.02)
+            self.sensor_q.put({"sensors": np.array([count]), "rewards": [1.0]})
+        self.sensor_q.put({"terminated": True})
+
+
+class Noting(Drone):
+    """Appends each control that it is sent to a file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def send_control(self, control: Any) -> None:
+        super().send_control(control)
+        with open(self.path, "a") as file:
+            file.write(f"{float(control[0]):g}\n")

@@ -243,7 +243,7 @@ def update(number: int, reward: float, **more: Any) -> Any:
         "timed_out": 0,
         "skipped": 2,
     }
-    info = {"realtime": timing, **more}
+    info = {"realtime": {**timing, **more}}
     return SimpleNamespace(reward=reward, terminated=False, truncated=True, info=info)
 
 

@@ -155,6 +155,14 @@ def test_an_interface_of_rtgym_is_hosted_as_it_is() -> None:
     assert (world._interface.waited, world._interface.sent) == (1, [0.25, 0.0])
 
 
+def test_a_subclass_of_rtgym_s_interface_is_hosted() -> None:
+    made = worlds.make("interface/tests.support.envs.rtgym_drone:RealDrone", {})
+    observation, _ = made.world.reset(None, None)
+    assert made.observation_space.contains(observation)
+    made.world.send(made.default_action)
+    assert made.world.capture().rewards == -1.5
+
+
 @pytest.mark.parametrize(
     ("env_id", "words"),
     [

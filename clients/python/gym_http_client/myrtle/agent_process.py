@@ -90,6 +90,11 @@ class AgentProcess:
         # Or they would stay open when the parent closes them.
         self.sensor_q.abandon()
         self.action_q.abandon()
-        make(sensor_q=sensors, action_q=actions).run()
+        try:
+            make(sensor_q=sensors, action_q=actions).run()
+        except EOFError:
+            # The trial was killed.
+            if not sensors.ended:
+                raise
         sensors.close()
         actions.close()

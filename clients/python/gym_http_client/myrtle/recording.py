@@ -83,6 +83,9 @@ class Recording:
     def __init__(self, path: Path, agent: str, world: str, run: str) -> None:
         self._names = (agent, world, run)
         self._file = sqlite3.connect(path)
+        # Readers and the writer do not wait for each other, and seldom for the disk.
+        self._file.execute("PRAGMA journal_mode = WAL")
+        self._file.execute("PRAGMA synchronous = NORMAL")
         with self._file:
             columns = ", ".join(Row._fields)
             self._file.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns})")
@@ -124,7 +127,7 @@ class Recording:
             run=run,
             tick=timing["tick"],
             rewards=json.dumps(list(rewards)),
-            reset=int(bool(update.info.get("reset"))),
+            reset=int(bool(timing.get("reset"))),
             terminated=int(update.terminated),
             truncated=int(update.truncated),
             action=json.dumps(action["value"], default=_plain),
