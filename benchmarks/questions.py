@@ -12,6 +12,7 @@ from benchmarks.host_start import host_start
 from benchmarks.measuring import Plan
 from benchmarks.neighbours import spin_neighbour, spin_neighbour_idle
 from benchmarks.pixels import pixels64, pixels64_local
+from benchmarks.realtime import realtime, realtime_cpu
 from benchmarks.remote_env import remote_env_rest
 from benchmarks.report import Row
 from benchmarks.rest import client_rest, rest_1, rest_4, rest_16
@@ -51,5 +52,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "spin_neighbour_idle": spin_neighbour_idle,
     "host_start_ms": host_start,
     "host_pss_mib": host_memory,
+    "realtime": realtime,
+    "realtime_cpu": realtime_cpu,
     **clients.QUESTIONS,
 }
