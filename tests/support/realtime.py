@@ -9,7 +9,7 @@ from gymnasium.spaces import Box
 from gym_http_server.envhost.realtime.elastic import Elastic
 from gym_http_server.envhost.realtime.free_running import FreeRunning
 from gym_http_server.envhost.realtime.mode import Event, Mode
-from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.settings_request import read_settings
 from gym_http_server.envhost.realtime.world import Capture
 from gym_http_wire.elements import NotAnElement, reader
@@ -153,7 +153,7 @@ class Run:
         return [time - self.mode._origin for time in times]
 
 
-def settings_of(given: dict[str, Any], **limits: Any) -> Settings:
+def settings_of(given: dict[str, Any], **limits: Any) -> ClockSettings:
     """Read settings with the limits of a common server."""
     arguments: dict[str, Any] = {
         "action_space": BOX,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from gym_http_server.envhost.realtime.actions import MAX_CHUNK, Actions
-from gym_http_server.envhost.realtime.sequences import Sequences
 from gym_http_server.errors import did_you_mean
 from gym_http_wire.problems import BadParameter, InvalidAction
 
-__all__ = ["ActReceiver", "ActRequest", "read_act"]
+__all__ = ["ActReceiver", "ActRequest", "Sequences", "read_act"]
 
 Json = dict[str, Any]
 
@@ -23,6 +23,9 @@ MAX_AHEAD = 65_536
 MAX_VALID_S = 3600
 MAX_SESSION_CHARS = 200
 SECOND = 1_000_000_000
+MAX_SESSIONS = 64
+# Of a session: older ones than these count as repeated.
+_REMEMBERED = 1024
 _MEMBERS = (
     "action",
     "actions",
@@ -54,6 +57,49 @@ class ActRequest(NamedTuple):
     session: str
     valid_ns: int | None
     priority: int
+
+
+class _Session:
+    """The sequence numbers that a session has used."""
+
+    __slots__ = ("forgotten", "last", "seen")
+
+    def __init__(self) -> None:
+        self.seen: dict[int, None] = {}
+        self.last = 0
+        # The highest that is no longer among those seen.
+        self.forgotten = 0
+
+
+class Sequences:
+    """The sequence numbers of each session, so that a repeat acts once."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+
+    def state_of(self, name: str, sequence: int) -> str:
+        """Return ``new``, ``repeated``, or ``late`` if a later one came before."""
+        session = self._sessions.get(name)
+        if session is None or sequence > session.last:
+            return "new"
+        if sequence in session.seen or sequence <= session.forgotten:
+            return "repeated"
+        return "late"
+
+    def add(self, name: str, sequence: int) -> None:
+        """Record an accepted request."""
+        session = self._sessions.get(name)
+        if session is None:
+            session = self._sessions[name] = _Session()
+            if len(self._sessions) > MAX_SESSIONS:
+                self._sessions.popitem(last=False)
+        self._sessions.move_to_end(name)
+        session.last = max(session.last, sequence)
+        session.seen[sequence] = None
+        if len(session.seen) > _REMEMBERED:
+            oldest = next(iter(session.seen))
+            del session.seen[oldest]
+            session.forgotten = max(session.forgotten, oldest)
 
 
 class ActReceiver:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["MAX_CHUNK", "Action", "Actions"]
@@ -71,7 +71,7 @@ class Actions:
         settings: The settings of the clock.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ClockSettings) -> None:
         self._no_action = settings.no_action
         self.default = Action(settings.default_action, 0, 0, None)
         self._zero = Action(settings.zero_action, 0, 0, None)

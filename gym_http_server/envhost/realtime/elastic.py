@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gym_http_server.envhost.realtime import trace
 from gym_http_server.envhost.realtime.actions import Action
 from gym_http_server.envhost.realtime.callers import Caller
 from gym_http_server.envhost.realtime.history import with_history
 from gym_http_server.envhost.realtime.mode import (
     MISSED,
-    TIME_OUT,
     Event,
     Mode,
     Result,
 )
 from gym_http_server.envhost.realtime.pacers import ElasticPacer
-from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.updates import Merged
 from gym_http_server.envhost.realtime.world import World
 from gym_http_wire.problems import Problem
@@ -32,7 +32,7 @@ class Elastic(Mode):
     """
 
     def __init__(
-        self, settings: Settings, world: World, clock: Callable[[], int]
+        self, settings: ClockSettings, world: World, clock: Callable[[], int]
     ) -> None:
         super().__init__(settings, world, clock)
         self._pacer = ElasticPacer(
@@ -133,7 +133,7 @@ class Elastic(Mode):
             observation = with_history(observation, self._history.actions())
         return self._answer(asking, merged, observation, arrived)
 
-    def change(self, settings: Settings) -> None:
+    def change(self, settings: ClockSettings) -> None:
         """Use other settings from the next time step on."""
         self._pacer.change(settings.period, settings.capture_ns, settings.elastic_ns)
         super().change(settings)
@@ -159,7 +159,7 @@ class Elastic(Mode):
         if late:
             self._statistics.timeouts += 1
             self._statistics.reanchored += 1
-            self._trace.add(TIME_OUT, self._tick_number, now)
+            self._trace.add(trace.TIME_OUT, self._tick_number, now)
         self._in_flight, self._timed_out = True, late
         return late
 

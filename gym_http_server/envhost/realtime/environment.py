@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 
 from gym_http_server.envhost.realtime.history import with_history_space
-from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.world import Capture, World
 from gym_http_server.envhost.realtime.worlds import NewWorld
 
@@ -130,7 +130,7 @@ class _WithHistory(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.spec
 
 
-def clocked_env(env: Env, settings: Settings) -> Env:
+def clocked_env(env: Env, settings: ClockSettings) -> Env:
     """Return an environment with the spaces that a clock gives it."""
     history = settings.history
     return _WithHistory(env, history.length) if history.in_observation else env

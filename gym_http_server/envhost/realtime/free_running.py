@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gym_http_server.envhost.realtime import trace
 from gym_http_server.envhost.realtime.actions import Action
 from gym_http_server.envhost.realtime.callers import Caller
 from gym_http_server.envhost.realtime.mode import (
     MISSED,
-    TICK,
     Event,
     Mode,
     Result,
 )
 from gym_http_server.envhost.realtime.pacers import GridPacer
-from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.updates import Merged, Update
 from gym_http_server.envhost.realtime.world import World
 from gym_http_wire.problems import ResetNeeded
@@ -27,7 +27,7 @@ class FreeRunning(Mode):
     """At each tick: choose an action of those that arrived, advance, capture."""
 
     def __init__(
-        self, settings: Settings, world: World, clock: Callable[[], int]
+        self, settings: ClockSettings, world: World, clock: Callable[[], int]
     ) -> None:
         super().__init__(settings, world, clock)
         self._pacer = GridPacer(settings.period, settings.on_overrun, settings.most)
@@ -131,7 +131,7 @@ class FreeRunning(Mode):
         merged = self._take_pending(asking)
         return self._answer(asking, merged, merged.observation(), arrived)
 
-    def change(self, settings: Settings) -> None:
+    def change(self, settings: ClockSettings) -> None:
         """Use other settings from the next tick on."""
         self._pacer.change(settings.period)
         super().change(settings)
@@ -155,7 +155,7 @@ class FreeRunning(Mode):
             raise
         update.late_ns = now - pacer.time
         update.timed_out = shifted
-        self._trace.add(TICK, tick, now, self._clock() - now, update.late_ns)
+        self._trace.add(trace.TICK, tick, now, self._clock() - now, update.late_ns)
         self._gather(update)
         if self._state.phase == "done" and self.settings.on_done == "reset":
             try:

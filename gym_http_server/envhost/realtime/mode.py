@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gym_http_server.envhost.realtime import trace
 from gym_http_server.envhost.realtime.act_request import ActReceiver
 from gym_http_server.envhost.realtime.actions import Action, Actions
 from gym_http_server.envhost.realtime.callers import Caller, Callers
 from gym_http_server.envhost.realtime.clock_state import ClockState
 from gym_http_server.envhost.realtime.history import ActionHistory
 from gym_http_server.envhost.realtime.rewards import Rewards
-from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.statistics import Statistics
-from gym_http_server.envhost.realtime.trace import EVENTS, Trace
 from gym_http_server.envhost.realtime.updates import Merged, Update, UpdateBuffer
 from gym_http_server.envhost.realtime.world import World
 from gym_http_wire.problems import (
@@ -24,7 +24,7 @@ from gym_http_wire.problems import (
     ExternalDeadline,
 )
 
-__all__ = ["MISSED", "TICK", "TIME_OUT", "Event", "Mode", "Result"]
+__all__ = ["MISSED", "Event", "Mode", "Result"]
 
 Json = dict[str, Any]
 
@@ -32,8 +32,6 @@ MISSED = (ExternalAway, ExternalDeadline)
 """The world did not answer, and may answer at the next tick."""
 
 _CAPTURES = 1024
-_RESET, _SEND, _CAPTURE, TICK, _STEP, _ACT = range(6)
-_PAUSE, _RESUME, _CHANGE, _LOST, TIME_OUT, _FAILURE = range(6, len(EVENTS))
 
 
 class Event(NamedTuple):
@@ -78,7 +76,7 @@ class Mode:
     """
 
     def __init__(
-        self, settings: Settings, world: World, clock: Callable[[], int]
+        self, settings: ClockSettings, world: World, clock: Callable[[], int]
     ) -> None:
         self.settings = settings
         self.due_ns: int | None = None
@@ -103,7 +101,7 @@ class Mode:
         self._callers = Callers(settings.buffer)
         # When the last updates were captured, by number.
         self._captures = [0] * _CAPTURES
-        self._trace = Trace()
+        self._trace = trace.Trace()
         self._statistics = Statistics()
         # Since the last update.
         self._skipped_since = 0
@@ -145,11 +143,11 @@ class Mode:
         """Take a step with an action."""
         raise NotImplementedError
 
-    def change(self, settings: Settings) -> None:
+    def change(self, settings: ClockSettings) -> None:
         """Use other settings from the next time step on."""
         self.settings = settings
         self._actions.set_default(settings.default_action)
-        self._trace.add(_CHANGE, self._tick_number, self._clock())
+        self._trace.add(trace.CHANGE, self._tick_number, self._clock())
         self._set_due()
 
     def _next_due(self) -> int | None:
@@ -214,7 +212,7 @@ class Mode:
             if given.answers is not None:
                 self._count_reaction(given.answers, now)
         self._hear(now)
-        self._trace.add(_ACT, upcoming, now, 0, len(given.actions))
+        self._trace.add(trace.ACT, upcoming, now, 0, len(given.actions))
         answer: Json = {
             "tick": max(upcoming, given.at or 0),
             "now_ns": self.now_ns,
@@ -252,12 +250,12 @@ class Mode:
             raise BadParameter(f"max is {most!r:.80}: expected an integer from 1")
         if after is None:
             after = max(0, newest - 1)
-        elif type(after) is not int or not 0 <= after <= newest:
+        elif type(after) is not int or not 0 <= after <= newest + self.settings.buffer:
             raise BadParameter(
-                f"after is {after!r:.80}: expected the number of an update, up to "
-                f"{newest}, or 0"
+                f"after is {after!r:.80}: expected the number of an update, or of one "
+                f"of the next {self.settings.buffer}; the newest is {newest}"
             )
-        if after == newest:
+        if after >= newest:
             self._state.check_open()
             return None
         found, lost = self._updates.since(after, deliver, most, self._rules)
@@ -291,7 +289,7 @@ class Mode:
             now = self._clock()
             self._state.resume()
             self._hear(now)
-            self._trace.add(_RESUME, self._tick_number, now)
+            self._trace.add(trace.RESUME, self._tick_number, now)
             self._resumed(now)
             self._set_due()
         return {"state": self.state, "now_ns": self.now_ns}
@@ -343,7 +341,7 @@ class Mode:
         if not self._state.episode:
             self._origin = now
         self._statistics.world_ns += now - start
-        self._trace.add(_RESET, self._tick_number, start, now - start)
+        self._trace.add(trace.RESET, self._tick_number, start, now - start)
         self._state.episode += 1
         update = Update(_copied(observation), _copied(info))
         update.action = self._actions.in_force
@@ -359,7 +357,9 @@ class Mode:
             self.busy = False
         now = self._clock()
         self._statistics.add_send(start, now - start)
-        self._trace.add(_SEND, self._tick_number, start, now - start, action.number)
+        self._trace.add(
+            trace.SEND, self._tick_number, start, now - start, action.number
+        )
         return now
 
     def _capture(self, start: int, due: int) -> Update:
@@ -380,7 +380,7 @@ class Mode:
         update.action = self._actions.in_force
         now = self._clock()
         self._statistics.add_capture(start, now - start, due, self.settings.period)
-        self._trace.add(_CAPTURE, self._tick_number, start, now - start)
+        self._trace.add(trace.CAPTURE, self._tick_number, start, now - start)
         return update
 
     def _publish(self, update: Update) -> Merged:
@@ -419,7 +419,7 @@ class Mode:
     def _pause(self, why: str = "") -> None:
         self._state.pause(why)
         self._statistics.begin_anew()
-        self._trace.add(_PAUSE, self._tick_number, self._clock())
+        self._trace.add(trace.PAUSE, self._tick_number, self._clock())
         self._paused_now()
         self._set_due()
 
@@ -437,7 +437,7 @@ class Mode:
         """Stop the clock; the next call raises the error, if the present one cannot."""
         self._state.fail(error, call)
         self.due_ns = None
-        self._trace.add(_FAILURE, self._tick_number, self._clock())
+        self._trace.add(trace.FAILURE, self._tick_number, self._clock())
 
     def _lose_agent(self, now: int) -> None:
         """React to an agent that was silent for too long."""
@@ -446,7 +446,7 @@ class Mode:
         self._silent = True
         self._actions.lost = then != "hold"
         self._agent_lost = {"silent_ns": now - self._heard, "then": then}
-        self._trace.add(_LOST, self._tick_number, now)
+        self._trace.add(trace.LOST, self._tick_number, now)
         if then != "hold":
             self._actions.clear()
         if then == "pause":
@@ -493,7 +493,7 @@ class Mode:
         if arrived is not None:
             self._statistics.durations.step.add(now - arrived)
             number = 0 if update.action is None else update.action.number
-            self._trace.add(_STEP, update.tick, arrived, now - arrived, number)
+            self._trace.add(trace.STEP, update.tick, arrived, now - arrived, number)
         rewards = merged.rewards
         reward = 0.0
         if rewards is not None:

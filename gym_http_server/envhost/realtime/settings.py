@@ -7,7 +7,14 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["ELASTIC", "FREE_RUNNING", "SECOND", "History", "RewardSettings", "Settings"]
+__all__ = [
+    "ELASTIC",
+    "FREE_RUNNING",
+    "SECOND",
+    "ClockSettings",
+    "History",
+    "RewardSettings",
+]
 
 ELASTIC = "elastic"
 FREE_RUNNING = "free_running"
@@ -42,7 +49,7 @@ class RewardSettings(msgspec.Struct, frozen=True):
     skipped: str = "sum"
 
 
-class Settings(msgspec.Struct, frozen=True, eq=False):
+class ClockSettings(msgspec.Struct, frozen=True, eq=False):
     """The settings of a clock; times in ns.
 
     Attributes:

@@ -15,9 +15,9 @@ from gym_http_server.envhost.realtime.settings import (
     ELASTIC,
     FREE_RUNNING,
     SECOND,
+    ClockSettings,
     History,
     RewardSettings,
-    Settings,
 )
 from gym_http_server.errors import did_you_mean
 from gym_http_wire.elements import NotAnElement, reader
@@ -105,7 +105,7 @@ def read_settings(
     max_spin_us: int,
     external: bool,
     default_action: Any = None,
-) -> Settings:
+) -> ClockSettings:
     """Parse the member ``realtime`` of a create request.
 
     Args:
@@ -138,7 +138,7 @@ def read_settings(
     on_overrun = _choice(members, "on_overrun", ("skip", "catch_up", "shift"), "skip")
     done = ("wait",) if mode == ELASTIC else ("wait", "reset")
     timeout = 1 if external and "preset" not in members else None
-    return Settings(
+    return ClockSettings(
         mode=mode,
         preset=members.get("preset"),
         period=period,
@@ -167,11 +167,11 @@ def read_settings(
 
 def read_change(
     given: object,
-    settings: Settings,
+    settings: ClockSettings,
     *,
     action_space: gymnasium.Space[Any],
     max_hz: float,
-) -> Settings:
+) -> ClockSettings:
     """Parse a change of settings that holds from the next time step on.
 
     Raises:

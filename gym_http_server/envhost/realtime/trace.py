@@ -6,7 +6,22 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["EVENTS", "Trace"]
+__all__ = [
+    "ACT",
+    "CAPTURE",
+    "CHANGE",
+    "EVENTS",
+    "FAILURE",
+    "LOST",
+    "PAUSE",
+    "RESET",
+    "RESUME",
+    "SEND",
+    "STEP",
+    "TICK",
+    "TIME_OUT",
+    "Trace",
+]
 
 EVENTS = (
     "reset",
@@ -23,6 +38,9 @@ EVENTS = (
     "failure",
 )
 """What a trace records. Those with a duration are world calls, ticks and steps."""
+
+RESET, SEND, CAPTURE, TICK, STEP, ACT = range(6)
+PAUSE, RESUME, CHANGE, LOST, TIME_OUT, FAILURE = range(6, len(EVENTS))
 
 CAPACITY = 4096
 _LANES = {"tick": "clock", "step": "agent", "act": "agent"}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
+from gym_http_server.envhost.realtime.act_request import Sequences
 from gym_http_server.envhost.realtime.actions import MAX_CHUNK
-from gym_http_server.envhost.realtime.sequences import Sequences
 from gym_http_wire.problems import BadParameter, InvalidAction, Paused
 from tests.support.realtime import MS, Run
 

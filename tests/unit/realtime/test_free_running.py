@@ -389,10 +389,23 @@ def test_the_end_of_an_episode_is_never_merged_away() -> None:
     assert newest["updates"][0]["realtime"]["tick"] == 5
 
 
+def test_several_requests_may_wait_for_the_next_updates() -> None:
+    run = run_of(buffer=2)
+    waiting = [1, 2, 3]
+    got = []
+    for _ in range(3):
+        assert all(run.mode.updates(after) is None for after in waiting)
+        run.sleep(10 * MS)
+        answer = run.mode.updates(waiting.pop(0))
+        assert answer is not None
+        got.append(answer["updates"][0]["realtime"]["update"])
+    assert got == [2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("after", "deliver", "most", "words"),
     [
-        (9, "latest", None, "after is 9: expected the number of an update, up to 1"),
+        (66, "latest", None, "after is 66: expected the number of an update, or of"),
         (-1, "latest", None, "after is -1"),
         ("1", "latest", None, "after is '1'"),
         (0, "newest", None, "deliver is 'newest': expected 'latest' or 'all'"),

@@ -7,10 +7,10 @@ import pytest
 
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.realtime.making import make_clocked
-from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings import ClockSettings
 
 
-def settings_of(env_id: str, realtime: dict[str, Any] | None) -> Settings:
+def settings_of(env_id: str, realtime: dict[str, Any] | None) -> ClockSettings:
     made = make_clocked(
         CreateRequest(env_id, realtime=realtime),
         Mock(),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from gym_http_server.envhost.realtime.settings import Settings
+from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.settings_request import read_change, zero_of
 from gym_http_wire.problems import BadParameter
 from tests.support.realtime import BOX, settings_of
@@ -15,7 +15,7 @@ ELASTIC = {"mode": "elastic", "hz": 20}
 FREE = {"mode": "free_running", "hz": 20}
 
 
-def change(settings: Settings, given: Any) -> Settings:
+def change(settings: ClockSettings, given: Any) -> ClockSettings:
     return read_change(given, settings, action_space=BOX, max_hz=1000)
 
 
