@@ -134,6 +134,15 @@ def both(rest: BadAnswer, stream: BadAnswer) -> Tricks:
     return {"step": [rest], "message": [stream]}
 
 
+def pairwise(values: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Combine clients, transports and values, so that each two of them meet."""
+    return [
+        (name, ("rest", "stream")[(client + number) % 2], value)
+        for client, name in enumerate(NAMES)
+        for number, value in enumerate(values)
+    ]
+
+
 PLACES = {"rest": ("step",), "stream": ("message",)}
 TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "stream"])
 
@@ -148,26 +157,27 @@ def test_no_server(probe: Callable[..., str], transport: str) -> None:
     assert error.message
 
 
-ERRORS = [
-    (400, "invalid-action"),
-    (409, "reset-needed"),
-    (410, "instance-ended"),
-    (422, "key-reused"),
-    (500, "internal"),
-    (502, "env-error"),
-    (504, "step-deadline"),
-]
+ERRORS = {
+    "invalid-action": 400,
+    "reset-needed": 409,
+    "instance-ended": 410,
+    "key-reused": 422,
+    "internal": 500,
+    "env-error": 502,
+    "step-deadline": 504,
+}
 
 
-@TRANSPORTS
-@pytest.mark.parametrize(("status", "code"), ERRORS)
+@pytest.mark.parametrize(
+    ("program", "transport", "code"), pairwise(list(ERRORS)), indirect=["program"]
+)
 def test_errors_are_raised_and_not_retried(
     probe: Callable[..., str],
     plain_server: Server,
     transport: str,
-    status: int,
     code: str,
 ) -> None:
+    status = ERRORS[code]
     body = problem(status, code, WORDS)
     streamed = json.dumps({"code": code, "message": WORDS, "extras": {}}).encode()
     tricks = both(
@@ -366,8 +376,9 @@ MALFORMED = {
 }
 
 
-@TRANSPORTS
-@pytest.mark.parametrize("row", MALFORMED)
+@pytest.mark.parametrize(
+    ("program", "transport", "row"), pairwise(list(MALFORMED)), indirect=["program"]
+)
 def test_invalid_answers(
     probe: Callable[..., str], plain_server: Server, transport: str, row: str
 ) -> None:
