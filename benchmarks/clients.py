@@ -55,9 +55,9 @@ def _measure(plan: Plan, name: str, transport: str) -> list[Row]:
     ours, theirs = _program(name), _program("python")
     with our_server(placed.servers) as server:
 
-        def rate(program: Program, transport: str, who: str) -> float:
+        def rate(program: Program, transport: str, name: str) -> float:
             figure = _rate(program, server.url, transport, plan, placed.clients)
-            plan.say(f"  {who:12} {figure:10.1f} {_UNIT}")
+            plan.say(f"  {name:12} {figure:10.1f} {_UNIT}")
             return figure
 
         rounds = in_turn(

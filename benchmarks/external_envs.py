@@ -77,12 +77,12 @@ def _external(plan: Plan, mode: Mode) -> list[Row]:
     assert placed
     plan.say(f"external, {mode}: starting")
 
-    def measure(agent: AgentCommand, server: Server, who: str) -> StepFigures:
+    def measure(agent: AgentCommand, server: Server, name: str) -> StepFigures:
         words = agent(server, plan.seconds)
         with pinned(placed.clients):
             printed = subprocess.check_output(words, text=True, timeout=_AGENT_SECONDS)
         figures = StepFigures.of(printed)
-        plan.say(f"  {who:12} {figures.rate:10.1f} steps/s")
+        plan.say(f"  {name:12} {figures.rate:10.1f} steps/s")
         return figures
 
     with ours(placed.servers) as server, tangos(placed.servers) as gateway:

@@ -34,7 +34,7 @@ function scene() {
 
 function setAgent(is) {
   scene().isDriven = is;
-  find("who").textContent = is ? "An agent plays." : "You play, with the arrows, until an agent comes.";
+  find("player").textContent = is ? "An agent plays." : "You play, with the arrows, until an agent connects.";
 }
 
 function log(line) {

@@ -90,7 +90,7 @@ export function sceneOf(Phaser) {
       return Float32Array.from(seen, (each) => Math.min(1, Math.max(0, each)));
     }
 
-    /** Give what was gained since the last time. */
+    /** Return what was gained since the last time. */
     take() {
       const { gained } = this;
       this.gained = 0;

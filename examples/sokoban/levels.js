@@ -14,7 +14,7 @@ const LEAST_STEPS = 5;
 const MOST_STEPS = [18, 30];
 export const MOST_CRATES = MOST_STEPS.length;
 
-/** A random generator with a seed (mulberry32); it gives integers of 32 bits. */
+/** A random generator with a seed (mulberry32); it returns integers of 32 bits. */
 export function generator(seed) {
   let state = seed >>> 0;
   return () => {
@@ -69,7 +69,7 @@ function shuffled(random, items) {
   return items;
 }
 
-/** Give all positions from which the goals can be reached, nearest first. */
+/** Return all positions from which the goals can be reached, nearest first. */
 function positions(walls, goals) {
   const found = [];
   const seen = new Set();

@@ -45,7 +45,7 @@ function redraw() {
 
 function setAgent(is) {
   hasAgent = is;
-  find("who").textContent = is ? "An agent plays." : "You play, until an agent comes.";
+  find("player").textContent = is ? "An agent plays." : "You play, until an agent connects.";
   find("two").disabled = is;
   if (!is) begin();
 }

@@ -32,7 +32,7 @@ const SPRITES = Object.values(PICTURES).map((picture) =>
   picture.split("|").flatMap((row) => Array.from(row, (letter) => COLOURS[letter])),
 );
 
-/** Give the pixels of a game: height, width and three colours. */
+/** Return the pixels of a game: height, width and three colours. */
 export function pixelsOf(game) {
   const pixels = new Uint8Array(PIXELS * PIXELS * 3);
   const tiles = game.tiles();

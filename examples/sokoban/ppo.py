@@ -60,7 +60,7 @@ def _shown(tiles: Any) -> Any:
 
 
 def solution(agent: PPO, env: Levels, level: int) -> list[int] | None:
-    """Give the actions by which an agent solves a level; None if it does not."""
+    """Return the actions by which an agent solves a level; None if it does not."""
     observation, _ = env.reset(options={"level": level})
     actions = []
     for _ in range(LONGEST):
@@ -75,7 +75,7 @@ def solution(agent: PPO, env: Levels, level: int) -> list[int] | None:
 
 
 def train(env: Levels, levels: int, most: int, seed: int) -> list[list[int]] | None:
-    """Train until all levels are solved; give how, or None if they are not."""
+    """Train until all levels are solved; return how, or None if they are not."""
     agent = PPO(
         "MlpPolicy",
         env,

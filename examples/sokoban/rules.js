@@ -58,7 +58,7 @@ export class Game {
     return !this.solved && this.steps >= MAX_STEPS;
   }
 
-  /** Take a step; give its reward. */
+  /** Take a step; return its reward. */
   step(action) {
     const before = this.placed;
     this.steps++;
@@ -80,7 +80,7 @@ export class Game {
     return !this.walls.has(field) && !this.crates.has(field);
   }
 
-  /** Give the number of each field's tile. */
+  /** Return the number of each field's tile. */
   tiles() {
     return Uint8Array.from({ length: SIZE * SIZE }, (_, field) => this.#tile(field));
   }

@@ -30,7 +30,7 @@ class Table:
         self._worth: dict[Position, float] = {}
 
     def choose(self, position: Position) -> int:
-        """Give the best action."""
+        """Return the best action."""
         return max(ACTIONS, key=lambda action: self._value(position, action))
 
     def learn(

@@ -43,7 +43,7 @@ class Naive:
         self._action = OFF
 
     def act(self, observation: Any) -> int:
-        """Give an action for what the sensors show."""
+        """Return an action for what the sensors show."""
         room = float(observation[0])
         if room < 20.5:
             self._action = FULL
@@ -73,7 +73,7 @@ class Timed:
         )
 
     def act(self, observation: Any) -> int:
-        """Give an action for what the sensors show."""
+        """Return an action for what the sensors show."""
         room, radiator, _, hour = map(float, observation)
         is_day = MORNING - self.lead <= hour < EVENING - self.lead
         # What the radiator still holds will come into the room.
@@ -83,7 +83,7 @@ class Timed:
         return HALF if missing > 0 else OFF
 
     def near(self, rng: np.random.Generator, width: float) -> "Timed":
-        """Give another one that differs by about ``width``."""
+        """Return another one that differs by about ``width``."""
         day, night, lead = rng.normal(0, width, 3)
         return Timed(
             day=float(np.clip(self.day + day, 18, 23)),
@@ -104,7 +104,7 @@ def play(env: RemoteEnv, agent: Naive | Timed, seed: int) -> Day:
 
 
 def mean(env: RemoteEnv, agent: Naive | Timed, seeds: tuple[int, ...]) -> float:
-    """Give the mean return of some days."""
+    """Return the mean return of some days."""
     return sum(play(env, agent, seed).worth for seed in seeds) / len(seeds)
 
 

@@ -71,15 +71,7 @@ class BrokerClient:
     ) -> None:
         """Copy between broker and environment, until one of them closes.
 
-        Args:
-            greeting: Bytes that the broker sends before all else.
-            client: The environment's socket.
-            early: Bytes that arrived after its handshake, and have been read.
-            caller: The identity of its token.
-            hello: Its hello, if it does not send one itself.
-
-        Raises:
-            Problem: The broker does not accept it; the client can get an answer.
+        The arguments and the exception are those of `pass_on`.
         """
         relay_both_ways(client, self._connect(greeting, early, None, caller, hello))
 

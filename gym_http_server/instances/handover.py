@@ -63,17 +63,7 @@ def relay(
 ) -> None:
     """Relay between client and host until one of them closes.
 
-    Args:
-        hosts: Calls hosts.
-        instance_id: The instance.
-        owner: Owner that it must have; "" is any.
-        hello: The handshake of the stream.
-        client: The client's socket.
-        early: Bytes that the client sent after its handshake, and that were read.
-        lost_s: Seconds since the client lost an answer with a stream.
-
-    Raises:
-        Problem: The host refuses the stream; the client can still be answered.
+    The arguments and the exception are those of `pass_socket`.
     """
     frame = _request(hello, early)
     connection = hosts.open_stream(instance_id, frame, owner, None, lost_s)

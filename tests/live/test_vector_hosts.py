@@ -59,16 +59,16 @@ def test_each_shard_is_a_child_of_the_first(hostile: Callable[..., Any]) -> None
     gone(pids)
 
 
-@pytest.mark.parametrize("who", [0, 3, 5])
+@pytest.mark.parametrize("number", [0, 3, 5])
 @pytest.mark.parametrize(
     ("vice", "output"),
     [("Segfault", "SIGSEGV"), ("KillSelf", "SIGKILL"), ("Exit0", "exit status 0")],
 )
 def test_the_death_of_a_shard_ends_the_instance_alike(
-    hostile: Callable[..., Any], vice: str, output: str, who: int
+    hostile: Callable[..., Any], vice: str, output: str, number: int
 ) -> None:
     instance, pids = hostile(vice)
-    action = [int(number == who) for number in range(COUNT)]
+    action = [int(index == number) for index in range(COUNT)]
     problem = calls.error(instance.post("step/", {"action": action}), 502)
     assert problem["code"] == "env-crashed"
     assert output in problem["message"]
@@ -121,12 +121,12 @@ def test_a_hanging_shard_ends_with_the_first_process(
 
 
 @pytest.mark.parametrize("vice", ["Loop", "GilLoop"])
-@pytest.mark.parametrize("who", [1, 4])
+@pytest.mark.parametrize("number", [1, 4])
 def test_a_hanging_shard_is_ended_with_all_others(
-    hostile: Callable[..., Any], vice: str, who: int
+    hostile: Callable[..., Any], vice: str, number: int
 ) -> None:
     instance, pids = hostile(vice)
-    action = [int(number == who) for number in range(COUNT)]
+    action = [int(index == number) for index in range(COUNT)]
     calls.error(instance.post("step/", {"action": action}), 504, "step-deadline")
     gone(pids)
 

@@ -16,7 +16,7 @@ class RandomAgent:
         self._instance_id = instance_id
 
     def act(self, observation: object) -> object:
-        """Choose an action, whatever the observation."""
+        """Choose an action; ignore the observation."""
         return self._client.env_action_space_sample(self._instance_id)
 
 

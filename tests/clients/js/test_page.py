@@ -47,7 +47,7 @@ def played(chromium: Chromium, origin: str, server: Server, token: str = "") -> 
     def result() -> str | None:
         if chromium.run("document.getElementById('play').disabled"):
             return None
-        return str(chromium.run("document.getElementById('said').textContent"))
+        return str(chromium.run("document.getElementById('output').textContent"))
 
     return str(wait_until(result, 60.0, "the end of the episode"))
 

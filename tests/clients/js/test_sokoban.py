@@ -118,7 +118,7 @@ def made(server: Server, **kwargs: Any) -> RemoteEnv:
 
 
 def test_people_play_until_an_agent_comes(page: Chromium, server: Server) -> None:
-    assert text_of(page, "who") == "You play, until an agent comes."
+    assert text_of(page, "player") == "You play, until an agent connects."
     press(page, "n")
     level = re.match(r"level (\d+), 0 steps", text_of(page, "state"))
     assert level
@@ -130,12 +130,12 @@ def test_people_play_until_an_agent_comes(page: Chromium, server: Server) -> Non
 
     # A person can solve the level that an agent observes.
     with made(server, fast=True) as env:
-        assert text_of(page, "who") == "An agent plays."
+        assert text_of(page, "player") == "An agent plays."
         observation, _ = env.reset(options={"level": int(level[1])})
         drawn = text_of(page, "state")
         press(page, "n")
         assert text_of(page, "state") == drawn
-    wait_until(lambda: text_of(page, "who").startswith("You play"), 10.0)
+    wait_until(lambda: text_of(page, "player").startswith("You play"), 10.0)
     assert solution(observation.tolist())
 
 
@@ -216,7 +216,7 @@ def test_a_tabular_agent_solves_a_fixed_set_of_levels(
             assert steps >= len(shortest)
     assert time.monotonic() - began < 60
     # Nothing was drawn of it.
-    assert "An agent" not in text_of(page, "who")
+    assert "An agent" not in text_of(page, "player")
 
 
 BUSY_MS = 250
@@ -292,6 +292,6 @@ def test_a_page_that_is_reloaded_is_a_new_connection(
             with pytest.raises(ServerError) as caught:
                 env.step(0)
             assert caught.value.code == "instance-ended"
-            assert "An agent" not in text_of(page, "who")
+            assert "An agent" not in text_of(page, "player")
         with made(other, fast=True) as env:
             env.reset(seed=1)

@@ -75,13 +75,13 @@ class Router:
         while not self._over.is_set():
             if not self._socket.poll(50):
                 continue
-            who, message = self._socket.recv_multipart()
-            if who not in peers:
+            peer, message = self._socket.recv_multipart()
+            if peer not in peers:
                 self.greetings.append(json.loads(message))
-                peers[who] = iter(next(self._scripts))
-            answer = next(peers[who], None)
+                peers[peer] = iter(next(self._scripts))
+            answer = next(peers[peer], None)
             if answer is not None:
-                self._socket.send_multipart([who, answer])
+                self._socket.send_multipart([peer, answer])
 
 
 def session_with(router: Router, total: float = 120.0) -> ZeroMQSession:

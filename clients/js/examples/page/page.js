@@ -7,7 +7,7 @@ const SCALE = 120;
 const POLE = 120;
 
 const find = (id) => document.getElementById(id);
-const received = find("said");
+const received = find("output");
 const brush = find("scene").getContext("2d");
 
 /** Draw a cart at a place, and its pole at an angle from upright. */
