@@ -1,12 +1,13 @@
-// An agent of an environment elsewhere; tells how fast it stepped.
+// An agent of an external environment; prints how fast it stepped.
 //
 // Usage: agent stream URL ENV_ID SECONDS
 //        agent zeromq tcp://HOST:PORT LIBZMQ SECONDS
 //
-// The first steps by the C++ client, over a stream; the second asks Tango's gateway, by the
-// libzmq of that path. Either takes next to nothing besides. It prints a line when it begins,
-// and at the end the steps a second, with resets where they are due, and how many
-// microseconds half and 99 % of the steps took at most, without resets.
+// The first steps by the C++ client over a stream. The second requests steps from Tango's
+// gateway, by the libzmq of that path. Both take little time besides. The program prints a
+// line when it begins. At the end it prints the steps per second, with resets where they
+// are due, and the median and 99th percentile of a step's microseconds, without resets.
+
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -59,15 +60,15 @@ public:
         if (connect(socket_, door.c_str())) throw std::runtime_error("no gateway at " + door);
     }
 
-    void reset() { ask("{\"type\": \"reset\", \"seed\": null, \"options\": null}"); }
+    void reset() { request("{\"type\": \"reset\", \"seed\": null, \"options\": null}"); }
 
     bool step(int action) {
-        const std::string told =
-            ask("{\"type\": \"action\", \"action\": \"" + std::to_string(action) + "\"}");
-        return told.find("\"terminated\":true") != std::string::npos;
+        const std::string answer =
+            request("{\"type\": \"action\", \"action\": \"" + std::to_string(action) + "\"}");
+        return answer.find("\"terminated\":true") != std::string::npos;
     }
 
-    void close() { ask("{\"type\": \"close\"}"); }
+    void close() { request("{\"type\": \"close\"}"); }
 
 private:
     template <class Function>
@@ -76,7 +77,7 @@ private:
         if (!function) throw std::runtime_error(::dlerror());
     }
 
-    std::string ask(const std::string& message) {
+    std::string request(const std::string& message) {
         send_(socket_, message.data(), message.size(), 0);
         char data[4096];
         const int size = receive_(socket_, data, sizeof data, 0);
@@ -130,7 +131,7 @@ int main(int count, char** words) {
             run(StreamAgent(words[2], words[3]), std::stod(words[4]));
         } else if (kind == "zeromq") {
             run(TangoAgent(words[2], words[3]), std::stod(words[4]));
-            // Its context waits for nobody.
+            // Its context is not destroyed, since that could wait.
             std::_Exit(0);
         } else {
             std::cerr << "usage: agent stream URL ENV_ID SECONDS | "

@@ -1,4 +1,4 @@
-// An environment elsewhere, as Tango's are: a grid at the other end of a WebSocket.
+// An external environment, as those of Tango: a grid at the other end of a WebSocket.
 //
 // Usage: environment PORT PATH
 //
@@ -31,23 +31,23 @@ public:
     Grid() {
         for (int place = 0; place < places; ++place)
             for (const bool over : {false, true})
-                told_[over][place] = "{\"observation\":" + seen(place) +
+                answers_[over][place] = "{\"observation\":" + seen(place) +
                                      ",\"info\":{},\"reward\":1.0,\"terminated\":" +
                                      (over ? "true" : "false") + ",\"truncated\":false}";
         begun_ = "{\"observation\":" + seen(0) + ",\"info\":{}}";
     }
 
-    // Does what a message asks: {"type":"action","action":"1"}, reset or close, with or
+    // Executes a message: {"type":"action","action":"1"}, reset or close, with or
     // without blanks.
-    const std::string& answer(const std::string& asked) {
-        if (asked.find("\"reset\"") != std::string::npos) {
+    const std::string& answer(const std::string& message) {
+        if (message.find("\"reset\"") != std::string::npos) {
             place_ = steps_ = 0;
             return begun_;
         }
-        const std::size_t digit = asked.find_last_of("0123456789");
+        const std::size_t digit = message.find_last_of("0123456789");
         if (digit == std::string::npos) return ended_;
-        place_ = (place_ + (asked[digit] % 2 ? side : 1)) % places;
-        return told_[++steps_ >= episode][place_];
+        place_ = (place_ + (message[digit] % 2 ? side : 1)) % places;
+        return answers_[++steps_ >= episode][place_];
     }
 
 private:
@@ -61,7 +61,7 @@ private:
         return written + "]";
     }
 
-    std::array<std::array<std::string, places>, 2> told_;
+    std::array<std::array<std::string, places>, 2> answers_;
     std::string begun_;
     std::string ended_ = "{\"info\":\"closed\"}";
     int place_ = 0;

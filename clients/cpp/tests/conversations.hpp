@@ -14,7 +14,7 @@ using models::hex;
 using models::unhex;
 
 // Whether the client can have a conversation.
-inline bool can_talk(const Json& each) {
+inline bool can_converse(const Json& each) {
     if (each["kind"] != "conversation") return false;
     const Json& can = each["capabilities"];
     return (each["dialect"] == "json" || each["dialect"] == "binary") &&
@@ -89,7 +89,7 @@ inline detail::Message message_of(const Json& received) {
 }
 
 // Plays a conversation, and prints all messages of the environment.
-inline void talk(const Json& each) {
+inline void run_conversation(const Json& each) {
     Script script(each["script"]);
     const Lent lent = scripted(each, script);
     detail::Conversation conversation(lent, "http://127.0.0.1:5000", [] {});
@@ -98,7 +98,7 @@ inline void talk(const Json& each) {
     for (const Json& received : each["messages"]) {
         if (received["from"] == "environment") {
             const auto sending = conversation.next();
-            if (!sending) throw std::runtime_error(id + ": it says nothing");
+            if (!sending) throw std::runtime_error(id + ": it sends nothing");
             std::cout << id << "\t" << shown(*sending) << "\n";
         } else if (received["from"] == "server") {
             conversation.take(message_of(received));
@@ -113,7 +113,7 @@ inline void talk(const Json& each) {
 inline int run(const std::string& folder) {
     const Json outcome = conformance::read_file(folder + "/external.json");
     for (const Json& each : outcome["cases"]) {
-        if (can_talk(each)) talk(each);
+        if (can_converse(each)) run_conversation(each);
     }
     return 0;
 }

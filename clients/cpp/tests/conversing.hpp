@@ -23,8 +23,8 @@ struct Corridor {
     Lent described() {
         Lent made("corridor", spaces::discrete(5), spaces::discrete(2));
         made.log = [](const std::string&) {};
-        made.on_agent = [this] { arrived.emplace_back("came"); };
-        made.on_agent_gone = [this] { arrived.emplace_back("went"); };
+        made.on_agent = [this] { arrived.emplace_back("arrived"); };
+        made.on_agent_gone = [this] { arrived.emplace_back("left"); };
         made.reset = [this](const ResetAsked&) { return Reset{resets++, {}}; };
         made.step = [this](const Value&, Reply<StepGiven> reply) { step = std::move(reply); };
         return made;
@@ -37,7 +37,7 @@ struct Corridor {
         return received();
     }
     std::string received() {
-        conversation.settle();
+        conversation.flush();
         const auto sending = conversation.next();
         return sending ? sending->payload : "";
     }
@@ -68,13 +68,13 @@ inline void an_agent_goes_once() {
     Corridor corridor;
     corridor.begin_step();
     corridor.connect(false);
-    check(corridor.arrived == Events{"came", "went"}, "the server forgot the agent");
+    check(corridor.arrived == Events{"arrived", "left"}, "the server forgot the agent");
     check(corridor.send_request(1, "init").empty(), "handlers run one after the other");
     corridor.end_step();
     check(corridor.received().find(R"({"id":1,"result")") == 0, "init is answered, and no step");
-    check(corridor.arrived == Events{"came", "went", "came"}, "another agent came");
+    check(corridor.arrived == Events{"arrived", "left", "arrived"}, "another agent arrived");
     corridor.conversation.end();
-    check(corridor.arrived.back() == "went" && corridor.arrived.size() == 4, "and went");
+    check(corridor.arrived.back() == "left" && corridor.arrived.size() == 4, "and went");
 }
 
 inline void nothing_is_left_of_what_was_forgotten() {
@@ -87,24 +87,24 @@ inline void nothing_is_left_of_what_was_forgotten() {
     corridor.send_request(2, "reset");
     corridor.connect(false);
     corridor.making(Spaces{});
-    check(corridor.received().empty() && corridor.arrived.empty(), "no agent came by what was forgotten");
+    check(corridor.received().empty() && corridor.arrived.empty(), "a forgotten request brings no agent");
     check(corridor.resets == 0, "what was not begun is not done");
 }
 
-inline void answers_wait_to_be_asked_for() {
+inline void answers_wait_for_a_request() {
     Corridor corridor;
     corridor.begin_step();
     corridor.connect(true);
     corridor.end_step();
-    check(corridor.received().empty(), "on this connection nobody asked yet");
+    check(corridor.received().empty(), "no request was received on this connection yet");
     const std::string answer = corridor.send_request(3, "step");
     check(answer.find(R"({"id":3,"result")") == 0, "the step is answered, and was not done again");
     corridor.connect(true);
-    check(corridor.received().empty() && corridor.send_request(3, "step") == answer, "as often as it is asked");
-    check(corridor.arrived == Events{"came"}, "the agent was there all the time");
+    check(corridor.received().empty() && corridor.send_request(3, "step") == answer, "as often as it is requested");
+    check(corridor.arrived == Events{"arrived"}, "the agent was there all the time");
 }
 
-inline void who_is_refused_has_no_agent() {
+inline void a_refused_provider_has_no_agent() {
     Corridor corridor;
     corridor.connect(false);
     corridor.send_request(1, "init");
@@ -112,7 +112,7 @@ inline void who_is_refused_has_no_agent() {
     check(corridor.received().find(R"("token":"a-token")") != std::string::npos, "a token is shown");
     corridor.send_message(R"({"type":"refused","code":"unauthorized","message":"no"})");
     check(corridor.conversation.refusal()->code() == "unauthorized", "it is refused");
-    check(corridor.arrived == Events{"came", "went"}, "and the agent is gone");
+    check(corridor.arrived == Events{"arrived", "left"}, "and the agent is gone");
 }
 
 inline void ids_are_in_their_range() {
@@ -139,7 +139,7 @@ inline void messages_are_counted() {
     }
     check(arrived.size() == 3 && arrived[0].text() == "{}" && arrived[1].payload->size() == 258 &&
               arrived[2].payload->empty(),
-          "messages that come in pieces");
+          "messages that arrive in pieces");
     const Bytes both(written.begin(), written.end());
     carrier.feed({both.data(), both.size()}, arrived);
     check(arrived.size() == 6 && arrived[4].text() == arrived[1].text(), "messages at once");
@@ -170,8 +170,8 @@ inline void targets_are_read() {
 inline void all() {
     an_agent_goes_once();
     nothing_is_left_of_what_was_forgotten();
-    answers_wait_to_be_asked_for();
-    who_is_refused_has_no_agent();
+    answers_wait_for_a_request();
+    a_refused_provider_has_no_agent();
     ids_are_in_their_range();
     messages_are_counted();
     targets_are_read();

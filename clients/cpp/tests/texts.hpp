@@ -33,7 +33,7 @@ inline void json_of_values() {
                                 Value::space(Json()), Value::graph({}, {}, {}),
                                 Value::list({Value::bytes({1})}),
                                 Value::array(std::vector<std::complex<double>>(1))})
-        check_throws<UsageError>([&] { to_json(unsendable); }, "what JSON cannot say is refused");
+        check_throws<UsageError>([&] { to_json(unsendable); }, "values without JSON are refused");
 }
 
 inline void printed_values() {

@@ -38,7 +38,7 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** Where a server is and how it is spoken to. */
+/** Where a server is and how requests reach it. */
 export interface ServerOptions {
   /** Its URL, by default `http://127.0.0.1:5000`. */
   url?: string;

@@ -16,10 +16,10 @@ import { MessageReader, Opcode, closeOf, encodeMessage } from "./websocket_frame
  * @throws {NoStream} The server answers, but opens no stream.
  */
 export async function openSocket(url, { protocol, headers, signal, maxMessage }) {
-  const { socket, early, protocol: spoken } = await upgraded(url, { protocol, headers, signal });
-  if (spoken === protocol) return new NodeSocket(socket, early, maxMessage);
+  const { socket, early, protocol: selected } = await upgraded(url, { protocol, headers, signal });
+  if (selected === protocol) return new NodeSocket(socket, early, maxMessage);
   socket.destroy();
-  throw new ProtocolError(`the answer to the handshake does not speak ${protocol}`);
+  throw new ProtocolError(`the answer to the handshake lacks the subprotocol ${protocol}`);
 }
 
 /** Random masks, drawn many at a time. */

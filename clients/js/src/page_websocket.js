@@ -29,7 +29,7 @@ export function openSocket(url, { protocol, signal, maxMessage }) {
         resolve(new PageSocket(socket, maxMessage));
       } else {
         socket.close();
-        reject(new ProtocolError(`the answer to the handshake does not speak ${protocol}`));
+        reject(new ProtocolError(`the answer to the handshake lacks the subprotocol ${protocol}`));
       }
     };
   });

@@ -67,7 +67,7 @@ export class Session {
     this.#last = new Promise((resolve) => (release = resolve));
     try {
       await deadline.race(before);
-      const value = await this.#settle(operation, body, deadline);
+      const value = await this.#outcome(operation, body, deadline);
       if (value?.warnings !== undefined) {
         this.#requester.warn(value.warnings);
         delete value.warnings;
@@ -87,7 +87,7 @@ export class Session {
     this.#stream = null;
   }
 
-  async #settle(operation, body, deadline) {
+  async #outcome(operation, body, deadline) {
     const number = this.#next();
     let tries;
     while (this.#streams) {

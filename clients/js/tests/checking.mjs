@@ -107,7 +107,7 @@ const CHECKS = {
   "errors.json": ({ status, headers, body, expected, creates, retried, traceback = null }) => {
     const answer = { status, headers: new Headers(headers), body: writeText(body) };
     return [
-      () => toldAs(expected, errorOf(answer, URL_OF_ERRORS)),
+      () => compareError(expected, errorOf(answer, URL_OF_ERRORS)),
       () => differing(traceback, errorOf(answer, URL_OF_ERRORS).traceback),
       async () => differing(retried, await isRetried(answer, creates)),
     ];
@@ -162,7 +162,7 @@ function sameFrame(expected, { answerForm, body, head, ...rest }) {
   return sameJson(expected, actual) ? null : `expected ${JSON.stringify(expected)}, actual ${JSON.stringify(actual)}`;
 }
 
-function toldAs(expected, error) {
+function compareError(expected, error) {
   const { kind, status, code } = error;
   const message = kind === "api" ? error.message : null;
   return sameJson(expected, { kind, status, code, message })

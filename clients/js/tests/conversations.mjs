@@ -5,10 +5,10 @@ import { Provider } from "../src/serving/provider.js";
 import { ProvidedEnv } from "../src/serving/provided_env.js";
 import { build, hex, matches, shown, unhex } from "./models.mjs";
 
-const PATIENCE = 5000;
+const TIMEOUT_MS = 5000;
 
 /** Whether the client can have a conversation. */
-export function canTalk({ kind, dialect }) {
+export function canConverse({ kind, dialect }) {
   return kind === "conversation" && Object.hasOwn(DIALECTS, dialect);
 }
 
@@ -18,7 +18,7 @@ export function canTalk({ kind, dialect }) {
  * @param {object} vector The case.
  * @param {(line: string) => void} print Called with all messages of the environment.
  */
-export async function talk(vector, print) {
+export async function converse(vector, print) {
   const ended = new AbortController();
   const network = new Network();
   const given = { ...scripted(vector), log: () => {} };
@@ -61,10 +61,10 @@ export class Network {
 
   /** Wait for the next message. */
   async received() {
-    const late = setTimeout(() => this.#wake(), PATIENCE);
+    const late = setTimeout(() => this.#wake(), TIMEOUT_MS);
     if (!this.#received.length) await new Promise((resolve) => (this.#wake = resolve));
     clearTimeout(late);
-    if (!this.#received.length) throw new Error("it says nothing");
+    if (!this.#received.length) throw new Error("it sends nothing");
     return this.#received.shift();
   }
 }

@@ -30,8 +30,8 @@ export async function provide(handlers, use) {
   const [ended, arrived, network] = [new AbortController(), [], new Network()];
   const given = {
     ...CORRIDOR,
-    onAgent: () => arrived.push("came"),
-    onAgentGone: () => arrived.push("went"),
+    onAgent: () => arrived.push("arrived"),
+    onAgentGone: () => arrived.push("left"),
     ...handlers,
   };
   const provider = new Provider(new ProvidedEnv(given), given, () => network.open(), "http://127.0.0.1:5000");

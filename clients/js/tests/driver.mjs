@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { GymHttpError, decodeBinary, decodeTyped, make } from "../src/index.js";
 import { agree } from "./agreeing.mjs";
 import { FILES, checksOf } from "./checking.mjs";
-import { canTalk, talk } from "./conversations.mjs";
+import { canConverse, converse } from "./conversations.mjs";
 import { kindOf, unhex } from "./models.mjs";
 
 function casesOf(path) {
@@ -131,13 +131,13 @@ async function bench(url, transport, seconds) {
   await env.close();
 }
 
-async function converse(folder) {
-  for (const vector of casesOf(join(folder, "external.json")).filter(canTalk)) {
-    await talk(vector, (line) => console.log(`${vector.id}\t${line}`));
+async function converseAll(folder) {
+  for (const vector of casesOf(join(folder, "external.json")).filter(canConverse)) {
+    await converse(vector, (line) => console.log(`${vector.id}\t${line}`));
   }
 }
 
-const COMMANDS = { conformance, show, agree: agreeing, probe, create, bench, converse };
+const COMMANDS = { conformance, show, agree: agreeing, probe, create, bench, converse: converseAll };
 
 const [command, ...args] = process.argv.slice(2);
 if (!Object.hasOwn(COMMANDS, command ?? "")) {

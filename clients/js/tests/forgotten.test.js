@@ -24,13 +24,13 @@ test("the agent goes once, though a step is at work meanwhile", async () => {
     await work.isBegun;
     server.lose();
     await server.welcome();
-    assert.deepEqual(arrived, ["came", "went"]);
+    assert.deepEqual(arrived, ["arrived", "left"]);
     server.sendMessage(INIT);
     work.end();
     // The step's result is not sent: its request was on an earlier connection.
-    assert.deepEqual([(await server.received()).id, arrived], [1, ["came", "went", "came"]]);
+    assert.deepEqual([(await server.received()).id, arrived], [1, ["arrived", "left", "arrived"]]);
   });
-  assert.deepEqual(reply, ["came", "went", "came", "went"]);
+  assert.deepEqual(reply, ["arrived", "left", "arrived", "left"]);
 });
 
 test("a request of a lost session brings no agent", async () => {
@@ -79,12 +79,12 @@ test("a stop during a step notifies the author once", async () => {
   });
   work.end();
   await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(reply, ["came", "went"]);
+  assert.deepEqual(reply, ["arrived", "left"]);
 });
 
 test("a refusal after a lost connection frees the environment", async () => {
   const arrived = [];
-  const refused = provide({ onAgentGone: () => arrived.push("went") }, async (_, server) => {
+  const refused = provide({ onAgentGone: () => arrived.push("left") }, async (_, server) => {
     await server.welcome();
     await server.sendRequest(INIT);
     server.lose();
@@ -92,5 +92,5 @@ test("a refusal after a lost connection frees the environment", async () => {
     server.sendMessage({ type: "refused", code: "bad-hello", message: "no" });
   });
   await assert.rejects(refused, { code: "bad-hello" });
-  assert.deepEqual(arrived, ["went"]);
+  assert.deepEqual(arrived, ["left"]);
 });

@@ -3,14 +3,14 @@ import { test } from "node:test";
 
 import { serveScene } from "../src/phaser.js";
 
-const GIVEN = { scene: { game: {} }, begin() {}, act() {}, outcome() {}, signal: AbortSignal.abort() };
+const ARGUMENTS = { scene: { game: {} }, begin() {}, act() {}, outcome() {}, signal: AbortSignal.abort() };
 
 test("missing options of a scene are refused", async () => {
   for (const name of ["begin", "act", "outcome"]) {
-    await assert.rejects(serveScene({ ...GIVEN, [name]: undefined }), new TypeError(`${name} is not a function`));
+    await assert.rejects(serveScene({ ...ARGUMENTS, [name]: undefined }), new TypeError(`${name} is not a function`));
   }
   for (const updates of [0, 1.5, "4"]) {
-    await assert.rejects(serveScene({ ...GIVEN, updates }), RangeError);
+    await assert.rejects(serveScene({ ...ARGUMENTS, updates }), RangeError);
   }
-  await assert.rejects(serveScene(GIVEN), /observationSpace is missing/);
+  await assert.rejects(serveScene(ARGUMENTS), /observationSpace is missing/);
 });

@@ -49,7 +49,7 @@ for (const [how, handler] of Object.entries({ throws: fail, rejects: reject })) 
       assert.equal((await server.sendRequest(INIT)).id, 1);
       assert.equal((await server.sendRequest(RESET)).result.observation, 0);
     });
-    assert.deepEqual(reply, ["came", "went", "came", "went"]);
+    assert.deepEqual(reply, ["arrived", "left", "arrived", "left"]);
   });
 }
 

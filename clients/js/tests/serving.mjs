@@ -58,8 +58,8 @@ for (const dialect of ["json", "typed", "binary"]) {
       actionSpace: { type: "Box", low: -1, high: 1, shape: [2], dtype: "float32" },
       capabilities: ["seed", "options"],
       renderModes: ["rgb_array"],
-      onAgent: () => arrived.push("came"),
-      onAgentGone: () => arrived.push("went"),
+      onAgent: () => arrived.push("arrived"),
+      onAgentGone: () => arrived.push("left"),
       reset: async ({ seed, options }) => {
         arrived.push([seed, options]);
         return { observation: Uint8Array.of(1, 2, 3, 4), info: { level: 7 } };
@@ -82,7 +82,7 @@ for (const dialect of ["json", "typed", "binary"]) {
         const frame = await env.render();
         assert.deepEqual(frame.toArray(), [[[1, 2, 3]], [[4, 5, 6]]]);
       });
-      assert.deepEqual(arrived, ["came", [2n ** 60n + 1n, { level: 7 }], [0.5, -1], "went"]);
+      assert.deepEqual(arrived, ["arrived", [2n ** 60n + 1n, { level: 7 }], [0.5, -1], "left"]);
       assert.match(lines[0], /^connected, connection \w+$/);
       assert.deepEqual(lines.slice(1), ["an agent arrived", "the agent left"]);
     });

@@ -5,7 +5,7 @@ local certificates = {}
 local SUBJECT_ALTERNATIVES = "2.5.29.17"
 local FOLDERS = { "/etc/ssl/certs", "/etc/pki/tls/certs" }
 
---- Whether this machine can speak TLS.
+--- Whether this machine supports TLS.
 -- @treturn ?table LuaSec
 -- @treturn ?string why not
 function certificates.library()
@@ -65,7 +65,7 @@ local function settings(tls)
   }
 end
 
---- Prepare to speak TLS on a connection, which is closed if that fails.
+--- Begin TLS on a connection, which is closed if that fails.
 -- @treturn ?table LuaSec's socket, for the handshake
 -- @treturn ?string why not
 function certificates.wrap(raw, host, tls)

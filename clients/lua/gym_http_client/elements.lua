@@ -190,7 +190,7 @@ end
 
 local IN_PLACE = named("i1 i2 i4 u1 u2 u4 f4 f8")
 local PACKED = named("i1 i2 i4 i8 u2 u4 f4 f8 M8 m8")
-local UNTOLD = named("f16")
+local UNREADABLE = named("f16")
 
 local function reader_of(dtype)
   local name = dtype.kind .. dtype.bytes
@@ -205,7 +205,7 @@ local function reader_of(dtype)
   elseif AT[name] and not dtype.big_endian then
     return read_each
   end
-  return not UNTOLD[name] and read_slowly or nil
+  return not UNREADABLE[name] and read_slowly or nil
 end
 
 local readers = {}

@@ -188,7 +188,7 @@ local function may_be_too_large(query, failure)
   return failure.kind == "too-large" or (failure.kind == "lost" and size > SURELY_READ)
 end
 
-local function settled(self, query, deadline)
+local function outcome(self, query, deadline)
   local trying
   while self.streams do
     if not self.stream then
@@ -246,7 +246,7 @@ function Session:perform(name, plain, signature, leaves, given)
     plain = plain, signature = signature, leaves = leaves,
     search = given and next(given) and search_of(given) or nil,
   }
-  local value, failed = settled(self, query, self.requester:deadline())
+  local value, failed = outcome(self, query, self.requester:deadline())
   self.requesting = false
   if value == nil and failed.kind ~= "api" then
     -- A late answer would be mistaken for another's.

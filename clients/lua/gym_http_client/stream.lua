@@ -54,7 +54,7 @@ local function next_message(self, deadline)
     if opcode == BINARY or not opcode then
       return opcode and payload, payload
     elseif opcode == websocket.TEXT then
-      return nil, connections.failure("malformed", "a text came on a binary stream")
+      return nil, connections.failure("malformed", "a text arrived on a binary stream")
     elseif opcode == websocket.CLOSE then
       local reason = malformed.elided(payload:sub(3))
       if payload:sub(1, 2) == TOO_LARGE then

@@ -19,7 +19,7 @@ local function has(list, wanted)
 end
 
 --- Whether the client can have a conversation.
-function conversations.can_talk(case)
+function conversations.can_converse(case)
   return case.kind == "conversation" and DIALECTS[case.dialect] ~= nil
     and not has(case.capabilities, "attributes")
 end
@@ -96,7 +96,7 @@ end
 --- Play a conversation.
 -- @tparam table case of the vectors
 -- @tparam function say called with all messages of the environment
-function conversations.talk(case, send_message)
+function conversations.converse(case, send_message)
   local given, received, line = scripted(case), {}, nil
   local provider = Provider.new(given, provided.new(given), { address = { url = "" } }, function()
     line = setmetatable({ arrived = {}, received = received }, Connection)

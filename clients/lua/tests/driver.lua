@@ -215,10 +215,10 @@ local function bench(url, way, seconds)
   gym.assert(env:close())
 end
 
-local function talk(folder)
+local function converse(folder)
   for _, case in ipairs(cases_in(folder, "external.json")) do
-    if conversations.can_talk(case) then
-      conversations.talk(case, function(message)
+    if conversations.can_converse(case) then
+      conversations.converse(case, function(message)
         io.write(case.id, "\t", message, "\n")
       end)
     end
@@ -227,7 +227,7 @@ end
 
 local COMMANDS = {
   conformance = conformance, show = show, agree = agree, probe = probe, create = create,
-  bench = bench, converse = talk,
+  bench = bench, converse = converse,
 }
 local command = COMMANDS[arg[1]]
 if not command then

@@ -46,8 +46,8 @@ local function corridor(changes)
       server.owed = answer
       return answer
     end,
-    on_agent = note("came"),
-    on_agent_gone = note("went"),
+    on_agent = note("arrived"),
+    on_agent_gone = note("left"),
     log = function() end,
   }
   for name, value in pairs(changes and changes(server) or {}) do
@@ -97,12 +97,12 @@ test("the agent goes once, though a step is at work meanwhile", function()
   equal(server.perform(STEP), nil)
   server.lose()
   server.welcome()
-  items(server.events, { "came", "went" })
+  items(server.events, { "arrived", "left" })
   equal(server.owed({ observation = 1, reward = 1 }), false)
   assert(server.perform(INIT):find('"id":1', 1, true))
-  items(server.events, { "came", "went", "came" })
+  items(server.events, { "arrived", "left", "arrived" })
   server.provider:stop()
-  items(server.events, { "came", "went", "came", "went" })
+  items(server.events, { "arrived", "left", "arrived", "left" })
   equal(server.received[1], nil)
 end)
 
@@ -130,7 +130,7 @@ test("a stop during a step notifies the author once", function()
   server.perform(STEP)
   server.provider:stop()
   equal(server.owed({ observation = 1, reward = 1 }), false)
-  items(server.events, { "came", "went" })
+  items(server.events, { "arrived", "left" })
 end)
 
 test("a refusal after a lost connection frees the environment", function()
@@ -141,7 +141,7 @@ test("a refusal after a lost connection frees the environment", function()
     server.provider:poll(0.05)
   until server.received[1]
   server.perform({ type = "refused", code = "bad-hello", message = "no" })
-  items(server.events, { "came", "went" })
+  items(server.events, { "arrived", "left" })
 end)
 
 checking.run()

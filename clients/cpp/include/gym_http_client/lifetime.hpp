@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "gym_http_client/asking.hpp"
+#include "gym_http_client/operations.hpp"
 
 namespace gym_http {
 

@@ -91,7 +91,7 @@ private:
     };
 
     void converse() {
-        conversation_.settle();
+        conversation_.flush();
         if (!line_) {
             if (due_.left() > 0) return;
             welcome_.reset();
@@ -133,7 +133,7 @@ private:
         if (!known && conversation_.is_welcome()) {
             beats_.start(conversation_.heartbeat_s());
             pauses_ = {};
-            said_.clear();
+            last_failure_.clear();
         }
         send_message();
     }
@@ -146,9 +146,9 @@ private:
     void lose(const std::string& words) {
         if (conversation_.is_welcome())
             conversation_.log(words + "; connecting again");
-        else if (words != said_)
+        else if (words != last_failure_)
             conversation_.log(words + "; trying again");
-        said_ = words;
+        last_failure_ = words;
         end_line();
         // Not all at the same moment, where many lost the same server.
         due_ = detail::Deadline(pauses_.next(0));
@@ -192,7 +192,7 @@ private:
 
     detail::Deadline due_{0};  ///< When to connect again.
     detail::Pauses pauses_{};
-    std::string said_{};  ///< The last failure.
+    std::string last_failure_{};  ///< As it was logged.
 };
 
 }  // namespace gym_http

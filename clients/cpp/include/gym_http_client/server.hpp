@@ -34,7 +34,7 @@ inline void print_warning(const Warning& warning) {
     std::cerr << warning.category + ": " + text + "\n";
 }
 
-/// Where a server is, and how it is spoken to. An address alone becomes one.
+/// Where a server is, and how requests reach it. An address alone becomes one.
 struct Server {
     std::string url;    ///< As `http://127.0.0.1:5000`.
     std::string token;  ///< Sent to the server; from `GHS_TOKEN` by default; may be empty.

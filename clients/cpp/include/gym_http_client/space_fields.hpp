@@ -103,11 +103,11 @@ public:
     }
 
     [[noreturn]] void refuse(const char* name, const std::string& expected) const {
-        std::string came = json_.contains(name) ? json_[name].dump(-1, ' ', true,
+        std::string shown = json_.contains(name) ? json_[name].dump(-1, ' ', true,
                            Json::error_handler_t::replace) : "missing";
-        if (came.size() > 80) came = came.substr(0, 80) + "…";
+        if (shown.size() > 80) shown = shown.substr(0, 80) + "…";
         throw ProtocolError("The description of the space does not fit: " + at(name) + " is " +
-                            came + ", but must be " + expected);
+                            shown + ", but must be " + expected);
     }
 
     bool has(const char* name) const {

@@ -24,7 +24,7 @@ public:
         if (number_ == 0xffffffff) begin();
         ++number_;
         try {
-            return settled(query, Deadline(server().timeout_s));
+            return outcome(query, Deadline(server().timeout_s));
         } catch (const TransportError&) {
             // Whether the request was executed is unknown, so later ones are of another session.
             begin();
@@ -44,7 +44,7 @@ private:
         stream_.reset();
     }
 
-    Value settled(const InstanceRequest& query, const Deadline& deadline) {
+    Value outcome(const InstanceRequest& query, const Deadline& deadline) {
         Pauses pauses;
         std::string last_failure;
         while (true) {

@@ -42,12 +42,12 @@ export class PollingConnection {
     if (this.#ended.signal.aborted) return;
     const [body, contentType] = typeof message === "string" ? [writeText(message), TEXT] : [message, BYTES];
     const answer = await this.#call("POST", this.#path ? `${this.#path}answer/` : PATH, { body, contentType });
-    if (!this.#path) return this.#greeted(answer);
+    if (!this.#path) return this.#processReply(answer);
     if (answer.status !== 204) throw errorOf(answer, this.#requester.url);
     return this.#answered();
   }
 
-  #greeted(answer) {
+  #processReply(answer) {
     const text = readUtf8(answer.body);
     if (answer.status === 200) {
       const { connection, heartbeat_s: seconds } = JSON.parse(text);

@@ -43,9 +43,9 @@ export class Fields {
   }
 
   refuse(field, expected, value = field ? this.get(field) : this.value) {
-    const came = value === undefined ? "missing" : shown(value);
+    const received = value === undefined ? "missing" : shown(value);
     const where = this.at(field) || "the whole";
-    throw new ProtocolError(`a description of a space does not fit: ${where} is ${came}, but must be ${expected}`);
+    throw new ProtocolError(`a description of a space does not fit: ${where} is ${received}, but must be ${expected}`);
   }
 
   list(field) {

@@ -98,7 +98,7 @@ function Binary.control(_, name)
   return frames.encode(NUMBERS[name], 0, 0, frames.NONE, "")
 end
 
---- Begin to speak a dialect on a connection.
+--- Begin to use a dialect on a connection.
 -- @tparam string name `"json"` or `"binary"`
 function dialects.new(name)
   if name == "json" then

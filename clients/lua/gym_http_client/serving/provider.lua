@@ -89,7 +89,7 @@ local function finish(self, failed)
   log(self, "stopped" .. (failed and ": " .. failed.message or ""))
 end
 
-local function greeted(self, message)
+local function process_reply(self, message)
   local welcome, why, failed = handshake.read(message, self.target.address.url)
   if failed then
     return finish(self, failed)
@@ -177,8 +177,8 @@ local function listen(self)
   end
 end
 
-local function greet(self, now)
-  self.greet_by = now + WELCOME_SECONDS
+local function send_hello(self, now)
+  self.welcome_by = now + WELCOME_SECONDS
   local address = self.target.address
   -- A WebSocket has shown it in its handshake.
   local token = address.counted and address.token or nil
@@ -188,11 +188,11 @@ end
 local function go_on(self, line)
   local arrived, lost = line:advance()
   local now = socket.gettime()
-  if line.is_open and not self.greet_by then
-    greet(self, now)
+  if line.is_open and not self.welcome_by then
+    send_hello(self, now)
   end
   for _, message in ipairs(arrived) do
-    (self.dialect and take or greeted)(self, message)
+    (self.dialect and take or process_reply)(self, message)
     -- The callback may have ended it.
     if self.connection ~= line then
       return
@@ -202,7 +202,7 @@ local function go_on(self, line)
     leave(self, lost)
   elseif self.dialect then
     listen(self)
-  elseif self.greet_by and now > self.greet_by then
+  elseif self.welcome_by and now > self.welcome_by then
     leave(self, "the server does not answer to hello")
   end
 end
@@ -221,7 +221,7 @@ function Provider:poll(seconds)
     if left > 0 and seconds > 0 then
       socket.sleep(math.min(seconds, left))
     elseif left <= 0 then
-      self.connection, self.greet_by = self.open(self.target), nil
+      self.connection, self.welcome_by = self.open(self.target), nil
     end
   end
   if self.connection then

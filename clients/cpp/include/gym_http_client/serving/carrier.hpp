@@ -29,7 +29,7 @@ public:
     /// Appends the bytes of a message.
     virtual void append(Opcode opcode, std::string_view payload, std::string& out) = 0;
     /// Appends the bytes that close the connection.
-    virtual void append_farewell(std::string&) {}
+    virtual void append_close(std::string&) {}
     /// Handles the end of a connection before it was open.
     /// @throws LineLost With the reason.
     virtual void cut_off() const { throw LineLost("the connection was lost"); }
@@ -56,7 +56,7 @@ public:
         append_message(opcode, payload, std::random_device()(), out);
     }
 
-    void append_farewell(std::string& out) override {
+    void append_close(std::string& out) override {
         // The status 1000: the environment leaves.
         append(op_close, std::string_view("\x03\xe8", 2), out);
     }

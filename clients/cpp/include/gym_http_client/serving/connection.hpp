@@ -91,11 +91,11 @@ public:
     /// Receives the available bytes; 0 if there are none.
     /// @throws LineLost It has ended.
     std::size_t receive(void* data, std::size_t size) {
-        std::size_t came = 0;
-        const CURLcode code = curl_easy_recv(easy_.get(), data, size, &came);
+        std::size_t received = 0;
+        const CURLcode code = curl_easy_recv(easy_.get(), data, size, &received);
         if (code == CURLE_AGAIN) return 0;
-        if (code != CURLE_OK || came == 0) throw LineLost("the connection was lost");
-        return came;
+        if (code != CURLE_OK || received == 0) throw LineLost("the connection was lost");
+        return received;
     }
 
     /// Sends as many bytes as possible; returns their number.

@@ -36,7 +36,7 @@ public:
     /// @throws LineLost This connection cannot be used.
     /// @throws Error The message is malformed.
     void take(const Message& message) {
-        if (!speech_) return greet(read_json(message.text()));
+        if (!speech_) return process_reply(read_json(message.text()));
         const ServerMessage received = speech_->read(message);
         if (received.type == "ping") return send_message(speech_->pong());
         if (received.type == "pong") return;
@@ -46,12 +46,12 @@ public:
                        received.text("message"));
         }
         requests_.take(received);
-        settle();
+        flush();
     }
 
     /// Continues handlers, and queues their answers.
-    void settle() {
-        requests_.settle();
+    void flush() {
+        requests_.advance();
         if (!speech_) return;
         const Outcome* outcome = requests_.due();
         if (outcome != nullptr) send_message(written(*outcome));
@@ -93,7 +93,7 @@ public:
     void log(const std::string& words) const { requests_.log(words); }
 
 private:
-    void greet(const Value& reply) {
+    void process_reply(const Value& reply) {
         const std::string type = reply["type"].to<std::string>();
         if (type == "refused") return refuse(reply);
         if (type != "welcome") throw LineLost("the answer to the hello is malformed");

@@ -37,20 +37,20 @@ public:
     /// Parses bytes of the answer; returns whether it is complete.
     /// @throws LineLost It is a refusal, or malformed.
     bool take(std::string_view bytes) {
-        came_ += bytes;
-        const auto end = came_.find("\r\n\r\n");
+        received_ += bytes;
+        const auto end = received_.find("\r\n\r\n");
         if (end == std::string::npos) {
-            if (came_.size() > max_answer) refuse("the answer to the handshake has no end");
+            if (received_.size() > max_answer) refuse("the answer to the handshake has no end");
             return false;
         }
-        const std::string_view head = std::string_view(came_).substr(0, end + 2);
+        const std::string_view head = std::string_view(received_).substr(0, end + 2);
         const int status = status_of(head);
-        body_ = std::string_view(came_).substr(end + 4);
+        body_ = std::string_view(received_).substr(end + 4);
         if (status != 101) {
             const std::string size = field(head, "content-length");
             const auto due = std::strtoull(size.c_str(), nullptr, 10);
             const bool whole = !size.empty() && body_.size() >= due;
-            if (whole || came_.size() > max_answer) end_with(status);
+            if (whole || received_.size() > max_answer) end_with(status);
             return false;
         }
         if (field(head, "sec-websocket-accept") != accept_of(key_))
@@ -63,7 +63,7 @@ public:
 
     /// Returns why there is no complete answer, after the connection has ended.
     [[noreturn]] void cut_off() const {
-        if (!body_.empty()) end_with(status_of(came_));
+        if (!body_.empty()) end_with(status_of(received_));
         refuse("the connection was lost in the handshake");
     }
 
@@ -113,7 +113,7 @@ private:
 
     std::string key_{};
     std::string request_{};
-    std::string came_{};
+    std::string received_{};
     std::string_view body_{};
 };
 

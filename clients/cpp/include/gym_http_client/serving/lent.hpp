@@ -69,7 +69,7 @@ struct Lent {
     Handler<Value> render{};              ///< Returns a frame: an array, or text.
     Handler<Nothing> close{};             ///< The agent closed the instance.
 
-    std::function<void()> on_agent{};                 ///< An agent came.
+    std::function<void()> on_agent{};                 ///< An agent has arrived.
     std::function<void()> on_agent_gone{};            ///< It left.
     std::function<void(const std::string&)> log{};  ///< Called with a log line; by default `std::clog`.
 

@@ -52,7 +52,7 @@ public:
     void close() noexcept {
         try {
             if (!is_open()) return;
-            carrier_->append_farewell(later_);
+            carrier_->append_close(later_);
             flush();
         } catch (const std::exception&) {
             // Then the other side knows already.
@@ -92,21 +92,21 @@ private:
         has_more_ = true;
         // A frame must be completed in any case.
         for (int pieces = 0; pieces < most_pieces; ++pieces) {
-            std::size_t came = 0;
+            std::size_t size = 0;
             try {
-                came = connection_.receive(buffer_.data(), buffer_.size());
+                size = connection_.receive(buffer_.data(), buffer_.size());
             } catch (const LineLost&) {
                 // Messages before the end count, also for its reason.
                 if (!is_open()) carrier_->cut_off();
                 if (!arrived.empty()) return;
                 throw;
             }
-            if (came == 0) {
+            if (size == 0) {
                 has_more_ = false;
                 return;
             }
             const bool was_open = is_open();
-            carrier_->feed({buffer_.data(), came}, arrived);
+            carrier_->feed({buffer_.data(), size}, arrived);
             if (!was_open && is_open()) flush();
         }
     }

@@ -64,17 +64,17 @@ public:
 
     /// Answers.
     void operator()(Result result) {
-        settle([&](auto& slot) { slot.result.emplace(std::move(result)); });
+        complete([&](auto& slot) { slot.result.emplace(std::move(result)); });
     }
 
     /// Answers that it failed. @see EnvError
     void fail(std::string message, std::string code = "env-error") {
-        settle([&](auto& slot) { slot.error.emplace(std::move(message), std::move(code)); });
+        complete([&](auto& slot) { slot.error.emplace(std::move(message), std::move(code)); });
     }
 
 private:
     template <class Put>
-    void settle(Put put) {
+    void complete(Put put) {
         const auto slot = std::move(slot_);
         slot_ = nullptr;
         if (!slot) return;

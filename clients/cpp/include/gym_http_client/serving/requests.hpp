@@ -21,19 +21,19 @@ public:
 
     /// Handles a request; a repeated one gets the stored answer.
     void take(const ServerMessage& received) {
-        asked_ = true;
+        received_here_ = true;
         if (received.id == last_) {
-            due_ = told_.has_value();
+            due_ = outcome_.has_value();
             return;
         }
         last_ = received.id;
-        told_.reset();
+        outcome_.reset();
         due_ = false;
         waiting_.push_back(received);
     }
 
     /// Collects answers of handlers, and calls them with the waiting request.
-    void settle() {
+    void advance() {
         while (true) {
             if (answering_.is_busy()) {
                 auto outcome = answering_.look();
@@ -53,11 +53,11 @@ public:
     const Outcome* due() {
         if (!due_) return nullptr;
         due_ = false;
-        return &*told_;
+        return &*outcome_;
     }
 
     /// The connection is lost: on the next one, the server repeats the last request.
-    void lose() { due_ = asked_ = false; }
+    void lose() { due_ = received_here_ = false; }
 
     /// The last request.
     std::uint32_t last() const { return last_; }
@@ -65,7 +65,7 @@ public:
     /// The server has lost the earlier conversation.
     void forget() {
         last_ = 0;
-        told_.reset();
+        outcome_.reset();
         due_ = false;
         waiting_.clear();
         abandoned_ = answering_.is_busy();
@@ -90,8 +90,8 @@ private:
         notify_author();
         // The server has given up all requests but the last.
         if (abandoned_ || running_ != last_) return;
-        told_ = std::move(outcome);
-        due_ = asked_;
+        outcome_ = std::move(outcome);
+        due_ = received_here_;
     }
 
     void notify_author() {
@@ -110,9 +110,9 @@ private:
     Answering answering_;
     std::deque<ServerMessage> waiting_{};
     std::uint32_t last_ = 0;      ///< The last request,
-    std::optional<Outcome> told_{};  ///< its answer, stored in case it is lost,
+    std::optional<Outcome> outcome_{};  ///< its answer, stored in case it is lost,
     bool due_ = false;            ///< and whether to send it.
-    bool asked_ = false;          ///< Whether it was received on this connection.
+    bool received_here_ = false;          ///< Whether it was received on this connection.
     std::uint32_t running_ = 0;   ///< The request that a handler executes.
     bool abandoned_ = false;      ///< Whether it belongs to an earlier conversation.
     bool notified_taken_ = false;

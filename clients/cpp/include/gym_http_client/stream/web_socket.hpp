@@ -133,8 +133,8 @@ private:
         if (is_about_instance(problem) && !is_repeated(status))
             throw_problem(problem, status, url_);
         const Value* message = problem.kind() == Kind::dict ? problem.find("message") : nullptr;
-        const bool told = message != nullptr && message->kind() == Kind::text;
-        throw NoStream(told ? refused + ": " + message->text() : refused);
+        const bool has_text = message != nullptr && message->kind() == Kind::text;
+        throw NoStream(has_text ? refused + ": " + message->text() : refused);
     }
 
     /// Whether a problem is one that a request over HTTP would meet as well.

@@ -1,7 +1,7 @@
 /// @file
 /// Operations on an instance, and the way over HTTP that all of them can go.
-#ifndef GYM_HTTP_CLIENT_ASKING_HPP
-#define GYM_HTTP_CLIENT_ASKING_HPP
+#ifndef GYM_HTTP_CLIENT_OPERATIONS_HPP
+#define GYM_HTTP_CLIENT_OPERATIONS_HPP
 
 #include <unordered_map>
 
