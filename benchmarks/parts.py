@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.measuring import Plan
 from benchmarks.neighbours import StillAgent
 from benchmarks.one_process import bouncing, one_process
-from benchmarks.ping_pong import BALL, PingPongAgent, far_end
+from benchmarks.ping_pong import BALL, PingPongAgent, remote_end
 from benchmarks.pinning import Cores, Mode, Places, pinned, places
 from benchmarks.servers import no_server, our_server
 from benchmarks.shares import external
@@ -64,7 +64,7 @@ def stream_same(plan: Plan) -> list[Part]:
             )
         bounce_us = median_us(bounce() for _ in range(_BOUNCES))
     apart = _played(plan, InnerAgent, placed, our_server)
-    ping_pong = _played(plan, PingPongAgent, placed, far_end)
+    ping_pong = _played(plan, PingPongAgent, placed, remote_end)
     whole = sum(each.value for each in taken)
     return [
         *taken,
@@ -88,7 +88,7 @@ def stream_split(plan: Plan) -> list[Part]:
     return [
         Part(
             "a blocking ping-pong across cores",
-            _played(plan, PingPongAgent, placed, far_end),
+            _played(plan, PingPongAgent, placed, remote_end),
             _US,
         ),
         Part("a step when both ends sleep at once", still, _US),

@@ -24,7 +24,7 @@ __all__ = [
     "BESIDE_PING_PONG",
     "BESIDE_STEP_AND_PING_PONG",
     "PingPongAgent",
-    "far_end",
+    "remote_end",
 ]
 
 #: The message.
@@ -78,15 +78,15 @@ class _StepAndPingPongAgent(PingPongAgent):
         return terminated or truncated
 
 
-def far_end(
+def remote_end(
     cores: Cores, answer: int = len(BALL)
 ) -> contextlib.AbstractContextManager[Server]:
     """Run the server, which answers with a given number of bytes."""
     return program(cores, "benchmarks.ping_pong", str(answer))
 
 
-BESIDE_PING_PONG = Rival(PING_PONG, PingPongAgent, far_end)
-BESIDE_STEP_AND_PING_PONG = Rival(STEP_AND_PING_PONG, _StepAndPingPongAgent, far_end)
+BESIDE_PING_PONG = Rival(PING_PONG, PingPongAgent, remote_end)
+BESIDE_STEP_AND_PING_PONG = Rival(STEP_AND_PING_PONG, _StepAndPingPongAgent, remote_end)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from benchmarks import frames
 from benchmarks.gauges import rate
 from benchmarks.measuring import Plan
-from benchmarks.ping_pong import BALL, PingPongAgent, far_end
+from benchmarks.ping_pong import BALL, PingPongAgent, remote_end
 from benchmarks.pinning import Cores, Mode
 from benchmarks.race import Rival, ServerMaker, race
 from benchmarks.report import Row
@@ -69,7 +69,7 @@ def pixels64_local(plan: Plan) -> list[Row]:
 
 
 def _pixels(plan: Plan, name: str, server: ServerMaker) -> list[Row]:
-    rival = Rival("raw loopback", _RawAgent, partial(far_end, answer=_BYTES))
+    rival = Rival("raw loopback", _RawAgent, partial(remote_end, answer=_BYTES))
     return race(
         plan.halved(),
         name,

@@ -182,7 +182,7 @@ class ExternalConnection:
 
     def _open(self, framing: str, now: float) -> None:
         self._framing = framing_of(framing, self._max_message)
-        self._opened_at = self._heard_at = self._answer_due = now
+        self._opened_at = self._received_at = self._answer_due = now
         self._pinged_at: float | None = None
 
     @property
@@ -218,7 +218,7 @@ class ExternalConnection:
             In state HANDSHAKE the hello, when it is complete: answer it with `accept`
             or `refuse`. Otherwise ``None``.
         """
-        self._heard_at = now
+        self._received_at = now
         self._pinged_at = None
         framing = self._framing
         try:
@@ -349,7 +349,7 @@ class ExternalConnection:
         decoded = self._dialect.decode_step(payload, reader)
         if decoded is None or decoded[0] != number:
             return None
-        self._heard_at = self._answer_due = now
+        self._received_at = self._answer_due = now
         self._pinged_at = None
         return decoded[1]
 
@@ -387,7 +387,7 @@ class ExternalConnection:
             if now - self._opened_at > HELLO_SECONDS:
                 self.refuse("bad-hello", f"no hello in {HELLO_SECONDS:g} s", now)
         elif self._pinged_at is None:
-            if now - max(self._heard_at, self._answer_due) > self._heartbeat_s:
+            if now - max(self._received_at, self._answer_due) > self._heartbeat_s:
                 self._ping(now)
         elif now - max(self._pinged_at, self._answer_due) > self._heartbeat_s:
             # From the ping on: before it, this process may have stood still.

@@ -41,7 +41,7 @@ START_SECONDS = 120.0
 GUNICORN_SECONDS = 1.5
 HOSTS_SECONDS = 3.5
 STRAYS_SECONDS = 2.0
-PATIENCE_SECONDS = 2.0
+TIMEOUT_SECONDS = 2.0
 #: Seconds without a heartbeat after which the supervisor counts as dead.
 SILENT_SECONDS = 30.0
 LOOK_SECONDS = 0.5
@@ -319,7 +319,7 @@ class Launcher:
     def _in_flight(self, began_ns: int) -> bool:
         """Whether a call that was in flight when draining began still is."""
         try:
-            status = SupervisorClient(self._run).status(PATIENCE_SECONDS)
+            status = SupervisorClient(self._run).status(TIMEOUT_SECONDS)
         except Problem:
             return False
         return bool(status["making"]) or 0 < status["busy_since_ns"] <= began_ns

@@ -156,13 +156,13 @@ class LongPollConnection:
         except OSError as error:
             raise ConnectionEnded(str(error)) from None
 
-    def receive(self, now: float, patience: float) -> None:
+    def receive(self, now: float, timeout_s: float) -> None:
         """Receive messages of the server.
 
         Args:
             now: Monotonic seconds.
-            patience: Seconds without an HTTP request after which pings are not answered
-                any more.
+            timeout_s: Seconds without an HTTP request after which pings are no longer
+                answered.
 
         Raises:
             ConnectionEnded: The server has closed the connection, or refused the hello.
@@ -180,7 +180,7 @@ class LongPollConnection:
             if self._hello is not None:
                 self._answer_hello(self._hello, message.payload)
             else:
-                self._process(message.payload, now, patience)
+                self._process(message.payload, now, timeout_s)
         self._deliver()
 
     def _answer_hello(self, worker: WaitingWorker, payload: bytes) -> None:
@@ -194,7 +194,7 @@ class LongPollConnection:
         worker.answer(problem_answer(_problem_of(reply)))
         raise ConnectionEnded(reply.message)
 
-    def _process(self, payload: bytes, now: float, patience: float) -> None:
+    def _process(self, payload: bytes, now: float, timeout_s: float) -> None:
         try:
             message = self._dialect().decode_request(payload)
         except BadMessage:
@@ -205,7 +205,7 @@ class LongPollConnection:
         elif isinstance(message, Fault):
             self._faults.append(payload)
         elif message.op == Op.PING and (
-            self.poll is not None or now - self.polled_at < patience
+            self.poll is not None or now - self.polled_at < timeout_s
         ):
             self.post(self._dialect().encode_control(Op.PONG))
 

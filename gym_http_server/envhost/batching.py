@@ -39,12 +39,12 @@ from gym_http_wire.problems import (
 from gym_http_wire.values import binary, typed
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
 
-__all__ = ["Batching", "asks_for_several"]
+__all__ = ["Batching", "has_several_steps"]
 
 Json = dict[str, Any]
 
 
-def asks_for_several(given: Any) -> bool:
+def has_several_steps(given: Any) -> bool:
     """Whether the body of a step has several actions."""
     return isinstance(given, dict) and given.get("actions") is not None
 

@@ -12,7 +12,7 @@ from gym_http_core.lossless_calls import LosslessCalls, step_values
 from gym_http_core.operations import Operations
 from gym_http_server.envhost import codec, env_warnings, fork_guard, plain_requests
 from gym_http_server.envhost.activity import Activity
-from gym_http_server.envhost.batching import Batching, asks_for_several
+from gym_http_server.envhost.batching import Batching, has_several_steps
 from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.failures import note, refusal_of
 from gym_http_server.envhost.inspection import Inspection
@@ -186,7 +186,7 @@ class Handlers:
 
     def _step(self, frame: Frame) -> Json | Frame:
         given = codec.read(frame)
-        if asks_for_several(given):
+        if has_several_steps(given):
             return self._batching.steps(frame, given)
         if not codec.lossless(frame):
             action = codec.member(frame, given, "action")

@@ -102,8 +102,10 @@ class StreamSet:
         if until:
             busy_poll.missed()
         if self._writing:
-            patience = self._patience_ms()
-            longest_ms = patience if longest_ms is None else min(longest_ms, patience)
+            send_limit_ms = self._send_limit_ms()
+            longest_ms = (
+                send_limit_ms if longest_ms is None else min(longest_ms, send_limit_ms)
+            )
         return poll(longest_ms)
 
     def check_room(self, *, watching: bool) -> None:
@@ -237,7 +239,7 @@ class StreamSet:
             if not watcher.closed:
                 self._update(watcher.fileno(), watcher)
 
-    def _patience_ms(self) -> float:
+    def _send_limit_ms(self) -> float:
         """Return the milliseconds until a client has read nothing for too long."""
         first = min(each.deadline for each in self._writing.values())
         return max(0.0, first - time.monotonic()) * 1000 + 1

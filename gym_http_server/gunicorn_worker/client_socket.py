@@ -88,9 +88,9 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
     """
 
     __slots__ = (
-        "_patience",
         "_receiving",
-        "_send_patience",
+        "_send_timeout_s",
+        "_timeout_s",
         "answered",
         "deadline",
         "limits",
@@ -112,8 +112,8 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.lost = False
         self.relayed = False
         self._receiving = Wait.FIRST_BYTE
-        self._patience = limits.request_deadline_s
-        self._send_patience = limits.send_timeout_s
+        self._timeout_s = limits.request_deadline_s
+        self._send_timeout_s = limits.send_timeout_s
 
     def expect_request(self, begun: bool) -> None:
         """Begin to wait for another request.
@@ -124,13 +124,13 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.since = time.monotonic()
         self.served = True
         self.answered = False
-        self._send_patience = self.limits.send_timeout_s
+        self._send_timeout_s = self.limits.send_timeout_s
         if begun:
             self._receiving = Wait.REST
-            self._patience = self.limits.request_deadline_s
+            self._timeout_s = self.limits.request_deadline_s
         else:
             self._receiving = Wait.FIRST_BYTE
-            self._patience = self.limits.keepalive_s
+            self._timeout_s = self.limits.keepalive_s
 
     def has_left(self) -> bool:
         """Return whether the client has closed the connection, without waiting."""
@@ -144,7 +144,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Receive, within the time that is left for it."""
         kind = self._receiving
-        self.deadline = time.monotonic() + self._patience
+        self.deadline = time.monotonic() + self._timeout_s
         self.waiting = kind
         try:
             data: bytes = super().recv(size, flags)
@@ -159,9 +159,9 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         if kind is Wait.FIRST_BYTE:
             self.since = time.monotonic()
             self._receiving = Wait.REST
-            self._patience = self.limits.request_deadline_s
+            self._timeout_s = self.limits.request_deadline_s
         else:
-            self._patience = self.deadline - time.monotonic()
+            self._timeout_s = self.deadline - time.monotonic()
         return data
 
     def send(self, data: Any, flags: int = 0, **options: Any) -> int:
@@ -175,7 +175,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         except OSError:
             self.lost = True
             raise
-        self.deadline = time.monotonic() + self._send_patience
+        self.deadline = time.monotonic() + self._send_timeout_s
         self.waiting = Wait.SENT
         try:
             sent = cast(int, super().send(data, flags, **options))
@@ -187,7 +187,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         finally:
             self.waiting = Wait.NOTHING
         left = self.deadline - time.monotonic()
-        self._send_patience = left + sent / SLOWEST_CLIENT
+        self._send_timeout_s = left + sent / SLOWEST_CLIENT
         return sent
 
     def sendall(self, data: Any, flags: int = 0) -> None:
@@ -209,8 +209,8 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         Closed with bytes unread, the connection would be reset, and the answer lost.
         """
         self._receiving = Wait.GONE
-        self._patience = max(self._patience, _LINGER_S)
-        end = time.monotonic() + self._patience
+        self._timeout_s = max(self._timeout_s, _LINGER_S)
+        end = time.monotonic() + self._timeout_s
         with contextlib.suppress(OSError, CutOff):
             self.setblocking(True)
             self.shutdown(socket.SHUT_WR)

@@ -160,8 +160,8 @@ class TLSRelay:
         """
         with self._sending:
             data = memoryview(self._outgoing.read())
-            patience = self._limits.send_timeout_s + len(data) / SLOWEST_CLIENT
-            end = time.monotonic() + patience
+            timeout_s = self._limits.send_timeout_s + len(data) / SLOWEST_CLIENT
+            end = time.monotonic() + timeout_s
             while data:
                 try:
                     data = data[self._client.send(data, timeout=0.0) :]

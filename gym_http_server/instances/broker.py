@@ -23,7 +23,7 @@ __all__ = ["BrokerClient"]
 
 MAX_ANSWER = 64 * 1024 * 1024
 #: Seconds that the broker may take to answer, besides the requested wait.
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 
 
 class BrokerClient:
@@ -114,14 +114,14 @@ class BrokerClient:
         head = RequestHead(value=connection, owner=owner)
         return self._call(request(Op.EXTERNAL_ANSWER, body, head))
 
-    def check(self, patience_s: float) -> None:
+    def check(self, timeout_s: float) -> None:
         """Check that the broker responds, if it runs.
 
         Raises:
             SupervisorUnavailable: It does not answer in time.
         """
         try:
-            connection = CallSocket(self._path, MAX_ANSWER, patience_s=patience_s)
+            connection = CallSocket(self._path, MAX_ANSWER, timeout_s=timeout_s)
         except FileNotFoundError:
             # It has not been started yet.
             return
@@ -134,9 +134,9 @@ class BrokerClient:
                 raise _unavailable() from None
 
     def _call(self, frame: Frame, wait_s: float = 0.0) -> Frame:
-        patience_s = wait_s + PATIENCE_SECONDS
+        timeout_s = wait_s + TIMEOUT_SECONDS
         try:
-            connection = CallSocket(self._path, MAX_ANSWER, patience_s=patience_s)
+            connection = CallSocket(self._path, MAX_ANSWER, timeout_s=timeout_s)
         except OSError:
             if frame.kind == Op.EXTERNAL_HELLO or os.path.exists(self._path):
                 raise _unavailable() from None
@@ -174,7 +174,7 @@ class BrokerClient:
         frame = request(Op.EXTERNAL_CONNECT, early, RequestHead(value=value))
         self._supervisor.call(Op.BROKER)
         try:
-            connection = CallSocket(self._path, MAX_ANSWER, patience_s=PATIENCE_SECONDS)
+            connection = CallSocket(self._path, MAX_ANSWER, timeout_s=TIMEOUT_SECONDS)
         except OSError:
             raise _unavailable() from None
         try:

@@ -46,7 +46,7 @@ class CallSocket(FrameSocket):
         path: Path of the Unix socket.
         max_body: Bytes that an answer's body may have.
         budget: Counts large answers; ``None`` if they are not limited.
-        patience_s: Seconds for connecting, and for each send or receive; ``None``: no
+        timeout_s: Seconds for connecting, and for each send or receive; ``None``: no
             limit.
 
     Attributes:
@@ -62,9 +62,9 @@ class CallSocket(FrameSocket):
         max_body: int,
         budget: Budget | None = None,
         *,
-        patience_s: float | None = None,
+        timeout_s: float | None = None,
     ) -> None:
-        super().__init__(_connect(path, patience_s), max_body)
+        super().__init__(_connect(path, timeout_s), max_body)
         self.path = path
         self.large = 0
         self._budget = budget
@@ -209,14 +209,14 @@ class CallSocket(FrameSocket):
         return False
 
 
-def _connect(path: str, patience_s: float | None) -> socket.socket:
-    backlog_s = BACKLOG_SECONDS if patience_s is None else patience_s
+def _connect(path: str, timeout_s: float | None) -> socket.socket:
+    backlog_s = BACKLOG_SECONDS if timeout_s is None else timeout_s
     deadline = time.monotonic() + backlog_s
     while True:
         sock = socket.socket(socket.AF_UNIX)
         # A socket that an environment sends could take hours to close, in this process.
         refuse_descriptors(sock)
-        sock.settimeout(patience_s)
+        sock.settimeout(timeout_s)
         try:
             sock.connect(path)
             return sock

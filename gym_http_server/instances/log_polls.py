@@ -48,7 +48,7 @@ class LogPolls:
         while (state := state_of(path)) == before:
             awaited = self._join(path, state)
             try:
-                while not awaited.changed.wait(_patience(deadline)):
+                while not awaited.changed.wait(_remaining(deadline)):
                     if time.monotonic() >= deadline or gone():
                         return False
             finally:
@@ -100,7 +100,7 @@ class _Awaited:
     changed: threading.Event = field(default_factory=threading.Event)
 
 
-def _patience(deadline: float) -> float:
+def _remaining(deadline: float) -> float:
     return max(0.0, min(CLIENT_SECONDS, deadline - time.monotonic()))
 
 

@@ -33,7 +33,7 @@ MAX_ANSWER = 64 * 1024 * 1024
 #: Seconds without an answer after which the supervisor's status is requested.
 QUIET_SECONDS = 2.0
 #: Seconds that the supervisor may take for requests that it answers at once.
-PATIENCE_SECONDS = 2.0
+TIMEOUT_SECONDS = 2.0
 
 
 class Abandoned(Exception):
@@ -50,13 +50,13 @@ class SupervisorClient:
     def __init__(self, run: RunDir) -> None:
         self._path = run.supervisor_socket
 
-    def status(self, patience_s: float = PATIENCE_SECONDS) -> dict[str, int]:
+    def status(self, timeout_s: float = TIMEOUT_SECONDS) -> dict[str, int]:
         """Return the supervisor's counts, which also shows that it works.
 
         Raises:
             SupervisorUnavailable: It does not answer in time.
         """
-        connection = self._connect(patience_s)
+        connection = self._connect(timeout_s)
         try:
             answer = connection.call(request(Op.STATUS))
         except ConnectionLost:
@@ -144,7 +144,7 @@ class SupervisorClient:
         client: socket.socket | None = None,
         gone: Callable[[], bool] = bool,
     ) -> Frame:
-        connection = self._connect(PATIENCE_SECONDS)
+        connection = self._connect(TIMEOUT_SECONDS)
         try:
             connection.send(frame)
             self._await(connection.socket, client, gone)
@@ -154,9 +154,9 @@ class SupervisorClient:
         finally:
             connection.close()
 
-    def _connect(self, patience_s: float) -> CallSocket:
+    def _connect(self, timeout_s: float) -> CallSocket:
         try:
-            return CallSocket(self._path, MAX_ANSWER, patience_s=patience_s)
+            return CallSocket(self._path, MAX_ANSWER, timeout_s=timeout_s)
         except OSError:
             raise _unavailable() from None
 

@@ -25,7 +25,7 @@ from gym_http_server.validation.websocket import (
 __all__ = [
     "OBSERVATION",
     "PATH",
-    "PATIENCE_S",
+    "TIMEOUT_S",
     "BinaryMessages",
     "CheckEnv",
     "Fault",
@@ -38,7 +38,7 @@ __all__ = [
 
 PATH = "/v1/external/"
 OBSERVATION = [0.25, 0.5]
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 Json = Any
 _BOX = {"type": "Box", "low": 0, "high": 1, "shape": [2], "dtype": "float32"}
 _HELLO = {
@@ -123,7 +123,7 @@ class CheckEnv:
         future = self._pool.submit(self.target.create_from, request)
         call = self.answer("init")
         equal(call.get("kwargs"), options.get("kwargs", {}), "kwargs of init")
-        return future.result(PATIENCE_S)
+        return future.result(TIMEOUT_S)
 
     def create_and_reset(self, **options: Json) -> TargetInstance:
         """Create an instance as an agent, and reset it."""
@@ -158,7 +158,7 @@ class AgentCall:
 
     def response(self) -> Response:
         """Wait for the answer."""
-        return self._future.result(PATIENCE_S)
+        return self._future.result(TIMEOUT_S)
 
     def body(self, status: int) -> dict[str, Json]:
         """Wait for an answer with a certain status; return its body.
@@ -270,7 +270,7 @@ class PollingEnv(CheckEnv):
 
     def receive(self) -> dict[str, Json]:
         """Fetch a request of the server."""
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while True:
             answer = self.target.get(f"{self.path}request?wait_s={POLL_S}")
             if answer.status != 204 or time.monotonic() > until:

@@ -96,17 +96,17 @@ class Report:
     """Collects the results of checks, and prints lines about them.
 
     Args:
-        say: Prints a line.
+        print_line: Prints a line.
         busy: Shows the current group, on a terminal.
     """
 
     def __init__(
         self,
-        say: Callable[[str], object],
+        print_line: Callable[[str], object],
         busy: Callable[[str], object] | None = None,
     ) -> None:
         self.outcomes: list[CheckResult] = []
-        self._say = say
+        self._print_line = print_line
         self.begin = busy or (lambda name: None)
 
     @property
@@ -126,14 +126,14 @@ class Report:
         counts = Counter(outcome.result for outcome in outcomes)
         actual = [f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT)]
         kept = [words for words in actual if not words.startswith("0 ")]
-        self._say(f"{name:<14} {', '.join(kept) or 'nothing to check'}")
+        self._print_line(f"{name:<14} {', '.join(kept) or 'nothing to check'}")
         for outcome in outcomes:
             if outcome.result == FAILED:
-                self._say(f"  WRONG {outcome.id}")
-                self._say(f"    expected {outcome.expected}")
-                self._say(f"    actual   {outcome.actual}")
+                self._print_line(f"  WRONG {outcome.id}")
+                self._print_line(f"    expected {outcome.expected}")
+                self._print_line(f"    actual   {outcome.actual}")
             elif outcome.result == ABSENT:
-                self._say(f"  absent {outcome.id}: {outcome.actual}")
+                self._print_line(f"  absent {outcome.id}: {outcome.actual}")
 
     def to_json(self, url: str) -> dict[str, object]:
         """Return the report for a program.
@@ -175,14 +175,14 @@ def validate(
         StartError: The server does not answer, it cannot make the environment, or
             `only` matches no check.
     """
-    say = _line_printer(as_json)
+    print_line = _line_printer(as_json)
     target = Target(address, timeout_s, env_id or CART_POLE)
     chosen = _chosen(list(only))
     _greet(target)
     if env_id:
         _check_env(target)
-    report = Report(say, busy=None if as_json else _busy)
-    say(f"Checking {address.url}\n")
+    report = Report(print_line, busy=None if as_json else _busy)
+    print_line(f"Checking {address.url}\n")
     leave = _interrupt_handler(target)
     before = {each: signal.signal(each, leave) for each in _ENDINGS}
     try:
@@ -195,10 +195,10 @@ def validate(
     finally:
         target.interrupted_by = 0
         for words in target.close_all():
-            say(f"could not close {words}")
+            print_line(f"could not close {words}")
         for number, handler in before.items():
             signal.signal(number, handler)
-    say(f"\n{report.summary}")
+    print_line(f"\n{report.summary}")
     if as_json:
         print(json.dumps(report.to_json(address.url), indent=2))
     return WRONG if report.counts[FAILED] else RIGHT
@@ -219,10 +219,10 @@ def _interrupt_handler(target: Target) -> Callable[[int, object], None]:
 
 
 def _line_printer(as_json: bool) -> Callable[[str], None]:
-    def say(line: str) -> None:
+    def print_line(line: str) -> None:
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 
-    return say
+    return print_line
 
 
 def _busy(name: str) -> None:

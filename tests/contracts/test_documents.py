@@ -242,7 +242,7 @@ def test_every_dependency_has_a_reason() -> None:
     assert {name.lower() for name in found} == needed
 
 
-def floors_told() -> dict[str, list[list[str]]]:
+def floors_drawn() -> dict[str, list[list[str]]]:
     """Return the floors in the picture, by package."""
     (picture,) = [
         block.text
@@ -274,7 +274,7 @@ def test_the_floors_are_those_of_the_linter() -> None:
         layers = [re.findall(r"\w+", layer) for layer in contract["layers"]]
         floors = [[name for name in layer if name in there] for layer in layers]
         held[package] = [floor for floor in floors if floor]
-    assert floors_told() == held
+    assert floors_drawn() == held
 
 
 def test_the_languages_are_those_that_are_replayed() -> None:

@@ -210,15 +210,15 @@ class Handle(ABC, Generic[_S]):
         # `end_at_exit` has ended the instances of this process before.
         if sys.is_finalizing():
             return
-        patience = close_budget_of(self._server_url)
-        seconds = patience.left()
+        budget = close_budget_of(self._server_url)
+        seconds = budget.left()
         began = time.monotonic()
         try:
             if seconds > 0:
                 self._end(seconds)
-                patience.renew()
+                budget.renew()
         except (ServerError, Failure) as error:
-            self._give_up(patience, time.monotonic() - began, error)
+            self._give_up(budget, time.monotonic() - began, error)
         finally:
             self.release()
 
@@ -250,9 +250,9 @@ class Handle(ABC, Generic[_S]):
         except Exception as error:
             self._give_up(close_budget_of(self._server_url), 0.0, error)
 
-    def _give_up(self, patience: CloseBudget, seconds: float, error: Exception) -> None:
+    def _give_up(self, budget: CloseBudget, seconds: float, error: Exception) -> None:
         """Warn that the instance may still run, once per server."""
-        if patience.spend(seconds):
+        if budget.spend(seconds):
             words = (
                 "could not end instance %s, since %s does not answer: %s; it ends by "
                 "itself when the server's idle timeout is over"

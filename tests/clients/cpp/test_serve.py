@@ -47,7 +47,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-class Lending(ReportingProcess):
+class ProviderProcess(ReportingProcess):
     """A C++ program that provides an environment and reports its handlers' calls."""
 
     def __init__(self, program: Path, *words: str, token: str | None = None) -> None:
@@ -69,7 +69,7 @@ def test_it_equals_the_local_environment(
 ) -> None:
     reference = LocalGame()
     with (
-        Lending(program, how, server.url, "twin", dialect) as provider,
+        ProviderProcess(program, how, server.url, "twin", dialect) as provider,
         RemoteEnv(server.url, "external/twin", wait_s=20, render_mode="ansi") as env,
     ):
         assert env.observation_space == reference.observation_space
@@ -102,7 +102,7 @@ def test_errors_are_reported(server: Server, program: Path, dialect: str) -> Non
     if dialect == "json":
         unsaid = ("env-error", "cannot be encoded: JSON has no NaN")
     with (
-        Lending(program, "run", server.url, "twin", dialect) as provider,
+        ProviderProcess(program, "run", server.url, "twin", dialect) as provider,
         RemoteEnv(server.url, "external/twin", wait_s=20) as env,
     ):
         for mood, code, words in [
@@ -131,7 +131,7 @@ def test_errors_are_reported(server: Server, program: Path, dialect: str) -> Non
 
 def test_an_instance_may_have_other_spaces(server: Server, program: Path) -> None:
     with (
-        Lending(program, "poll", server.url, "twin", "binary"),
+        ProviderProcess(program, "poll", server.url, "twin", "binary"),
         RemoteEnv(server.url, "external/twin", wait_s=20, small=True) as env,
     ):
         assert env.observation_space == gymnasium.spaces.Discrete(1000)
@@ -148,7 +148,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
     reference = LocalGame()
     with (
         DisconnectingProxy(server.port) as cutter,
-        Lending(
+        ProviderProcess(
             program, "run", f"http://127.0.0.1:{cutter.port}", "twin", dialect
         ) as provider,
         RemoteEnv(server.url, "external/twin", wait_s=20) as env,
@@ -170,7 +170,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
 def test_a_running_step_is_not_repeated(server: Server, program: Path) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
-        Lending(
+        ProviderProcess(
             program, "run", f"http://127.0.0.1:{cutter.port}", "twin", "json"
         ) as provider,
         RemoteEnv(server.url, "external/twin", wait_s=20) as env,
@@ -187,11 +187,11 @@ def test_a_killed_process_comes_back_as_a_new_connection(
     server = make_server("--external-grace", "1")
     words = ("run", server.url, "twin", "json")
     action = (1, np.zeros(2, np.float32))
-    with Lending(program, *words) as provider:
+    with ProviderProcess(program, *words) as provider:
         env = RemoteEnv(server.url, "external/twin", wait_s=20)
         env.reset(seed=1)
         provider.kill()
-    with Lending(program, *words) as provider:
+    with ProviderProcess(program, *words) as provider:
         provider.wait_for("connected")
         with pytest.raises(ServerError) as caught:
             env.step(action)
@@ -205,7 +205,7 @@ def test_it_connects_to_a_restarted_server(
     make_server: MakeServer, program: Path
 ) -> None:
     server = make_server()
-    with Lending(program, "run", server.url, "twin", "json") as provider:
+    with ProviderProcess(program, "run", server.url, "twin", "json") as provider:
         with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
             env.reset(seed=1)
             provider.wait_for("an agent arrived")
@@ -220,7 +220,7 @@ def test_it_connects_to_a_restarted_server(
 
 def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> None:
     server = make_server("--external-heartbeat", "1")
-    with Lending(program, "run", server.url, "twin", "binary") as provider:
+    with ProviderProcess(program, "run", server.url, "twin", "binary") as provider:
         provider.wait_for("connected")
         stopped = server.members()
         for process in stopped:
@@ -240,7 +240,7 @@ def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> 
 def test_a_refused_hello_ends_it(
     server: Server, program: Path, how: str, kind: str
 ) -> None:
-    with Lending(program, how, server.url, "no name!", "json") as provider:
+    with ProviderProcess(program, how, server.url, "no name!", "json") as provider:
         wait_until(lambda: {kind: "bad-hello"} in provider.reports, 20.0)
         provider.wait_for("name is 'no name!'")
 
@@ -248,11 +248,11 @@ def test_a_refused_hello_ends_it(
 def test_a_token_is_sent_where_required(make_server: MakeServer, program: Path) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
     words = ("run", server.url, "twin", "json")
-    with Lending(program, *words) as provider:
+    with ProviderProcess(program, *words) as provider:
         provider.wait_for("the token is missing or wrong")
     url = server.url.replace("://", f"://:{TOKEN}@")
     with (
-        Lending(program, *words, token=TOKEN),
+        ProviderProcess(program, *words, token=TOKEN),
         RemoteEnv(url, "external/twin", wait_s=20) as env,
     ):
         env.reset(seed=1)
@@ -268,10 +268,10 @@ def test_plain_tcp(
     server = make_server(*flags, "--token", TOKEN, token=TOKEN)
     url = server.url.replace("://", f"://:{TOKEN}@")
     words = (how, f"tcp://127.0.0.1:{port}", "twin", dialect)
-    with Lending(program, *words) as provider:
+    with ProviderProcess(program, *words) as provider:
         kind = "thrown" if how == "run" else "refused"
         wait_until(lambda: {kind: "unauthorized"} in provider.reports, 20.0)
-    with Lending(program, *words, token=TOKEN) as provider:
+    with ProviderProcess(program, *words, token=TOKEN) as provider:
         reference = LocalGame()
         with RemoteEnv(url, "external/twin", wait_s=20) as env:
             env.action_space.seed(1)
@@ -303,7 +303,7 @@ def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None
     # Its name takes longer to look up than a hundred frames.
     url = f"http://far.test:{server.port}"
     there = ("--port", str(server.port), "--allow-host", "far.test")
-    with Lending(program, "game", url, "game", "3") as game:
+    with ProviderProcess(program, "game", url, "game", "3") as game:
         game.wait_for("trying again")
         server = make_server(*there)
         with RemoteEnv(server.url, "external/game", wait_s=20) as env:

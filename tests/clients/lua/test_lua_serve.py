@@ -41,7 +41,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-class Lending(ReportingProcess):
+class ProviderProcess(ReportingProcess):
     """A Lua game that provides an environment and reports its handlers' calls.
 
     Args:
@@ -175,7 +175,7 @@ def test_it_equals_the_local_environment(
 ) -> None:
     reference = Twin(kind)
     with (
-        Lending(server.url, tmp_path, kind, dialect, interpreter) as provider,
+        ProviderProcess(server.url, tmp_path, kind, dialect, interpreter) as provider,
         RemoteEnv(
             server.url, "external/toy", wait_s=20, render_mode="ansi", later=0
         ) as env,
@@ -216,7 +216,7 @@ def test_steps_are_answered_some_frames_later(
 ) -> None:
     reference = Twin("discrete")
     with (
-        Lending(server.url, tmp_path, interpreter=interpreter),
+        ProviderProcess(server.url, tmp_path, interpreter=interpreter),
         RemoteEnv(server.url, "external/toy", wait_s=20, later=3) as env,
     ):
         assert_same(env.reset(seed=4)[0], reference.reset(seed=4)[0])
@@ -230,7 +230,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
 ) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
-        Lending(
+        ProviderProcess(
             f"http://127.0.0.1:{cutter.port}", tmp_path, dialect=dialect
         ) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
@@ -252,7 +252,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
 def test_a_running_step_is_not_repeated(server: Server, tmp_path: Path) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
-        Lending(f"http://127.0.0.1:{cutter.port}", tmp_path) as provider,
+        ProviderProcess(f"http://127.0.0.1:{cutter.port}", tmp_path) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20, later=30) as env,
     ):
         env.reset(seed=1)
@@ -263,7 +263,7 @@ def test_a_running_step_is_not_repeated(server: Server, tmp_path: Path) -> None:
 
 def test_frames_go_on_while_an_agent_thinks(server: Server, tmp_path: Path) -> None:
     with (
-        Lending(server.url, tmp_path) as provider,
+        ProviderProcess(server.url, tmp_path) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         env.reset(seed=1)
@@ -280,7 +280,7 @@ def test_an_environment_without_an_answer_may_be_reset(
 ) -> None:
     server = make_server("--step-deadline", "1")
     with (
-        Lending(server.url, tmp_path) as provider,
+        ProviderProcess(server.url, tmp_path) as provider,
         RemoteEnv(server.url, "external/toy", wait_s=20, later=-1) as env,
     ):
         for _ in range(2):
@@ -295,7 +295,7 @@ def test_it_connects_to_a_restarted_server(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server()
-    with Lending(server.url, tmp_path) as provider:
+    with ProviderProcess(server.url, tmp_path) as provider:
         provider.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
@@ -315,7 +315,7 @@ def test_it_is_killed_and_started_again(
     server = make_server("--external-grace", "1")
     for _ in range(2):
         with (
-            Lending(server.url, tmp_path) as provider,
+            ProviderProcess(server.url, tmp_path) as provider,
             RemoteEnv(server.url, "external/toy", wait_s=20) as env,
         ):
             assert env.reset(seed=1)[0] == Twin("discrete").reset(seed=1)[0]
@@ -328,7 +328,7 @@ def test_it_is_killed_and_started_again(
 
 def test_a_silent_server_is_given_up(make_server: MakeServer, tmp_path: Path) -> None:
     server = make_server("--external-heartbeat", "1")
-    with Lending(server.url, tmp_path) as provider:
+    with ProviderProcess(server.url, tmp_path) as provider:
         provider.wait_for("connected")
         stopped = server.members()
         for process in stopped:
@@ -355,7 +355,7 @@ def test_frames_go_on_while_no_server_accepts(tmp_path: Path) -> None:
                 each.setblocking(False)
                 each.connect_ex(("127.0.0.1", port))
             provider = stack.enter_context(
-                Lending(f"http://127.0.0.1:{port}", tmp_path)
+                ProviderProcess(f"http://127.0.0.1:{port}", tmp_path)
             )
             provider.wait_for("there is no server at")
 
@@ -364,11 +364,11 @@ def test_a_token_is_sent_where_required(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
-    with Lending(server.url, tmp_path) as provider:
+    with ProviderProcess(server.url, tmp_path) as provider:
         provider.wait_for("the token is missing or wrong")
     url = server.url.replace("://", f"://:{TOKEN}@")
     with (
-        Lending(server.url, tmp_path, token=TOKEN),
+        ProviderProcess(server.url, tmp_path, token=TOKEN),
         RemoteEnv(url, "external/toy", wait_s=20) as env,
     ):
         env.reset(seed=1)
@@ -384,7 +384,9 @@ def test_plain_tcp(make_server: MakeServer, tmp_path: Path) -> None:
     for dialect in ("json", "binary"):
         reference = Twin("dict")
         with (
-            Lending(address, tmp_path, "dict", dialect, token=TOKEN) as provider,
+            ProviderProcess(
+                address, tmp_path, "dict", dialect, token=TOKEN
+            ) as provider,
             RemoteEnv(url, "external/toy", wait_s=20) as env,
         ):
             assert_same(env.reset(seed=3)[0], reference.reset(seed=3)[0])

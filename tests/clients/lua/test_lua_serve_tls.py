@@ -11,7 +11,7 @@ import pytest
 
 from gym_http_client import RemoteEnv
 from tests.clients.lua.test_lua_answers import certificate as certificate
-from tests.clients.lua.test_lua_serve import Lending, Twin, assert_same
+from tests.clients.lua.test_lua_serve import ProviderProcess, Twin, assert_same
 from tests.support.api import Api
 from tests.support.drivers import needs
 from tests.support.peers.external_env import ExternalEnv
@@ -88,7 +88,9 @@ def test_steps_over_tls(
     reference = Twin("box")
     with (
         secured(server.port, certificate) as port,
-        Lending(f"{scheme}://localhost:{port}", tmp_path, "box", "binary", interpreter),
+        ProviderProcess(
+            f"{scheme}://localhost:{port}", tmp_path, "box", "binary", interpreter
+        ),
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         assert_same(env.reset(seed=3)[0], reference.reset(seed=3)[0])
@@ -101,8 +103,8 @@ def test_an_untrusted_server_is_refused(
     server: Server, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with secured(server.port, certificate) as port:
-        with Lending(f"https://localhost:{port}", tmp_path) as provider:
+        with ProviderProcess(f"https://localhost:{port}", tmp_path) as provider:
             provider.wait_for("could not prove its identity")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        with Lending(f"https://127.0.0.1:{port}", tmp_path) as provider:
+        with ProviderProcess(f"https://127.0.0.1:{port}", tmp_path) as provider:
             provider.wait_for("its certificate is not for 127.0.0.1")

@@ -23,18 +23,18 @@ def can_converse(case: Case) -> bool:
     return case["kind"] == "conversation" and case["dialect"] in _DIALECTS
 
 
-def serve_conversation(case: Case, say: Callable[[str], object]) -> None:
+def serve_conversation(case: Case, send_out: Callable[[str], object]) -> None:
     """Play a conversation.
 
     Args:
         case: The case.
-        say: Called with each message of the environment.
+        send_out: Called with each message of the environment.
     """
     stopped = threading.Event()
     messages = list(case["messages"])
     provider = Provider(
         ProvidedEnv(_Scripted(case), None),
-        lambda: _Line(messages, say, stopped),
+        lambda: _Line(messages, send_out, stopped),
         name="scripted",
         token="",
         dialect=case["dialect"],
@@ -49,14 +49,17 @@ class _Line(SocketConnection):
     """A connection that leads nowhere."""
 
     def __init__(
-        self, messages: list[Case], say: Callable[[str], object], end: threading.Event
+        self,
+        messages: list[Case],
+        send_out: Callable[[str], object],
+        end: threading.Event,
     ) -> None:
         self._messages = messages
-        self._say = say
+        self._send_out = send_out
         self._stopped = end
 
     def send(self, payload: bytes, *, text: bool) -> None:
-        self._say(f"text\t{payload.decode()}" if text else f"hex\t{payload.hex()}")
+        self._send_out(f"text\t{payload.decode()}" if text else f"hex\t{payload.hex()}")
         if self._messages and self._messages[0]["from"] == "environment":
             del self._messages[0]
 

@@ -128,20 +128,20 @@ def test_closing_does_not_wait_for_a_thread_that_waits_for_a_frozen_server(
 
 def test_closing_renews_its_patience_with_answers_and_with_time() -> None:
     now = 1000.0
-    patience = CloseBudget(lambda: now)
-    assert patience.left() == CLOSE_SECONDS
-    assert patience.spend(2.0)
-    assert not patience.spend(0.5)
-    assert patience.left() == CLOSE_SECONDS - 2.5
-    patience.spend(10.0)
-    assert patience.left() == 0.0
-    patience.renew()
-    assert patience.left() == CLOSE_SECONDS
-    assert patience.spend(10.0)
+    budget = CloseBudget(lambda: now)
+    assert budget.left() == CLOSE_SECONDS
+    assert budget.spend(2.0)
+    assert not budget.spend(0.5)
+    assert budget.left() == CLOSE_SECONDS - 2.5
+    budget.spend(10.0)
+    assert budget.left() == 0.0
+    budget.renew()
+    assert budget.left() == CLOSE_SECONDS
+    assert budget.spend(10.0)
     now += RENEWED_SECONDS - 1
-    assert patience.left() == 0.0
+    assert budget.left() == 0.0
     now += 1
-    assert patience.left() == CLOSE_SECONDS
+    assert budget.left() == CLOSE_SECONDS
 
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
