@@ -18,10 +18,12 @@ from gym_http_client import (
     Paused,
     RealTimeEnv,
     RemoteEnv,
+    Retries,
     WorldEnded,
 )
 from gym_http_client import Server as Place
 from tests.support.api import Api
+from tests.support.faults.http_faults import FaultyNetwork
 from tests.support.identity import assert_identical
 from tests.support.peers.zmq_peers import zmq_url
 from tests.support.server import ROOT, Server
@@ -170,6 +172,27 @@ def test_a_sign_of_life_is_no_action(make: Callable[..., RealTimeEnv]) -> None:
     env.reset(seed=1)
     assert env.act()["queued"] == 0
     assert env.timing()["actions"]["received"] == 0
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "rest"])
+def test_actions_and_updates_survive_a_bad_network(
+    server: Server, streams: bool
+) -> None:
+    retries = Retries(first=0.005, longest=0.1)
+    with FaultyNetwork(server.port, probability=0.1, seed=2, holds=False) as chaos:
+        bad = Place(chaos.url, streams=streams, retries=retries)
+        with RealTimeEnv(bad, "Pendulum-v1", RUNNING | {"buffer": 1024}) as env:
+            env.reset(seed=1)
+            numbers = []
+            with env.updates(deliver="all") as updates:
+                for update in itertools.islice(updates, 40):
+                    numbers.append(update.info["realtime"]["update"])
+                    env.act(np.array([0.5], np.float32))
+            assert env.timing()["actions"]["received"] == 40
+            assert_conserved(env)
+        assert chaos.counts().total() > chaos.counts()["exchanges"]
+    assert numbers == list(range(2, 42))
+    assert updates.lost == 0
 
 
 def test_a_silent_agent_is_told_so(make: Callable[..., RealTimeEnv]) -> None:
