@@ -174,6 +174,20 @@ def test_a_sign_of_life_is_no_action(make: Callable[..., RealTimeEnv]) -> None:
     assert env.timing()["actions"]["received"] == 0
 
 
+def test_a_silent_channel_is_nan(make: Callable[..., RealTimeEnv]) -> None:
+    env = make("world/intermittent-bandit", {"mode": "free_running", "hz": 200})
+    env.reset(seed=1)
+    silent = 0
+    for _ in range(40):
+        # Each of the channels says nothing in one of ten ticks.
+        _, reward, _, _, info = env.step(np.eye(5)[3])
+        rewards = info["rewards"]
+        assert (rewards.dtype, rewards.shape) == (np.float64, (5,))
+        silent += int(np.isnan(rewards).sum())
+        assert reward == np.nansum(rewards)
+    assert silent > 0
+
+
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "rest"])
 def test_actions_and_updates_survive_a_bad_network(
     server: Server, streams: bool
