@@ -291,4 +291,5 @@ def _is_over(action: Action, now: int) -> bool:
 
 def _blended(old: Any, new: Any, share: float) -> Any:
     mixed = (1 - share) * np.asarray(old) + share * np.asarray(new)
-    return mixed.astype(np.asarray(new).dtype)
+    dtype = np.asarray(new).dtype
+    return (np.rint(mixed) if dtype.kind in "iu" else mixed).astype(dtype)

@@ -190,6 +190,8 @@ class FreeRunning(Mode):
             else:
                 caller.pending.add(update, self._rules)
             if update.over:
+                if len(caller.ends) == caller.ends.maxlen:
+                    self._updates.lost += caller.ends.popleft().merged + 1
                 caller.ends.append(caller.pending)
                 caller.pending = None
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 
 from gym_http_server.envhost.realtime.act_request import Sequences
 from gym_http_server.envhost.realtime.actions import MAX_CHUNK
@@ -84,6 +84,17 @@ def test_an_overlap_is_blended() -> None:
     run.act(actions=chunk(20, 20, 20), at=2, blend=0.7)
     assert ticked(run, 4) == [0, 17, 17, 20]
     assert counts(run) == {"applied": 4, "superseded": 2}
+
+
+def test_blended_integers_are_rounded() -> None:
+    space = Box(0, 9, (1,), np.int64)
+    run = Run(GIVEN | {"default_action": [0]}, action_space=space)
+    run.reset()
+    for value in (1, 3):
+        chunk_of = {"actions": [np.array([value])], "at": 1, "blend": 0.9}
+        run.mode.act(chunk_of, "", None, True)
+    assert ticked(run, 1) == [3]
+    assert run.events[-1].value["realtime"]["action"]["value"].dtype == np.int64
 
 
 def test_a_single_action_replaces_one_of_a_chunk() -> None:

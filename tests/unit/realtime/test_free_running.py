@@ -169,6 +169,15 @@ def test_a_world_that_resets_itself_goes_on() -> None:
     assert [event.kind for event in run.events].count("reset") == 3
 
 
+def test_ends_beyond_the_buffer_are_counted_as_lost() -> None:
+    run = run_of(on_done="reset", buffer=2)
+    run.world.episode_length = 2
+    run.sleep(85 * MS)
+    # Of four episodes, two have ended too long ago.
+    assert run.step(1).realtime["episode"] == 3
+    assert counts(run)["updates"]["lost"] == 4
+
+
 def test_a_reset_with_a_seed_begins_an_episode_of_its_own() -> None:
     run = run_of(on_done="reset")
     run.world.episode_length = 3
