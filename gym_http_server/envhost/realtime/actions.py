@@ -27,10 +27,10 @@ class Action:
     Attributes:
         number: In the order of receipt, from 1; 0 if no agent sent it.
         valid_until: Time from which it is expired; ``None``: it does not expire.
-        applied: Whether it was in force in any tick.
+        settled: Whether it counts as applied, superseded or expired already.
     """
 
-    __slots__ = ("applied", "number", "priority", "valid_until", "value")
+    __slots__ = ("number", "priority", "settled", "valid_until", "value")
 
     def __init__(
         self, value: Any, number: int, priority: int, valid_until: int | None
@@ -39,7 +39,7 @@ class Action:
         self.number = number
         self.priority = priority
         self.valid_until = valid_until
-        self.applied = False
+        self.settled = False
 
     def shown(self) -> dict[str, Any]:
         """Return what answers say about the action in force."""
@@ -190,8 +190,8 @@ class Actions:
                 self._drop(candidate)
         if chosen is None:
             chosen = self._without(now)
-        elif not chosen.applied:
-            chosen.applied = True
+        elif not chosen.settled:
+            chosen.settled = True
             self.waiting -= 1
             self.applied += 1
         self.in_force = chosen
@@ -205,10 +205,8 @@ class Actions:
         """Let all waiting actions expire."""
         for level in self._levels:
             for action in (level.latest, level.held, *level.slots.values()):
-                if action is not None and not action.applied:
-                    action.applied = True
-                    self.waiting -= 1
-                    self.expired += 1
+                if action is not None:
+                    self._end(action)
         self._levels.clear()
 
     def _level(self, priority: int) -> _Level:
@@ -272,15 +270,15 @@ class Actions:
 
     def _drop(self, action: Action) -> None:
         """Count an action that another one replaces."""
-        if not action.applied:
-            action.applied = True
+        if not action.settled:
+            action.settled = True
             self.waiting -= 1
             self.superseded += 1
 
     def _end(self, action: Action) -> None:
         """Count an action whose time is over."""
-        if not action.applied:
-            action.applied = True
+        if not action.settled:
+            action.settled = True
             self.waiting -= 1
             self.expired += 1
 
