@@ -299,6 +299,27 @@ def test_ticks_go_on_beside_a_stopped_worker_a_deaf_reader_and_64_watchers() -> 
         assert abs(told["ticks"] + told["skipped"] - periods) <= 1
 
 
+def test_a_monitor_records_the_episodes_of_ticks(
+    clocked: Callable[..., Instance],
+) -> None:
+    instance = clocked(hz=250)
+    calls.no_content(instance.post("monitor/start/", {"directory": "clock"}))
+    instance.reset(seed=5)
+
+    def episodes() -> Any:
+        return calls.ok(instance.get("monitor/"))["episodes"]
+
+    wait_until(lambda: len(episodes()) > 1, 20.0, "two episodes")
+    local = gymnasium.make("CartPole-v1")
+    local.reset(seed=5)
+    length = 1
+    while not local.step(0)[2]:
+        length += 1
+    local.close()
+    first = episodes()[0]
+    assert (first["length"], first["return"], first["seed"]) == (length, length, 5)
+
+
 def test_watchers_get_so_many_copies_a_second(
     clocked: Callable[..., Instance],
 ) -> None:

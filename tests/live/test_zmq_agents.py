@@ -59,6 +59,23 @@ def test_it_creates_drives_and_closes_an_instance(server: Server) -> None:
         peer.call(op="close")
 
 
+def test_updates_of_a_clock_wait_and_actions_pass_them(server: Server) -> None:
+    realtime = {"mode": "free_running", "hz": 5, "default_action": 0}
+    with ZmqPeer(server) as peer:
+        welcomed(peer, create={**CART, "realtime": realtime})
+        assert peer.call(op="reset", seed=42)["body"]["observation"] == FIRST
+        peer.send_message(op="updates", after=1, number=2)
+        peer.send_message(op="updates", after=1, number=3)
+        peer.send_message(op="act", action=1, number=4)
+        assert peer.receive()["number"] == 4
+        waited = [peer.receive() for _ in range(2)]
+        assert [each["number"] for each in waited] == [2, 3]
+        for each in waited:
+            (update,) = each["body"]["updates"]
+            assert update["realtime"]["action"]["value"] == 1
+        peer.call(op="close", number=5)
+
+
 def test_the_binary_dialect(server: Server) -> None:
     with ZmqPeer(server) as peer:
         welcomed(peer, create=CART, dialect="binary")
