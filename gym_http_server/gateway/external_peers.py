@@ -42,7 +42,6 @@ class ExternalPeer:
     ) -> None:
         self._outbox = outbox
         self._on_close = on_close
-        self._refused = False
         most = context.settings.max_message
         self._framing = CountedFraming(most)
         ours, theirs = socket.socketpair()
@@ -70,8 +69,12 @@ class ExternalPeer:
     def _send_on(self, data: bytes) -> None:
         try:
             for message in self._framing.feed(data):
-                self._refused = message.payload.startswith(REFUSED)
                 self._outbox.send(message.payload)
+                if message.payload.startswith(REFUSED):
+                    # Its next hello may be here before the end of this connection.
+                    self._socket.close()
+                    self._on_close()
+                    return
         except FramingError:
             self._socket.close()
             self._ended()
@@ -80,8 +83,7 @@ class ExternalPeer:
             self._socket.pause()
 
     def _ended(self) -> None:
-        if not self._refused:
-            # ZeroMQ does not show it the end of a connection.
-            words = "the server ended the conversation; send a hello again"
-            self._outbox.send(refusal(ConversationEnded(words)))
+        # ZeroMQ does not show it the end of a connection.
+        words = "the server ended the conversation; send a hello again"
+        self._outbox.send(refusal(ConversationEnded(words)))
         self._on_close()
