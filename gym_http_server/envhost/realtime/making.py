@@ -92,17 +92,25 @@ def _world_of(
         raise
     except (Exception, SystemExit) as error:
         raise translate(request, error) from error
-    rated = {"hz", "period_s"} & given.keys()
-    for name, value in made.settings.items():
-        if (name == "hz" and rated) or (name == "mode" and "preset" in given):
-            continue
-        given.setdefault(name, value)
+    given |= _defaults(made.settings, given)
     if request.realtime is None and "hz" not in given:
         raise BadParameter(
             f"{request.env_id} has no rate of its own: expected "
             '"realtime": {"mode": …, "hz": …} in the request'
         )
     return WorldEnv(made), made.world, made.default_action
+
+
+def _defaults(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a world that a request does not replace."""
+    known = {name for name, value in given.items() if value is not None}
+    left = own.keys() - known
+    if "preset" in known or ("mode" in known and given["mode"] != own.get("mode")):
+        # The other settings are of the world's own mode.
+        left &= {"hz"}
+    if "period_s" in known:
+        left.discard("hz")
+    return {name: own[name] for name in left}
 
 
 def _check_members(request: CreateRequest) -> None:
