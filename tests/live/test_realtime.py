@@ -374,7 +374,7 @@ def test_ticks_are_no_use_and_waiting_is(strict: Api) -> None:
         strict.create("CartPole-v1", realtime={**FREE, "hz": hz}) for hz in (1, 100)
     )
     idle.reset()
-    calls.error(waiting.get("updates/?after=1"), 400, "bad-parameter")
+    calls.error(waiting.get("updates/?after=1000"), 400, "bad-parameter")
     update = in_background(waiting.get, "updates/?after=0&wait_s=2.7")
     wait_until(lambda: idle.id not in strict.instances(), 20.0, "the end of one")
     assert idle.get("realtime/").json()["reason"] == "idle"
