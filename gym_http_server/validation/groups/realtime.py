@@ -242,8 +242,9 @@ def _credits(target: Target) -> None:
         TargetStream.opened(instance, TEXT_DIALECT) as stream,
     ):
         first = stream.request("updates")["body"]["updates"][-1]["realtime"]["update"]
-        asked = {"op": "updates", "after": first, "deliver": "all", "max": 1}
-        stream.send(frame(TEXT, json.dumps(asked).encode()) * 3)
+        for after in range(first, first + 3):
+            asked = {"op": "updates", "after": after, "deliver": "all", "max": 1}
+            stream.send(frame(TEXT, json.dumps(asked).encode()))
         bodies = [stream.answered()["body"] for _ in range(3)]
         actual = [_timing(each["updates"][0])["update"] for each in bodies]
-        equal(actual, [first + 1] * 3, "numbers of updates")
+        equal(actual, [first + 1, first + 2, first + 3], "numbers of updates")
