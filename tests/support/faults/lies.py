@@ -393,6 +393,14 @@ LIES = {
         not_telling("retry-after"),
         ["external.away"],
     ),
+    "a repeated action as a new one": (
+        replacing(b'"repeated":true', b'"repeated":false', "/action"),
+        ["realtime.actions-are-counted"],
+    ),
+    "actions without a delay": (
+        replacing(b'"priority":0,"value":0', b'"priority":0,"value":1', "/step"),
+        ["realtime.elastic-actions-act-one-step-later"],
+    ),
     "rewards of the first channel": (
         replacing(b'"reward":1.25', b'"reward":1.5', "/step"),
         ["external.reward-channels"],
