@@ -13,7 +13,7 @@ import pytest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir.directory import YOUNG_SECONDS, RunDir, is_full
 from gym_http_server.rundir.sockets import listen
-from gym_http_server.rundir.status import StatusPage, StatusReader
+from gym_http_server.rundir.status import StatusPage, StatusReader, has_clock
 from tests.support.faults.small_disk import small_disk
 
 WRITE = """
@@ -81,19 +81,28 @@ def test_one_that_is_too_deep_is_refused(tmp_path: Path) -> None:
 def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     path = str(tmp_path / "status")
     reader, writer = StatusReader(path), StatusPage(path)
-    assert reader.read() == (0, 0, 0, 0, 0, 0, 0, 0)
+    assert reader.read() == (0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     writer.begin(5)
     writer.set_streams(3, 4)
     writer.set_orphaned(6)
-    assert reader.read() == (5, 0, 0, 0, 3, 0, 4, 6)
+    assert reader.read() == (5, 0, 0, 0, 3, 0, 4, 6, 0, 0)
     writer.end(9, used=False)
-    assert reader.read() == (0, 0, 0, 0, 3, 9, 4, 6)
+    assert reader.read() == (0, 0, 0, 0, 3, 9, 4, 6, 0, 0)
     writer.end(9, used=True)
-    assert reader.read() == (0, 9, 0, 0, 3, 9, 4, 6)
+    assert reader.read() == (0, 9, 0, 0, 3, 9, 4, 6, 0, 0)
     writer.begin(10)
     writer.finish(11, 7, 2)
     writer.mark_alive(12)
-    assert reader.read() == (0, 11, 7, 2, 3, 12, 4, 6)
+    assert reader.read() == (0, 11, 7, 2, 3, 12, 4, 6, 0, 0)
+    assert not has_clock(path)
+    writer.set_clock()
+    writer.begin_tick(13)
+    assert reader.read() == (0, 11, 7, 2, 3, 12, 4, 6, 13, 1)
+    writer.finish_tick(14, 8, 3)
+    writer.mark_used(15)
+    assert reader.read() == (0, 15, 8, 3, 3, 14, 4, 6, 0, 1)
+    assert has_clock(path)
+    assert not has_clock(f"{path}-of-no-instance")
     writer.close()
     reader.close()
 
@@ -121,7 +130,8 @@ def test_a_status_page_that_is_cut_short_is_read_as_zeros(tmp_path: Path) -> Non
     reader, writer = StatusReader(path), StatusPage(path)
     writer.begin(5)
     os.truncate(path, 0)
-    assert reader.read() == (0, 0, 0, 0, 0, 0, 0, 0)
+    assert reader.read() == (0,) * 10
+    assert not has_clock(path)
     reader.close()
     writer.close()
 
