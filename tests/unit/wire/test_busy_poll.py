@@ -91,9 +91,18 @@ def test_neighbours_are_looked_for_20_times_a_second(cores: Cores) -> None:
     assert ours.until(SECOND - 1)
     assert ours.until(SECOND) == 0
     assert ours.rest == 64
+
+
+def test_brief_neighbours_stop_it_briefly(cores: Cores) -> None:
+    ours = BusyPoll(LIMIT, cores)
+    cores.idle = False
+    assert not ours.until(SECOND)
     cores.idle = True
-    assert ours.until(SECOND + 49_999_999) == 0
-    assert ours.until(SECOND + 50_000_000)
+    assert not ours.until(SECOND + 4_999_999)
+    assert cores.looks == 1
+    assert ours.until(SECOND + 5_000_000)
+    assert ours.until(SECOND + 54_999_999)
+    assert cores.looks == 2
 
 
 def test_one_core_alone_is_never_idle(
