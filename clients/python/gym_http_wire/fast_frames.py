@@ -6,7 +6,7 @@ the same bytes as the general codec, with which it shares the numbered signature
 general codec handles all other messages.
 
 Gain: without it a step over a stream takes 1.44 times as long (``stream_same``; measure
-with ``python -m benchmarks --without fast-frames``). Messages of vectors are longer than
+with ``python -m benchmarks --without fast-frames``). Messages of vectors have more than
 125 bytes: without fast frames of up to 4 KiB a step of 64 takes 1.09 times as long
 (``vector64_same_p50``, ``--without long-frames``).
 """
