@@ -1,7 +1,7 @@
 """Balances a pendulum in real time: an agent that answers updates, beside its clock.
 
 pip install ./clients/python
-python real_time.py --hz 50 http://127.0.0.1:5000
+python pendulum.py --hz 50 http://127.0.0.1:5000
 """
 
 from __future__ import annotations
