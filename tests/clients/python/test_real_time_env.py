@@ -322,7 +322,7 @@ def test_the_methods_of_a_client(server: Server) -> None:
 def test_the_example_balances_a_pendulum(server: Server) -> None:
     command = [sys.executable, str(ROOT / "examples" / "realtime" / "pendulum.py")]
     printed = subprocess.run(
-        [*command, "--hz", "100", server.url],
+        [*command, "--hz", "200", server.url],
         capture_output=True,
         text=True,
         timeout=60,
