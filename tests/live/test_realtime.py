@@ -15,6 +15,8 @@ import psutil
 import pytest
 
 from gym_http_server.rundir.status import Status, StatusReader
+from gym_http_wire.messages import Op
+from gym_http_wire.values import binary
 from tests.support import api as calls
 from tests.support.api import Api, Instance
 from tests.support.faults.http_faults import FaultyNetwork
@@ -419,6 +421,29 @@ def test_a_server_that_stops_answers_requests_that_wait(
     assert time.monotonic() - began < 15.0
     for each in sent:
         calls.error(answer_of(each), 503, "draining")
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "status", "words"),
+    [
+        (Op.UPDATES, {"deliver": np.zeros(2)}, 400, "deliver is array([0., 0.])"),
+        (Op.UPDATES, {"deliver": ""}, 400, "deliver is ''"),
+        (Op.UPDATES, {"after": np.zeros(2)}, 400, "after is array([0., 0.])"),
+        (Op.ACT, {"action": np.array([1j])}, 400, "is not in Box"),
+        (Op.ACT, {"action": np.array(["x"])}, 400, "is not in Box"),
+        (Op.ACT, {"action": np.array([0.5])}, 200, "queued"),
+    ],
+)
+def test_wrong_values_in_a_lossless_form_are_refused(
+    clocked: Callable[..., Instance], op: Op, given: Any, status: int, words: str
+) -> None:
+    instance = clocked("Pendulum-v1", default_action=[0.0])
+    instance.reset()
+    with WebSocket.to(instance) as stream:
+        answer = stream.call_binary(op, 1, binary.encode(given))
+    assert answer.status == status
+    assert words in answer.body.decode(errors="replace")
+    assert timing(instance)["state"] == "running"
 
 
 @pytest.mark.parametrize(

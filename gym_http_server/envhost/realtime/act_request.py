@@ -153,7 +153,8 @@ class ActReceiver:
             try:
                 if read_action is not None:
                     values = [read_action(each) for each in values]
-                self._actions.check_room(len(values))
+                if given.chunk:
+                    self._actions.check_room(len(values))
             except (BadParameter, InvalidAction):
                 self._actions.reject(len(values))
                 raise
@@ -306,5 +307,6 @@ def _is_number(value: object) -> TypeGuard[float]:
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
-        and math.isfinite(value)
+        # Also if it is an integer that no float can represent.
+        and -math.inf < value < math.inf
     )

@@ -113,7 +113,9 @@ class Actions:
         self.expired += count
 
     def check_room(self, count: int) -> None:
-        """Refuse actions beyond those that may wait.
+        """Refuse a chunk beyond the actions that may wait.
+
+        One action alone replaces another, and so never has to be refused.
 
         Raises:
             BadParameter: Too many are waiting.

@@ -122,9 +122,10 @@ class ClockedHandlers(Handlers):
             raise BadParameter(
                 f"wait_s is {wait_s!r:.80}: expected seconds from 0 to {MAX_WAIT_S:g}"
             )
+        deliver = given.get("deliver")
         return UpdatesRequest(
             given.get("after"),
-            given.get("deliver") or "latest",
+            "latest" if deliver is None else deliver,
             given.get("max"),
             int(wait_s * _SECOND),
         )

@@ -240,7 +240,7 @@ class Mode:
             WorldEnded: There are no more episodes, and no more updates.
         """
         newest = self._updates.newest
-        if deliver not in ("latest", "all"):
+        if not isinstance(deliver, str) or deliver not in ("latest", "all"):
             raise BadParameter(
                 f"deliver is {deliver!r:.80}: expected 'latest' or 'all'"
             )

@@ -128,7 +128,9 @@ def _is_like(action: Any, space: gymnasium.Space[Any]) -> bool:
         return False
     if not isinstance(action, np.ndarray):
         return False
-    return action.shape == space.shape and bool(np.isfinite(action).all())
+    if action.shape != space.shape or action.dtype.kind not in "biuf":
+        return False
+    return bool(np.isfinite(action).all())
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ MAX_HISTORY = 1024
 MAX_CHANNELS = 64
 MAX_TICKS = 1000
 MAX_COUNT = 2**53 - 1
+_LARGEST = sys.float_info.max
 
 _PRESETS: dict[str, Json] = {
     "rtgym": {
@@ -305,8 +307,8 @@ def _number(given: object, name: str, least: Any, most: Any, expected: str) -> F
     if (
         not isinstance(given, int | float)
         or isinstance(given, bool)
-        or not math.isfinite(given)
-        or not least <= given <= most
+        # Also if it is an integer that no float can represent.
+        or not max(least, -_LARGEST) <= given <= min(most, _LARGEST)
     ):
         raise BadParameter(
             f"{name} is {given!r:.80}: expected a number from {expected}"

@@ -263,6 +263,8 @@ def test_sequences_are_kept_in_constant_memory() -> None:
         ({"action": [1], "session": ""}, "session is ''", 1),
         ({"action": [1], "valid_s": 0}, "valid_s is 0", 1),
         ({"action": [1], "valid_s": float("inf")}, "valid_s is inf", 1),
+        ({"action": [1], "valid_s": 10**400}, "valid_s is 1000", 1),
+        ({"actions": [[1]], "blend": 10**400}, "blend is 1000", 1),
         ({"action": [1], "priority": 101}, "priority is 101", 1),
         ({"acton": [1]}, "'acton' is unknown", 0),
         ([1], "the action is [1]: expected an object", 0),
@@ -281,8 +283,11 @@ def test_too_many_actions_wait() -> None:
     for index in range(4):
         run.act(actions=chunk(*[1.0] * MAX_CHUNK), at=1 + index * MAX_CHUNK)
     with pytest.raises(BadParameter, match="4096 are waiting"):
-        run.act(action=[1])
+        run.act(actions=chunk(1.0))
     assert counts(run) == {"waiting": 4096, "rejected": 1}
+    # A person can always take over.
+    run.act(action=[2], priority=1)
+    assert ticked(run, 1) == [2]
 
 
 def test_only_boxes_are_blended() -> None:

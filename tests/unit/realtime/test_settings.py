@@ -84,6 +84,8 @@ def test_a_period_is_the_decimal_fraction_that_was_written(
         (ELASTIC | {"hz": True}, "hz is True"),
         (ELASTIC | {"hz": float("nan")}, "hz is nan"),
         (ELASTIC | {"hz": "20"}, "hz is '20'"),
+        (ELASTIC | {"hz": 10**400}, "hz is 1000"),
+        (ELASTIC | {"elasticity": 10**400}, "elasticity is 1000"),
         (
             {"mode": "elastic", "period_s": 10.5},
             "period_s is 10.5: expected a number from 0.001 (1/--max-hz) to 10 seconds",
@@ -125,6 +127,7 @@ def test_a_period_is_the_decimal_fraction_that_was_written(
             "rewards.scalar has 2 weights: expected 3",
         ),
         (FREE | {"rewards": {"scalar": [1, "x"]}}, "rewards.scalar[1] is 'x'"),
+        (FREE | {"rewards": {"scalar": [10**400]}}, "rewards.scalar[0] is 1000"),
         (FREE | {"rewards": {"skipped": "all"}}, "rewards.skipped is 'all'"),
         (FREE | {"default_action": [1, 2]}, "default_action is [1, 2]"),
         (FREE | {"default_action": [2000]}, "default_action is [2000]: expected"),
