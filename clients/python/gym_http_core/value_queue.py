@@ -7,7 +7,7 @@ Myrtle call.
 from __future__ import annotations
 
 import queue
-import select
+import selectors
 import socket
 import struct
 import time
@@ -173,11 +173,13 @@ class ValueQueue:
             self._received += data
 
     def _wait(self, seconds: float | None) -> None:
-        poll = select.poll()
-        unsent = select.POLLOUT if self._unsent else 0
-        poll.register(self._socket, select.POLLIN | unsent)
-        # Whole milliseconds, rounded up.
-        poll.poll(None if seconds is None else int(seconds * 1000) + 1)
+        events = selectors.EVENT_READ
+        if self._unsent:
+            events |= selectors.EVENT_WRITE
+        # Not every system has poll().
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, events)
+            selector.select(seconds)
 
     def _complete(self) -> bool:
         """Return whether a whole message was received."""
