@@ -158,7 +158,7 @@ class Doubling:
             self.action_q.put({"actions": message["sensors"] * 2})
 
 
-def test_an_agent_runs_in_a_process_of_its_own() -> None:
+def test_an_agent_runs_in_a_process_of_its_own_on_unix() -> None:
     with AgentProcess(Doubling) as agent:
         agent.sensor_q.put({"sensors": np.array([1.5])})
         told = agent.action_q.get(timeout=20)
@@ -171,7 +171,7 @@ def test_an_agent_runs_in_a_process_of_its_own() -> None:
     ("message", "words"),
     [("fail", "ended with status 1"), ("die", "ended by signal 9")],
 )
-def test_the_failure_of_an_agent_is_reported(message: str, words: str) -> None:
+def test_the_failure_of_an_agent_is_reported_on_unix(message: str, words: str) -> None:
     with AgentProcess(Doubling) as agent:
         agent.sensor_q.put({message: True})
         with pytest.raises(EOFError):
