@@ -129,7 +129,7 @@ def test_a_server_with_a_token_cannot_be_checked_without_it(
     for flags in ([], ["--token", "another-token-of-16"]):
         status, _, done = validate(guarded.url, *flags)
         assert status == 2
-        assert "asks for a token" in done.stderr
+        assert "requires a token" in done.stderr
         assert "Traceback" not in done.stderr
 
 

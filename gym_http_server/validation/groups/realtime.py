@@ -13,7 +13,7 @@ from gym_http_server.validation.expectations import equal, that
 from gym_http_server.validation.groups.errors import problem
 from gym_http_server.validation.groups.streams import needs_streams
 from gym_http_server.validation.streams import TargetStream
-from gym_http_server.validation.target import Target, TargetInstance
+from gym_http_server.validation.target import CART_POLE, Target, TargetInstance
 from gym_http_server.validation.websocket import TEXT, TEXT_DIALECT, frame
 
 __all__ = ["REAL_TIME"]
@@ -204,6 +204,9 @@ def _ended(target: Target) -> None:
 
 @checks("refusals")
 def _refusals(target: Target) -> None:
+    with _begun(target, **ELASTIC) as instance:
+        problem(instance.post("step/", {"actions": [0]}), "bad-parameter", 400)
+        problem(instance.post("rollout/", {}), "bad-parameter", 400)
     base = {"mode": "elastic", "default_action": 0}
     for clock, name in (
         ({**base, "hz": 100, "hertz": 1}, "hertz"),
@@ -212,14 +215,11 @@ def _refusals(target: Target) -> None:
         ({**base, "period_s": 11}, "period_s"),
         ({"mode": "elastic", "hz": 100}, "default_action"),
     ):
-        answer = target.post("/v1/envs/", {"env_id": target.env_id, "realtime": clock})
+        answer = target.post("/v1/envs/", {"env_id": CART_POLE, "realtime": clock})
         message = str(problem(answer, "bad-parameter", 400)["message"])
         that(name in message, f"a message that names {name}", message)
-    vector = {"env_id": target.env_id, "num_envs": 2, "realtime": ELASTIC}
+    vector = {"env_id": CART_POLE, "num_envs": 2, "realtime": ELASTIC}
     problem(target.post("/v1/envs/", vector), "bad-parameter", 400)
-    with _begun(target, **ELASTIC) as instance:
-        problem(instance.post("step/", {"actions": [0]}), "bad-parameter", 400)
-        problem(instance.post("rollout/", {}), "bad-parameter", 400)
 
 
 @checks("not-real-time")
