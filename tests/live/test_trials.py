@@ -256,9 +256,14 @@ def test_the_command_explains_itself(
     ):
         assert main([*arguments, "--url", server.url, "--no-record"]) == 1
         assert words in capsys.readouterr().err
-    for more in (["--plot", "a.png", "--no-record"], ["--agent-arg", "seed"]):
+    for more, words in (
+        (["--plot", "a.png", "--no-record"], "--plot"),
+        (["--agent-arg", "seed"], "expected NAME=VALUE"),
+        (["--hz", "nan"], "--hz: nan is not a positive number"),
+    ):
         with pytest.raises(SystemExit, match="2"):
             main(["random", "world/bandit", *more])
+        assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

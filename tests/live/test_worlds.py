@@ -71,6 +71,12 @@ def test_null_stands_for_a_channel_that_says_nothing(server: Server) -> None:
             "bad-parameter",
             "num_envs is 2",
         ),
+        (
+            {"env_id": "world/bandit", "wrappers": [{"name": "TimeLimit"}]},
+            400,
+            "bad-parameter",
+            "wrappers is ['TimeLimit']: expected null",
+        ),
     ],
 )
 def test_impossible_worlds_are_refused(

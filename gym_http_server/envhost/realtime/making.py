@@ -123,7 +123,7 @@ def _check_members(request: CreateRequest) -> None:
         "disable_env_checker": request.disable_env_checker,
         "max_episode_steps": request.max_episode_steps,
         "render_mode": request.render_mode,
-        "wrappers": request.wrappers or None,
+        "wrappers": [each.name for each in request.wrappers] or None,
     }
     for name, value in members.items():
         if value is not None:

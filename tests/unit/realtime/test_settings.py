@@ -71,7 +71,7 @@ def test_a_period_is_the_decimal_fraction_that_was_written(
         ([], "realtime is []: expected an object"),
         ({"mode": "elastic"}, "neither hz nor period_s"),
         (ELASTIC | {"period_s": 1}, "hz is 20 and period_s 1: expected one"),
-        ({"hz": 20}, "mode is None: expected 'elastic' or 'free_running'"),
+        ({"hz": 20}, "mode is missing: expected 'elastic' or 'free_running'"),
         (
             {"mode": "elastisch", "hz": 20},
             "mode is 'elastisch': expected 'elastic' or 'free_running'; did you mean "

@@ -12,6 +12,7 @@ import argparse
 import ast
 import importlib
 import importlib.util
+import math
 import os
 import signal
 import sqlite3
@@ -81,7 +82,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("agent", metavar="AGENT", help=f"{', '.join(AGENTS)}, or MODULE:CLASS")
     add("world", metavar="WORLD", help="an env ID, as world/bandit")
     add("--url", help="the server; by default one of its own. [token: GHS_TOKEN]")
-    add("--hz", type=float, help="updates per second; by default the world's, or 10")
+    add("--hz", type=_rate, help="updates per second; by default the world's, or 10")
     add(
         "--default-action",
         type=_value,
@@ -115,6 +116,13 @@ def _argument(text: str) -> tuple[str, Any]:
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE")
     return name, _value(value)
+
+
+def _rate(text: str) -> float:
+    hz = float(text)
+    if not 0 < hz < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return hz
 
 
 def _value(text: str) -> Any:
