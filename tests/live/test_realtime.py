@@ -105,9 +105,9 @@ def test_elastic_steps_return_what_the_action_before_caused(
             expected, reward, _, _, _ = local.step(np.float32(action))
             assert np.allclose(answer["observation"], expected, atol=1e-6)
             assert answer["reward"] == pytest.approx(float(reward))
-            told = answer["realtime"]
-            assert (told["tick"], told["update"]) == (number + 1, number + 2)
-            assert told["action"]["number"] == number
+            result = answer["realtime"]
+            assert (result["tick"], result["update"]) == (number + 1, number + 2)
+            assert result["action"]["number"] == number
         # Four time steps, of which the last may be shorter by its predecessors' delay.
         assert time.monotonic() - began > 0.14
     local.close()
@@ -139,12 +139,12 @@ def test_a_free_running_world_goes_on_and_counts_what_it_gets(
     calls.error(instance.post("action/", {"action": "left"}), 400, "invalid-action")
     stepped = calls.ok(instance.post("step/", {"action": [0.5]}))
     assert stepped["realtime"]["action"]["value"] == [0.5]
-    told = timing(instance)
-    counts = told["actions"]
+    result = timing(instance)
+    counts = result["actions"]
     names = ("applied", "superseded", "expired", "rejected", "waiting")
     assert counts["received"] == sum(counts[name] for name in names) == 3
     assert counts["rejected"] == 1
-    assert told["scheduler"] == {"policy": "other", "priority": 0, "spin_us": 0}
+    assert result["scheduler"] == {"policy": "other", "priority": 0, "spin_us": 0}
 
 
 def test_a_keyed_step_sent_three_times_while_it_waits_is_one_step(api: Api) -> None:
@@ -197,9 +197,9 @@ def insist(url: str, path: str, body: Any, key: str) -> Any:
         try:
             line.request("POST", path, json.dumps(body), headers)
             answer = line.getresponse()
-            told = json.loads(answer.read())
+            data = json.loads(answer.read())
             if answer.status == 200:
-                return told
+                return data
         except (OSError, ValueError, http.client.HTTPException):
             pass
         finally:
@@ -295,9 +295,9 @@ def test_ticks_go_on_beside_a_stopped_worker_a_deaf_reader_and_64_watchers() -> 
         finally:
             worker.resume()
         calls.ok(answer_of(pending))
-        told = timing(instance)
-        periods = told["now_ns"] // 20_000_000
-        assert abs(told["ticks"] + told["skipped"] - periods) <= 50
+        answer = timing(instance)
+        periods = answer["now_ns"] // 20_000_000
+        assert abs(answer["ticks"] + answer["skipped"] - periods) <= 50
 
 
 def test_a_monitor_records_the_episodes_of_ticks(
@@ -347,15 +347,15 @@ def test_a_host_takes_a_real_time_priority_or_tells_that_it_was_refused(
 ) -> None:
     server = make_server("--realtime-priority", "7", "--max-hz", "60")
     instance = Api(server).create("CartPole-v1", realtime=FREE)
-    told = timing(instance)["scheduler"]
+    result = timing(instance)["scheduler"]
     host = host_of(instance)
-    if told["policy"] == "fifo":
-        assert (told["priority"], "refused" in told) == (7, False)
+    if result["policy"] == "fifo":
+        assert (result["priority"], "refused" in result) == (7, False)
         assert os.sched_getscheduler(host.pid) & ~os.SCHED_RESET_ON_FORK == (
             os.SCHED_FIFO
         )
     else:
-        assert told["refused"].startswith("7: ")
+        assert result["refused"].startswith("7: ")
         assert os.sched_getscheduler(host.pid) == os.SCHED_OTHER
     answer = instance.post("realtime/", {"hz": 61})
     calls.error(answer, 400, "bad-parameter")

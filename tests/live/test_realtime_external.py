@@ -33,10 +33,10 @@ def timing(instance: Instance) -> Any:
 
 
 def test_an_action_is_answered_before_a_busy_environment_answers(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far, realtime=FREE)
-        far.answer("step", **RESULT)
-        busy = far.expect("step")
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external, realtime=FREE)
+        external.answer("step", **RESULT)
+        busy = external.expect("step")
         before = timing(instance)
         acted = calls.ok(instance.post("action/", {"action": 2}))
         assert acted["queued"] == 1
@@ -48,15 +48,15 @@ def test_an_action_is_answered_before_a_busy_environment_answers(api: Api) -> No
         while timing(instance)["now_ns"] < time_is_up:
             pass
         assert timing(instance)["ticks"] == before["ticks"]
-        far.send_message(id=busy["id"], result=RESULT)
+        external.send_message(id=busy["id"], result=RESULT)
         assert calls.ok(answer_of(update))["updates"]
-        request = far.answer("step", **RESULT)
+        request = external.answer("step", **RESULT)
         assert request["action"] in (1, 2)
         stepped = calls.ok(answer_of(stepping))
         assert stepped["observation"] == RESULT["observation"]
-        told = timing(instance)
-        assert told["skipped"] >= 4
-        counts = told["actions"]
+        answer = timing(instance)
+        assert answer["skipped"] >= 4
+        counts = answer["actions"]
         names = ("applied", "superseded", "expired", "rejected", "waiting")
         assert counts["received"] == sum(counts[name] for name in names)
     instance.close()
@@ -64,39 +64,41 @@ def test_an_action_is_answered_before_a_busy_environment_answers(api: Api) -> No
 
 def test_a_clock_waits_for_another_call_and_the_loop_goes_on(api: Api) -> None:
     rendering = {"capabilities": ["reset", "render"], "render_modes": ["ansi"]}
-    with ExternalEnv.to(api, **rendering) as far:
+    with ExternalEnv.to(api, **rendering) as external:
         realtime = {**FREE, "hz": 5}
-        instance = create_and_reset(api, far, realtime=realtime, render_mode="ansi")
+        instance = create_and_reset(
+            api, external, realtime=realtime, render_mode="ansi"
+        )
         pictured = in_background(instance.get, "render/")
-        while (busy := far.receive())["type"] == "step":
-            far.send_message(id=busy["id"], result=RESULT)
+        while (busy := external.receive())["type"] == "step":
+            external.send_message(id=busy["id"], result=RESULT)
         assert busy["type"] == "render"
         until = timing(instance)["now_ns"] + 500_000_000
         while timing(instance)["now_ns"] < until:
             calls.ok(instance.post("action/", {"action": 2}))
-        far.send_message(id=busy["id"], result={"rendered": "here"})
+        external.send_message(id=busy["id"], result={"rendered": "here"})
         assert answer_of(pictured).text == "here"
-        assert far.answer("step", **RESULT)["action"] == 2
+        assert external.answer("step", **RESULT)["action"] == 2
         assert timing(instance)["skipped"] >= 1
     instance.close()
 
 
 def test_a_silent_environment_costs_ticks_and_a_step_gets_504(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far, realtime={**FREE, "hz": 5})
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external, realtime={**FREE, "hz": 5})
         stepping = in_background(instance.post, "step/", {"action": 1})
-        far.expect("step")
+        external.expect("step")
         calls.error(answer_of(stepping), 504, "external-deadline")
         assert timing(instance)["skipped"] >= 1
     instance.close()
 
 
 def test_a_lost_environment_is_answered_with_503(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far, realtime=FREE)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external, realtime=FREE)
         stepping = in_background(instance.post, "step/", {"action": 1})
-        far.expect("step")
-        far.drop()
+        external.expect("step")
+        external.drop()
         answer = answer_of(stepping)
         assert answer.status in (502, 503), answer
         assert timing(instance)["ticks"] == 0
@@ -104,11 +106,11 @@ def test_a_lost_environment_is_answered_with_503(api: Api) -> None:
 
 
 def test_a_channel_may_say_nothing(api: Api) -> None:
-    with ExternalEnv.to(api, reward_channels=["food", "pain"]) as far:
-        instance = create_and_reset(api, far, realtime=FREE)
-        far.answer("step", **{**RESULT, "reward": [None, -1]})
-        far.answer("step", **{**RESULT, "reward": [1.5, None]})
-        far.answer("step", **{**RESULT, "reward": [None, None]})
+    with ExternalEnv.to(api, reward_channels=["food", "pain"]) as external:
+        instance = create_and_reset(api, external, realtime=FREE)
+        external.answer("step", **{**RESULT, "reward": [None, -1]})
+        external.answer("step", **{**RESULT, "reward": [1.5, None]})
+        external.answer("step", **{**RESULT, "reward": [None, None]})
         answer = calls.ok(instance.get("updates/?after=3&wait_s=10&deliver=all"))
         assert answer["updates"][0]["rewards"] == [None, None]
         path = "updates/?after=1&wait_s=10&deliver=all&max=2"
@@ -119,33 +121,33 @@ def test_a_channel_may_say_nothing(api: Api) -> None:
 
 
 def test_the_default_action_is_the_last_one(api: Api) -> None:
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far, realtime={**FREE, "mode": "elastic"})
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external, realtime={**FREE, "mode": "elastic"})
         stepping = in_background(instance.post, "step/", {"action": 2})
-        assert far.answer("step", **RESULT)["action"] == 0
+        assert external.answer("step", **RESULT)["action"] == 0
         calls.ok(answer_of(stepping))
-        busy = far.expect("step")
+        busy = external.expect("step")
         assert busy["action"] == 2
         closing = in_background(instance.close)
-        far.send_message(id=busy["id"], result=RESULT)
+        external.send_message(id=busy["id"], result=RESULT)
         actions: list[int] = []
-        while (request := far.receive())["type"] == "step":
+        while (request := external.receive())["type"] == "step":
             actions.append(request["action"])
-            far.send_message(id=request["id"], result=RESULT)
+            external.send_message(id=request["id"], result=RESULT)
         assert actions[-1] == 0
-        far.send_message(id=request["id"], result={})
+        external.send_message(id=request["id"], result={})
         assert answer_of(closing).status == 204
 
 
 def test_a_server_that_stops_sends_the_default_action_last() -> None:
-    with server_with_broker() as api, ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far, realtime=FREE)
+    with server_with_broker() as api, ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external, realtime=FREE)
         calls.ok(instance.post("action/", {"action": 2}))
         stopping = in_background(lambda: Response("1.1", api.server.stop(), "", []))
         actions: list[int] = []
-        while (request := far.receive())["type"] == "step":
+        while (request := external.receive())["type"] == "step":
             actions.append(request["action"])
-            far.send_message(id=request["id"], result=RESULT)
+            external.send_message(id=request["id"], result=RESULT)
         assert 2 in actions
         assert actions[-1] == 0
         assert request["type"] == "close"
@@ -154,14 +156,14 @@ def test_a_server_that_stops_sends_the_default_action_last() -> None:
 
 def test_an_instance_whose_agent_is_silent_is_closed(api: Api) -> None:
     lost = {**FREE, "agent_timeout_s": 0.3, "on_agent_lost": "close"}
-    with ExternalEnv.to(api) as far:
-        instance = create_and_reset(api, far, realtime=lost)
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external, realtime=lost)
         actions: list[int] = []
-        while (request := far.receive())["type"] == "step":
+        while (request := external.receive())["type"] == "step":
             actions.append(request["action"])
-            far.send_message(id=request["id"], result=RESULT)
+            external.send_message(id=request["id"], result=RESULT)
         assert actions[-1] == 0
         assert request["type"] == "close"
-        far.send_message(id=request["id"], result={})
+        external.send_message(id=request["id"], result={})
         wait_until(lambda: instance.id not in api.instances(), 10.0, "its end")
         assert instance.get("").json()["reason"] == "agent-lost"

@@ -60,7 +60,7 @@ class Failing(BaseAgent):
 
 
 def test_a_trial_records_each_update(server: Server, tmp_path: Path) -> None:
-    told = bench.run(
+    trial = bench.run(
         Alternating,
         Counter,
         timeout=1.0,
@@ -70,17 +70,17 @@ def test_a_trial_records_each_update(server: Server, tmp_path: Path) -> None:
         realtime=FAST,
         url=server.url,
     )
-    assert (told.agent, told.world) == (
+    assert (trial.agent, trial.world) == (
         "Alternating",
         f"world/{worlds.__name__}:Counter",
     )
-    rows = read_runs(tmp_path / "trial.db")[told.run]
+    rows = read_runs(tmp_path / "trial.db")[trial.run]
     steps = [row for row in rows if not row.reset]
-    assert told.updates == len(steps) >= 10
-    assert told.lost == 0
+    assert trial.updates == len(steps) >= 10
+    assert trial.lost == 0
     # Nothing is lost, and nothing comes twice.
     assert [row.step for row in rows] == list(range(rows[0].step, rows[-1].step + 1))
-    assert math.isclose(told.reward, sum(row.reward for row in steps))
+    assert math.isclose(trial.reward, sum(row.reward for row in steps))
     for row in steps:
         first, second = json.loads(row.rewards)
         assert row.reward == first + (second or 0.0)
@@ -94,16 +94,16 @@ def test_a_trial_records_each_update(server: Server, tmp_path: Path) -> None:
         tuple(json.loads(row.rewards)) for row in steps
     } - {(0.0, None)}
     assert any(row.action_number for row in steps)
-    received = told.timing["actions"]
+    received = trial.timing["actions"]
     parts = ("applied", "superseded", "expired", "rejected", "waiting")
     assert received["received"] == sum(received[each] for each in parts)
     assert received["rejected"] == 0
-    assert str(told.path) == str(tmp_path / "trial.db")
-    assert re.search(r"lateness [\d.]+ ms median", str(told))
+    assert str(trial.path) == str(tmp_path / "trial.db")
+    assert re.search(r"lateness [\d.]+ ms median", str(trial))
 
 
 def test_a_world_ends_the_trial(server: Server) -> None:
-    told = bench.run(
+    trial = bench.run(
         "random",
         "world/bandit",
         record=False,
@@ -111,29 +111,29 @@ def test_a_world_ends_the_trial(server: Server) -> None:
         realtime={**FAST, "episodes": 3},
         url=server.url,
     )
-    assert (told.episodes, told.updates, told.path) == (3, 60, None)
-    assert len(told.channels) == 5
+    assert (trial.episodes, trial.updates, trial.path) == (3, 60, None)
+    assert len(trial.channels) == 5
 
 
 def test_a_world_with_its_own_time_ends_the_trial(server: Server) -> None:
-    told = bench.run(
+    trial = bench.run(
         "single-action",
         worlds.Parting,
         record=False,
         realtime={**FAST, "episodes": None},
         url=server.url,
     )
-    assert told.updates >= 1
-    assert told.timing["state"] == "ended"
+    assert trial.updates >= 1
+    assert trial.timing["state"] == "ended"
 
 
 def test_gymnasium_s_environments_are_worlds(server: Server) -> None:
     clock = {**FAST, "default_action": 0}
-    told = bench.run(
+    trial = bench.run(
         "random", "CartPole-v1", record=False, realtime=clock, url=server.url, seed=1
     )
-    assert told.episodes == 1
-    assert told.reward == told.updates
+    assert trial.episodes == 1
+    assert trial.reward == trial.updates
 
 
 def test_the_failure_of_an_agent_ends_the_trial(server: Server) -> None:
@@ -288,14 +288,14 @@ def test_the_exactness_of_clocks_is_measured(tmp_path: Path) -> None:
 
 
 def test_advice_names_what_helps() -> None:
-    told = {
+    measured = {
         "sleep loop": Lateness(0.12, 1.0, 9.0),
         "sleep loop, slack 1 ns": Lateness(0.07, 1.0, 9.0),
         "empty world": Lateness(0.08, 6.0, 9.0, 2),
         "empty world, spinning": Lateness(0.001, 6.0, 9.0),
         "empty world, priority": Lateness(0.07, 0.3, 0.9),
     }
-    words = " ".join(advice(told, 100))
+    words = " ".join(advice(measured, 100))
     for part in (
         "is 0.080 ms late in the median, and a bare sleep loop 0.120 ms",
         "late by more than half of the period of 10 ms",
@@ -304,7 +304,7 @@ def test_advice_names_what_helps() -> None:
         "Real-time priority helps (p99 0.300 ms)",
     ):
         assert part in words
-    told["empty world, priority"] = Lateness(0.08, 6.0, 9.0, 0, "EPERM")
-    words = " ".join(advice(told, 100))
+    measured["empty world, priority"] = Lateness(0.08, 6.0, 9.0, 0, "EPERM")
+    words = " ".join(advice(measured, 100))
     assert "Real-time priority was refused (EPERM)" in words
     assert "--cap-add=sys_nice --ulimit rtprio=99" in words

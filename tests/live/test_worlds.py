@@ -43,10 +43,10 @@ def test_null_stands_for_a_channel_that_says_nothing(server: Server) -> None:
     clock = {"hz": 100}
     world = Api(server).create(f"world/{HERE}:Counter", realtime=clock)
     world.reset()
-    told = [world.step([1.0, 2.0]) for _ in range(6)]
+    found = [world.step([1.0, 2.0]) for _ in range(6)]
     # A step merges the ticks since the last one.
-    assert {tuple(each["rewards"]) for each in told} & {(1.0, None), (1.0, 2.0)}
-    for each in told:
+    assert {tuple(each["rewards"]) for each in found} & {(1.0, None), (1.0, 2.0)}
+    for each in found:
         assert each["reward"] == sum(value or 0.0 for value in each["rewards"])
     no_content(world.close())
 

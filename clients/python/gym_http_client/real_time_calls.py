@@ -36,8 +36,8 @@ __all__ = [
 
 #: Seconds that the server waits for an update before it answers without one.
 _WAIT_S = 10.0
-#: Members of an update that are told within its ``realtime``.
-_TOLD = ("agent_lost", "last", "reset")
+#: Members of an update that are shown within its ``realtime``.
+_IN_REALTIME = ("agent_lost", "last", "reset")
 
 
 class Update(NamedTuple):
@@ -61,8 +61,8 @@ class Update(NamedTuple):
 
 def info_of(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the info in an answer, with its members ``realtime`` and ``rewards``."""
-    told = {name: answer[name] for name in _TOLD if name in answer}
-    info = {**answer["info"], "realtime": {**answer["realtime"], **told}}
+    members = {name: answer[name] for name in _IN_REALTIME if name in answer}
+    info = {**answer["info"], "realtime": {**answer["realtime"], **members}}
     if "rewards" in answer:
         info["rewards"] = answer["rewards"]
     return info

@@ -36,7 +36,7 @@ class ValueQueue:
         end: The socket; the queue owns it.
 
     Attributes:
-        dropped: Number of messages that were dropped because nobody read them.
+        dropped: Number of messages that were dropped because they were not read.
         ended: Whether the other end is closed, which a receiving method has noticed.
     """
 

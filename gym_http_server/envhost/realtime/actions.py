@@ -42,7 +42,7 @@ class Action:
         self.settled = False
 
     def shown(self) -> dict[str, Any]:
-        """Return what answers say about the action in force."""
+        """Return the member of answers that describes the action in force."""
         return {
             "number": self.number,
             "priority": self.priority,

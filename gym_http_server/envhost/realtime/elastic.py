@@ -81,8 +81,8 @@ class Elastic(Mode):
     ) -> Result:
         """Begin an episode, and its first time step with the action of a reset."""
         start = self._begin_reset()
-        asking = self._callers[caller]
-        asking.arrived = None
+        agent = self._callers[caller]
+        agent.arrived = None
         self._actions.clear()
         fresh = self._state.phase in ("ready", "failed") or self._state.paused
         self._in_flight, self._pending, self._missed = False, None, None
@@ -104,20 +104,20 @@ class Elastic(Mode):
         self._actions.force(action)
         merged.timed_out = self._begin(action)
         self._set_due()
-        return self._answer(asking, merged, merged.observation(), None)
+        return self._answer(agent, merged, merged.observation(), None)
 
     def step(self, action: Any, caller: str) -> Result:
         """Return what was captured, and begin a time step with the action."""
-        asking = self._callers[caller]
+        agent = self._callers[caller]
         merged = self._pending
         if merged is None or self._state.paused or not merged.update.over:
             self._state.check_running()
         now = self._clock()
         if self._missed is not None or merged is None:
-            self._raise_missed(asking)
+            self._raise_missed(agent)
             raise RuntimeError("a step was executed before the end of its time step")
         self._pending = None
-        arrived = self._note_arrival(asking, now)
+        arrived = self._note_arrival(agent, now)
         self._hear(now)
         if merged.update.over:
             self._actions.expire()
@@ -131,18 +131,18 @@ class Elastic(Mode):
         observation = merged.update.observation
         if self.settings.history.in_observation:
             observation = with_history(observation, self._history.actions())
-        return self._answer(asking, merged, observation, arrived)
+        return self._answer(agent, merged, observation, arrived)
 
     def change(self, settings: ClockSettings) -> None:
         """Use other settings from the next time step on."""
         self._pacer.change(settings.period, settings.capture_ns, settings.elastic_ns)
         super().change(settings)
 
-    def _raise_missed(self, asking: Caller) -> None:
+    def _raise_missed(self, agent: Caller) -> None:
         """Refuse a step whose capture failed, since the world did not answer."""
         missed, self._missed = self._missed, None
         if missed is not None:
-            asking.arrived = None
+            agent.arrived = None
             self._actions.expire()
             raise missed
 

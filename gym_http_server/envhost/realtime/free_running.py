@@ -73,15 +73,15 @@ class FreeRunning(Mode):
         A world that resets itself may be in its next episode already: then a reset
         without seed and options returns its newest update.
         """
-        asking = self._callers[caller]
-        asking.arrived = None
+        agent = self._callers[caller]
+        agent.arrived = None
         joined = None
         if seed is None and not options and self.settings.on_done == "reset":
-            joined = self._joined(asking)
+            joined = self._joined(agent)
         if joined is not None:
             self._hear(self._clock())
             merged = Merged(joined)
-            return self._answer(asking, merged, merged.observation(), None)
+            return self._answer(agent, merged, merged.observation(), None)
         start = self._begin_reset()
         self._actions.clear()
         stopped = not self._state.runs
@@ -94,10 +94,10 @@ class FreeRunning(Mode):
             self._pacer.anchor(self._newest.capture_ns)
         self._state.run()
         self._set_due()
-        asking.ends.clear()
-        asking.pending = None
+        agent.ends.clear()
+        agent.pending = None
         merged = Merged(self._newest)
-        return self._answer(asking, merged, merged.observation(), None)
+        return self._answer(agent, merged, merged.observation(), None)
 
     def step(self, action: Any, caller: str) -> Result:
         """Act in the tick that is due, and return its update.
@@ -105,19 +105,19 @@ class FreeRunning(Mode):
         Its rewards are those of all ticks since the caller's last answer. If an episode
         ended since then, return that end, and let the action expire.
         """
-        asking = self._callers[caller]
-        if asking.ends:
+        agent = self._callers[caller]
+        if agent.ends:
             self._state.check_failure()
             self._actions.expire()
-            arrived = self._note_arrival(asking, self._clock())
-            end = asking.ends.popleft()
-            return self._answer(asking, end, end.observation(), arrived)
+            arrived = self._note_arrival(agent, self._clock())
+            end = agent.ends.popleft()
+            return self._answer(agent, end, end.observation(), arrived)
         self._state.check_running()
         if not self._is_due():
             raise RuntimeError("a step was executed before its tick was due")
         now = self._clock()
         self._hear(now)
-        arrived = self._note_arrival(asking, now)
+        arrived = self._note_arrival(agent, now)
         self._actions.offer(action)
         try:
             self._tick(now)
@@ -128,8 +128,8 @@ class FreeRunning(Mode):
             raise
         finally:
             self._set_due()
-        merged = self._take_pending(asking)
-        return self._answer(asking, merged, merged.observation(), arrived)
+        merged = self._take_pending(agent)
+        return self._answer(agent, merged, merged.observation(), arrived)
 
     def change(self, settings: ClockSettings) -> None:
         """Use other settings from the next tick on."""
@@ -195,11 +195,11 @@ class FreeRunning(Mode):
                 caller.ends.append(caller.pending)
                 caller.pending = None
 
-    def _take_pending(self, asking: Caller) -> Merged:
+    def _take_pending(self, agent: Caller) -> Merged:
         """Return what a caller has not had, up to the end of an episode."""
-        if asking.ends:
-            return asking.ends.popleft()
-        merged, asking.pending = asking.pending, None
+        if agent.ends:
+            return agent.ends.popleft()
+        merged, agent.pending = agent.pending, None
         if merged is None:
             raise ResetNeeded("the tick made no update")
         return merged
@@ -220,13 +220,13 @@ class FreeRunning(Mode):
         self._newest = update
         self._publish(update)
 
-    def _joined(self, asking: Caller) -> Update | None:
+    def _joined(self, agent: Caller) -> Update | None:
         """Return an update of the next episode, if the world is in it already."""
-        while asking.ends and asking.ends[0].update.episode <= asking.episode:
-            asking.ends.popleft()
-        if asking.ends:
-            return asking.ends[0].update
-        if self._state.runs and 0 < asking.episode < self._state.episode:
+        while agent.ends and agent.ends[0].update.episode <= agent.episode:
+            agent.ends.popleft()
+        if agent.ends:
+            return agent.ends[0].update
+        if self._state.runs and 0 < agent.episode < self._state.episode:
             return self._newest
         return None
 

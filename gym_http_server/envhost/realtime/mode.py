@@ -384,7 +384,7 @@ class Mode:
         return update
 
     def _publish(self, update: Update) -> Merged:
-        """Number an update, keep it, and tell monitors and watchers."""
+        """Number an update, keep it, and pass it to monitors and watchers."""
         if self._agent_lost is not None:
             update.agent_lost, self._agent_lost = self._agent_lost, None
         update.skipped, self._skipped_since = self._skipped_since, 0

@@ -355,8 +355,8 @@ def _choice(
     if not isinstance(given, str) or given not in choices:
         words = did_you_mean(given, choices) if isinstance(given, str) else ""
         named = " or ".join(repr(each) for each in choices)
-        told = "missing" if given is None else f"{given!r:.80}"
-        raise BadParameter(f"{name} is {told}: expected {named}{words}")
+        shown = "missing" if given is None else f"{given!r:.80}"
+        raise BadParameter(f"{name} is {shown}: expected {named}{words}")
     return given
 
 

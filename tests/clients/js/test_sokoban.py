@@ -243,18 +243,18 @@ def test_a_clock_at_30_hz_goes_on_while_the_page_is_busy(
                     assert env.observation_space.contains(observation)
                     timings.append(info["realtime"])
                     env.act(env.action_space.sample())
-            told = env.timing()
+            answer = env.timing()
     finally:
         page.run("clearInterval(globalThis.busy)")
     numbers = [timing["update"] for timing in timings]
     assert numbers == list(range(numbers[0], numbers[0] + 45))
     # Each time that the page was busy, ticks were left out, and the updates say so.
-    assert told["skipped"] >= sum(timing["skipped"] for timing in timings) > 0
+    assert answer["skipped"] >= sum(timing["skipped"] for timing in timings) > 0
     ticks = timings[-1]["tick"] - timings[0]["tick"]
     assert ticks > 45
-    assert told["lateness_ns"]["count"] >= 45
-    assert told["lateness_ns"]["max"] >= told["lateness_ns"]["p50"] > 0
-    actions = told["actions"]
+    assert answer["lateness_ns"]["count"] >= 45
+    assert answer["lateness_ns"]["max"] >= answer["lateness_ns"]["p50"] > 0
+    actions = answer["actions"]
     assert actions.pop("received") == sum(actions.values()) == 45
     assert actions["applied"] > 0
 

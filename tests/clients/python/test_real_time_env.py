@@ -75,10 +75,10 @@ def test_elastic_steps_are_those_of_a_local_environment_one_action_later(
         assert_identical(timing["action"]["value"], before)
         assert timing["now_ns"] >= timing["capture_ns"] + timing["age_ns"] > 0
         assert timing["update"] == timing["tick"] + 1
-    told = env.timing()
+    answer = env.timing()
     # The last time step may have ended meanwhile.
-    assert told["ticks"] - len(actions) in (-1, 0)
-    assert told["settings"]["hz"] == 100
+    assert answer["ticks"] - len(actions) in (-1, 0)
+    assert answer["settings"]["hz"] == 100
 
 
 def test_a_free_running_world_loses_no_reward(

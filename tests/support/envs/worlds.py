@@ -49,8 +49,8 @@ class Echo:
         for episode in range(self.episodes):
             if episode:
                 self.sensor_q.put({"truncated": True})
-            told = {"sensors": np.array([episode, -1.0]), "rewards": [None, None]}
-            self.sensor_q.put(told)
+            message = {"sensors": np.array([episode, -1.0]), "rewards": [None, None]}
+            self.sensor_q.put(message)
             while (action := self.action_q.get()["actions"][0]) != 9:
                 if action == 10:
                     self.sensor_q.put({"terminated": True})
@@ -59,11 +59,11 @@ class Echo:
                     raise ValueError("an action that it cannot take")
                 if action == 12:
                     os._exit(7)
-                told = {
+                message = {
                     "sensors": np.array([episode, action]),
                     "rewards": [action, None],
                 }
-                self.sensor_q.put(told)
+                self.sensor_q.put(message)
 
 
 class Ticking:

@@ -32,10 +32,10 @@ from gym_http_core.value_queue import ValueQueue
 from tests.support.identity import assert_identical
 from tests.support.server import ROOT
 
-Talk = Callable[..., int]
+Exchange = Callable[..., int]
 
 
-def talking(kind: Any, **options: Any) -> tuple[Talk, Callable[[], None]]:
+def start_agent(kind: Any, **options: Any) -> tuple[Exchange, Callable[[], None]]:
     """Run an agent in a thread; return functions that send an update, and the end."""
     sensors, ours = ValueQueue.pair()
     actions, theirs = ValueQueue.pair()
@@ -44,11 +44,11 @@ def talking(kind: Any, **options: Any) -> tuple[Talk, Callable[[], None]]:
     thread = threading.Thread(target=agent.run)
     thread.start()
 
-    def talk(sensors: Any = (0.0, 0.0), rewards: Any = (0.0, None)) -> int:
+    def exchange(sensors: Any = (0.0, 0.0), rewards: Any = (0.0, None)) -> int:
         ours.put({"sensors": np.array(sensors), "rewards": list(rewards)})
-        told = theirs.get(timeout=20)["actions"]
-        assert sorted(told.tolist()) == [0.0, 0.0, 0.0, 1.0]
-        return int(np.argmax(told))
+        message = theirs.get(timeout=20)["actions"]
+        assert sorted(message.tolist()) == [0.0, 0.0, 0.0, 1.0]
+        return int(np.argmax(message))
 
     def end() -> None:
         ours.put({"truncated": True})
@@ -58,28 +58,28 @@ def talking(kind: Any, **options: Any) -> tuple[Talk, Callable[[], None]]:
         for each in (sensors, ours, actions, theirs):
             each.abandon()
 
-    return talk, end
+    return exchange, end
 
 
 def test_the_random_agent_takes_all_actions() -> None:
-    talk, end = talking(RandomAgent)
-    assert {talk() for _ in range(60)} == {0, 1, 2, 3}
+    exchange, end = start_agent(RandomAgent)
+    assert {exchange() for _ in range(60)} == {0, 1, 2, 3}
     end()
 
 
 def test_the_single_action_agent_takes_one() -> None:
-    talk, end = talking(SingleActionAgent, action=2)
-    assert {talk() for _ in range(5)} == {2}
+    exchange, end = start_agent(SingleActionAgent, action=2)
+    assert {exchange() for _ in range(5)} == {2}
     end()
     with pytest.raises(ValueError, match="action is 4: expected from 0 to 3"):
         SingleActionAgent(2, 4, action=4)
 
 
 def test_the_greedy_agent_finds_the_action_that_pays() -> None:
-    talk, end = talking(GreedyAgent)
-    action, taken = talk(), []
+    exchange, end = start_agent(GreedyAgent)
+    action, taken = exchange(), []
     for _ in range(200):
-        action = talk(rewards=(None, 1.0 if action == 3 else 0.0))
+        action = exchange(rewards=(None, 1.0 if action == 3 else 0.0))
         taken.append(action)
     assert taken[100:].count(3) > 70
     end()
@@ -88,12 +88,12 @@ def test_the_greedy_agent_finds_the_action_that_pays() -> None:
 @pytest.mark.parametrize(("history", "learns"), [(1, True), (0, False)])
 def test_the_tabular_agent_sees_its_last_actions(history: int, learns: bool) -> None:
     # The reward is for alternating, which sensors do not show.
-    talk, end = talking(TabularQAgent, history=history, n_actions=4, rate=0.5)
-    last, action, rewards = -1, talk(), []
+    exchange, end = start_agent(TabularQAgent, history=history, n_actions=4, rate=0.5)
+    last, action, rewards = -1, exchange(), []
     for _ in range(1500):
         good = {action, last} == {0, 1}
         last = action
-        action = talk(rewards=(1.0 if good else 0.0, None))
+        action = exchange(rewards=(1.0 if good else 0.0, None))
         rewards.append(good)
     assert (np.mean(rewards[-300:]) > 0.6) == learns
     end()
@@ -161,8 +161,8 @@ class Doubling:
 def test_an_agent_runs_in_a_process_of_its_own_on_unix() -> None:
     with AgentProcess(Doubling) as agent:
         agent.sensor_q.put({"sensors": np.array([1.5])})
-        told = agent.action_q.get(timeout=20)
-        assert_identical(told, {"actions": np.array([3.0])})
+        message = agent.action_q.get(timeout=20)
+        assert_identical(message, {"actions": np.array([3.0])})
         agent.finish()
         assert agent.end_of() == "ended with status 0"
 

@@ -75,9 +75,9 @@ class Player:
         self._write_calls()
         caller, _, given = rest.partition(" ") if rest[0] != "{" else ("", "", rest)
         try:
-            told = self.run.act(caller, **json.loads(given))
-            repeated = " repeated" if told.get("repeated") else ""
-            answer = f"tick {told['tick']} queued {told['queued']}{repeated}"
+            accepted = self.run.act(caller, **json.loads(given))
+            repeated = " repeated" if accepted.get("repeated") else ""
+            answer = f"tick {accepted['tick']} queued {accepted['queued']}{repeated}"
         except Problem as problem:
             answer = f"refused {problem.code}"
         now = (self.run.clock.now - self._start) / MS

@@ -66,10 +66,10 @@ def test_the_chances_of_the_drifting_bandit_change() -> None:
 
 
 def test_channels_of_the_intermittent_bandit_are_silent_in_a_tenth_of_steps() -> None:
-    told = played("intermittent-bandit", 4, 9, 1000)
-    silent = np.array([[each is None for each in row] for row in told])
+    rewards = played("intermittent-bandit", 4, 9, 1000)
+    silent = np.array([[each is None for each in row] for row in rewards])
     assert silent.mean(axis=0) == pytest.approx([0.1] * 5, abs=0.04)
-    assert {row[4] for row in told} == {0.5, None}
+    assert {row[4] for row in rewards} == {0.5, None}
 
 
 def test_episodes_of_shipped_worlds_end() -> None:
@@ -210,7 +210,7 @@ def echo() -> Iterator[RunningWorld]:
     made.world.close()
 
 
-def said(world: RunningWorld, action: float) -> Any:
+def step_with(world: RunningWorld, action: float) -> Any:
     """Send an action and return the first capture with something new in it."""
     world.send(np.array([action]))
     last: list[Any] = []
@@ -226,8 +226,8 @@ def said(world: RunningWorld, action: float) -> Any:
 def test_a_world_that_runs_by_itself_lives_in_a_process(echo: RunningWorld) -> None:
     sensors, _ = echo.reset(None, None)
     assert sensors.tolist() == [0.0, -1.0]
-    told = said(echo, 3.0)
-    assert (told.observation.tolist(), told.rewards) == ([0.0, 3.0], [3.0, None])
+    answer = step_with(echo, 3.0)
+    assert (answer.observation.tolist(), answer.rewards) == ([0.0, 3.0], [3.0, None])
     # Nothing new: the last sensors, and channels that say nothing.
     idle = echo.capture()
     assert (idle.observation.tolist(), idle.rewards) == ([0.0, 3.0], [None, None])
@@ -253,26 +253,26 @@ def test_skipped_rewards_of_a_running_world_are_added(echo: RunningWorld) -> Non
 
 def test_episodes_of_a_running_world_follow_each_other(echo: RunningWorld) -> None:
     echo.reset(None, None)
-    over = said(echo, 9.0)
+    over = step_with(echo, 9.0)
     assert (over.truncated, over.terminated, echo.ended) == (True, False, False)
     assert echo.reset(None, None)[0].tolist() == [1.0, -1.0]
-    assert said(echo, 5.0).observation.tolist() == [1.0, 5.0]
-    last = said(echo, 10.0)
+    assert step_with(echo, 5.0).observation.tolist() == [1.0, 5.0]
+    last = step_with(echo, 10.0)
     assert (last.truncated, echo.ended) == (True, True)
 
 
 def test_a_reset_within_an_episode_starts_the_world_again(echo: RunningWorld) -> None:
     echo.reset(None, None)
-    said(echo, 9.0)
+    step_with(echo, 9.0)
     echo.reset(None, None)
-    said(echo, 5.0)
+    step_with(echo, 5.0)
     assert echo.reset(None, None)[0].tolist() == [0.0, -1.0]
 
 
 def test_the_exception_of_a_running_world_is_reported(echo: RunningWorld) -> None:
     echo.reset(None, None)
     with pytest.raises(RuntimeError, match="ValueError: an action that it cannot"):
-        said(echo, 11.0)
+        step_with(echo, 11.0)
     # And another reset starts it again.
     assert echo.reset(None, None)[0].tolist() == [0.0, -1.0]
 
@@ -280,7 +280,7 @@ def test_the_exception_of_a_running_world_is_reported(echo: RunningWorld) -> Non
 def test_the_end_of_a_world_s_process_is_reported(echo: RunningWorld) -> None:
     echo.reset(None, None)
     with pytest.raises(RuntimeError, match="has ended: exit status 7"):
-        said(echo, 12.0)
+        step_with(echo, 12.0)
 
 
 def test_a_world_keeps_its_own_time() -> None:

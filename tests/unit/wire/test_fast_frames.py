@@ -224,16 +224,16 @@ def test_ends_of_episodes_are_the_same_on_both_paths(steps: list[set[int]]) -> N
         reply = Frame(0, number, 200, Form.BINARY, b"", Writing().pieces(answer))
         (payload,) = general.write(reply)
         expected = head_of(Opcode.BINARY, len(payload)) + payload
-        told = lane.encode_answer(number, answer)
+        result = lane.encode_answer(number, answer)
         if number < 6:
-            assert told is None
+            assert result is None
             lane.learn(reply)
             (written,) = dialect.write(reply)
             message = head_of(Opcode.BINARY, len(written)) + written
         else:
-            assert told is not None
-            message = told[0]
-            assert told[1:] == (reply.body.signature, b"".join(reply.body.leaves))
+            assert result is not None
+            message = result[0]
+            assert result[1:] == (reply.body.signature, b"".join(reply.body.leaves))
         assert message == expected
         assert_same(client.frames.value(message, number), answer)
         assert_same(other.announced.read(bytes(payload), 16), answer)
@@ -246,9 +246,9 @@ def test_signatures_beyond_the_last_number_are_sent_in_full() -> None:
         lane.learn(Frame(0, 4, 200, Form.BINARY, b"", pieces))
     for number in range(300):
         places = [place for place in range(16) if number >> place & 1]
-        told = lane.encode_answer(number, ended(*places))
-        assert told is not None
-        assert_same(client.frames.value(told[0], number), ended(*places))
+        answer = lane.encode_answer(number, ended(*places))
+        assert answer is not None
+        assert_same(client.frames.value(answer[0], number), ended(*places))
 
 
 def test_answers_of_several_kinds_are_fast() -> None:
@@ -264,13 +264,13 @@ def test_answers_of_several_kinds_are_fast() -> None:
 
 def test_malformed_values_are_refused() -> None:
     client, _, lane = taught()
-    told = lane.encode_answer(4, ANSWER)
-    assert told is not None
-    message = bytearray(told[0])
+    answer = lane.encode_answer(4, ANSWER)
+    assert answer is not None
+    message = bytearray(answer[0])
     message[22] = 200
     with pytest.raises(BadValue, match="names signature 200"):
         client.frames.value(bytes(message), 4)
-    message = bytearray(told[0])
+    message = bytearray(answer[0])
     message[-1] = 1
     with pytest.raises(BadValue, match="true"):
         client.frames.value(bytes(message), 4)

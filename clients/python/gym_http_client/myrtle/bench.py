@@ -80,9 +80,9 @@ class Summary(NamedTuple):
         if len(self.channels) > 1:
             lines.append(f"channels {channels} (means)")
         for name in ("lateness", "reaction"):
-            told = self.timing.get(f"{name}_ns") or {}
-            if told.get("count"):
-                p50, p99 = (told[each] / 1e6 for each in ("p50", "p99"))
+            summary = self.timing.get(f"{name}_ns") or {}
+            if summary.get("count"):
+                p50, p99 = (summary[each] / 1e6 for each in ("p50", "p99"))
                 lines.append(f"{name} {p50:.3f} ms median, {p99:.3f} ms p99")
         skipped = self.timing.get("skipped", 0)
         lines.append(f"skipped  {skipped} ticks; {self.lost} updates lost")

@@ -151,11 +151,11 @@ class SteppedWorld:
     def reset(self, seed: int | None, options: Any) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; return sensors and info."""
         given = {"seed": seed, "options": options}
-        told = self._made.reset(
+        result = self._made.reset(
             **{name: value for name, value in given.items() if name in self._takes}
         )
         self._actions = np.zeros(self.shape.n_actions)
-        sensors, info = told if isinstance(told, tuple) else (told, {})
+        sensors, info = result if isinstance(result, tuple) else (result, {})
         return self.shape.sensors(sensors), info
 
     def send(self, action: Any) -> None:
@@ -165,13 +165,13 @@ class SteppedWorld:
 
     def capture(self) -> Capture:
         """Take a step with the last action."""
-        told = self._made.step(self._actions)
-        if not isinstance(told, tuple) or len(told) not in (2, 5):
+        result = self._made.step(self._actions)
+        if not isinstance(result, tuple) or len(result) not in (2, 5):
             raise TypeError(
-                f"step returned {told!r:.80}: expected (sensors, rewards), or "
+                f"step returned {result!r:.80}: expected (sensors, rewards), or "
                 "(sensors, rewards, terminated, truncated, info)"
             )
-        sensors, rewards, *rest = told
+        sensors, rewards, *rest = result
         terminated, truncated, info = rest or (False, False, {})
         return Capture(
             self.shape.sensors(sensors),
@@ -229,8 +229,8 @@ class InterfaceWorld:
 
     def capture(self) -> Capture:
         """Capture the observation."""
-        told = self._interface.get_obs_rew_terminated_info()
-        observation, reward, terminated, info = told
+        result = self._interface.get_obs_rew_terminated_info()
+        observation, reward, terminated, info = result
         return Capture(tuple(observation), float(reward), bool(terminated), False, info)
 
     def wait(self) -> None:

@@ -215,7 +215,7 @@ class _Process:
         pid, self._pid = self._pid, None
         if pid is None:
             return
-        # The world may have set SIGCHLD to be ignored, so nobody waits for it.
+        # The world may have set SIGCHLD to be ignored, so nothing waits for it.
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGTERM)
             _wait(pid)

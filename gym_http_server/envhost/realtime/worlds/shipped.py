@@ -97,7 +97,7 @@ class DriftingBandit(Bandit):
 
 
 class IntermittentBandit(Bandit):
-    """A bandit whose channels each say nothing in one of ten steps."""
+    """A bandit whose channels are each null in one of ten steps."""
 
     name = "intermittent-bandit"
 
