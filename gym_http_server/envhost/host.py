@@ -39,6 +39,7 @@ __all__ = [
     "DRAIN",
     "PING",
     "UNSENT_MS",
+    "UNUSED",
     "Host",
     "WorkerConnection",
 ]
@@ -48,6 +49,8 @@ CLOSE, DRAIN, PING = b"close", b"!", b"?"
 #: Body of a host's message that it closes, since its agent was silent too long.
 AGENT_LOST = b"agent-lost"
 
+#: Operations that only look at the instance, which does not count as use.
+UNUSED = frozenset({Op.DESCRIBE, Op.REALTIME, Op.TRACE})
 #: Seconds after which a web worker that reads nothing loses its connection.
 SEND_SECONDS = 30
 _MAX_DESCRIPTORS = 4
@@ -55,7 +58,6 @@ _MAX_DESCRIPTORS = 4
 UNSENT_MS = 250.0
 # For answers that are not sent completely when the instance is closed.
 _LAST_SECONDS = 1.0
-_UNUSED = {Op.DESCRIBE}  # a description does not count as use
 
 
 class Host:
@@ -136,7 +138,7 @@ class Host:
         activity.begin()
         reply = self._dispatch.answer(frame, session, behind=behind)
         fork_guard.check()
-        if frame.kind in _UNUSED:
+        if frame.kind in UNUSED:
             activity.finish_unused()
         else:
             activity.finish()

@@ -62,6 +62,24 @@ def test_an_action_is_answered_before_a_busy_environment_answers(api: Api) -> No
     instance.close()
 
 
+def test_requests_that_touch_no_world_pass_a_busy_environment(api: Api) -> None:
+    with ExternalEnv.to(api) as external:
+        instance = create_and_reset(api, external, realtime=FREE)
+        busy = external.expect("step")
+        before = timing(instance)
+        changed = calls.ok(instance.post("realtime/", {"hz": 10}))
+        assert changed["settings"]["hz"] == 10
+        assert calls.ok(instance.get("monitor/"))["active"] is False
+        after = timing(instance)
+        # The call has ended neither by an answer nor by its deadline.
+        assert (after["ticks"], after["skipped"]) == (0, before["skipped"])
+        external.send_message(id=busy["id"], result=RESULT)
+        assert external.answer("step", **RESULT)["action"] == 0
+        answer = calls.ok(instance.get("updates/?after=2&wait_s=10"))
+        assert answer["updates"][0]["realtime"]["tick"] >= 2
+    instance.close()
+
+
 def test_a_clock_waits_for_another_call_and_the_loop_goes_on(api: Api) -> None:
     rendering = {"capabilities": ["reset", "render"], "render_modes": ["ansi"]}
     with ExternalEnv.to(api, **rendering) as external:
@@ -152,6 +170,22 @@ def test_a_server_that_stops_sends_the_default_action_last() -> None:
         assert actions[-1] == 0
         assert request["type"] == "close"
         assert answer_of(stopping).status == 0
+
+
+def test_an_idle_instance_gets_the_default_action_last() -> None:
+    with server_with_broker("--idle-timeout", "1") as api, ExternalEnv.to(api) as env:
+        instance = create_and_reset(api, env, realtime=FREE)
+        calls.ok(instance.post("action/", {"action": 2}))
+        actions: list[int] = []
+        while (request := env.receive())["type"] == "step":
+            actions.append(request["action"])
+            env.send_message(id=request["id"], result=RESULT)
+        assert 2 in actions
+        assert actions[-1] == 0
+        assert request["type"] == "close"
+        env.send_message(id=request["id"], result={})
+        wait_until(lambda: instance.id not in api.instances(), 10.0, "its end")
+        assert instance.get("").json()["reason"] == "idle"
 
 
 def test_an_instance_whose_agent_is_silent_is_closed(api: Api) -> None:

@@ -17,7 +17,13 @@ import greenlet  # type: ignore[import-untyped]
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.external.connections import Awaited
-from gym_http_server.envhost.host import AGENT_LOST, UNSENT_MS, Host, WorkerConnection
+from gym_http_server.envhost.host import (
+    AGENT_LOST,
+    UNSENT_MS,
+    UNUSED,
+    Host,
+    WorkerConnection,
+)
 from gym_http_server.envhost.realtime.handlers import ClockedBroadcast, ClockedHandlers
 from gym_http_server.envhost.realtime.line import Line, Waiting
 from gym_http_server.envhost.realtime.operations import ClockedOperations
@@ -39,6 +45,8 @@ _MARK_NS = 500_000_000
 _LAST_SECONDS = 1.0
 _WORLD = frozenset({Op.RESET, Op.STEP})
 # Operations that do not touch the world, and so are executed even during a call of it.
+# MONITOR_START and MONITOR_CLOSE wait for its end: their answers are kept for repeats,
+# in the order of their session, and a step that runs belongs to the monitor before.
 _FREE = frozenset(
     {
         Op.ACT,
@@ -50,6 +58,7 @@ _FREE = frozenset(
         Op.PAUSE,
         Op.REALTIME,
         Op.RESUME,
+        Op.SET_REALTIME,
         Op.TRACE,
     }
 )
@@ -201,7 +210,7 @@ class ClockedHost(Host):
         if frame.kind == Op.UPDATES:
             self._submit_updates(Waiting(sender, frame, session, behind, caller))
             return
-        if frame.kind in _FREE:
+        if _is_free(frame, session):
             self._reply(sender, self._execute_free(frame, session, caller))
             return
         if frame.kind in _WORLD:
@@ -286,7 +295,7 @@ class ClockedHost(Host):
         """Execute a request that does not touch the world."""
         self._operations.caller = caller
         reply = self._handlers.perform(frame, bool(session))
-        if frame.kind != Op.DESCRIBE:
+        if frame.kind not in UNUSED:
             self._activity.mark_waiting()
         self._finish_world(self._mode.take_events())
         return reply._replace(number=frame.number)
@@ -357,6 +366,13 @@ class ClockedHost(Host):
         self._awaited = awaited
         world.parent.switch()
         return True
+
+
+def _is_free(frame: Frame, session: str) -> bool:
+    """Whether a request does not touch the world, and its answer is not kept."""
+    if frame.kind == Op.MONITOR:
+        return not session and not request_head(frame).key
+    return frame.kind in _FREE
 
 
 def _session_of(frame: Frame) -> str:

@@ -69,8 +69,8 @@ class Mode:
     Attributes:
         due_ns: When `advance` has to be called next; ``None``: never.
         busy: Whether a call of the world runs. A world in a greenlet may yield in it:
-            then only `act`, `updates`, `statistics`, `trace`, `pause` and `resume` may
-            be called.
+            then only `act`, `updates`, `statistics`, `trace`, `pause`, `resume` and
+            `change` may be called.
         closing: Why the instance is to be closed; ``None``: it is not.
         answers_ns: Time spent on answers, which the caller adds up.
     """

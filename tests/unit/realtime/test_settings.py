@@ -216,6 +216,9 @@ def test_changes_at_run_time() -> None:
     assert (captured.capture_ns, captured.agent_timeout_ns) == (20_000_000, 2 * 10**9)
     again = change(captured, {"capture_s": None, "agent_timeout_s": None})
     assert again.capture_ns is again.agent_timeout_ns is None
+    nothing = dict.fromkeys(("hz", "period_s", "elasticity", "default_action"))
+    for unchanged in (change(captured, nothing), change(captured, {})):
+        assert unchanged.shown() == captured.shown()
 
 
 @pytest.mark.parametrize(
