@@ -377,7 +377,14 @@ def test_ticks_are_no_use_and_waiting_is(strict: Api) -> None:
     idle.reset()
     calls.error(waiting.get("updates/?after=1000"), 400, "bad-parameter")
     update = in_background(waiting.get, "updates/?after=0&wait_s=2.7")
-    wait_until(lambda: idle.id not in strict.instances(), 20.0, "the end of one")
+
+    def ended() -> bool:
+        # A dashboard that looks at it is no agent.
+        paths = "", "realtime/", "realtime/trace/?last=10"
+        looks = [idle.get(path).status for path in paths]
+        return looks[-1] == 410 and idle.id not in strict.instances()
+
+    wait_until(ended, 20.0, "the end of one")
     assert idle.get("realtime/").json()["reason"] == "idle"
     assert calls.ok(answer_of(update))["updates"] == []
 
@@ -467,8 +474,17 @@ def test_wrong_settings_of_a_clock_are_named(
     assert words in answer.json()["message"]
 
 
+def test_a_description_has_the_mode_of_the_clock(
+    clocked: Callable[..., Instance],
+) -> None:
+    free, elastic = clocked(), clocked("Pendulum-v1", **ELASTIC, on_done="wait")
+    modes = [calls.ok(each.get(""))["realtime"] for each in (free, elastic)]
+    assert modes == [{"mode": "free_running"}, {"mode": "elastic"}]
+
+
 def test_an_instance_without_a_clock_refuses_its_calls(api: Api) -> None:
     instance = api.create("CartPole-v1")
+    assert "realtime" not in calls.ok(instance.get(""))
     for method, path in (
         ("POST", "action/"),
         ("GET", "updates/?after=3"),

@@ -253,6 +253,8 @@ def test_the_command_explains_itself(
         (("json:Decoder", "world/bandit"), "the module 'json' has no class 'Decoder'"),
         (("clever", "world/bandit"), "there is no agent 'clever'"),
         (("random", "world/bandits"), "did you mean 'bandit'"),
+        (("random", "CartPole-v1"), "--default-action"),
+        (("random", "CartPole-v1", "--default-action", "7"), "--default-action"),
     ):
         assert main([*arguments, "--url", server.url, "--no-record"]) == 1
         assert words in capsys.readouterr().err

@@ -104,6 +104,11 @@ class ClockedCalls(LosslessCalls):
     def __init__(self, operations: ClockedOperations) -> None:
         super().__init__(operations)
 
+    def describe(self) -> Values:
+        """Describe the environment, and that it has a clock."""
+        mode = self._operations.mode.settings.mode
+        return {**super().describe(), "realtime": {"mode": mode}}
+
     def reset(self, given: Any) -> Values:
         """Begin an episode with ``seed`` and ``options``."""
         return {**super().reset(given), **self._timing()}

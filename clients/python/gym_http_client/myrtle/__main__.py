@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         ValueError,
         sqlite3.Error,
     ) as error:
-        return _complain(str(error))
+        return _complain(_with_flag(str(error)))
     except KeyboardInterrupt:
         return 130
     return 0
@@ -158,6 +158,12 @@ def _clock(options: argparse.Namespace) -> dict[str, Any]:
     if options.default_action is not None:
         clock["default_action"] = options.default_action
     return clock
+
+
+def _with_flag(words: str) -> str:
+    """Name the flag for a member of `realtime` that the server refuses."""
+    name, space, rest = words.partition(" ")
+    return f"--default-action{space}{rest}" if name == "default_action" else words
 
 
 def _complain(words: str) -> int:
