@@ -14,7 +14,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from gym_http_client import Client, RemoteEnv, RemoteVectorEnv, ServerError
+from gym_http_client import (
+    Client,
+    RealTimeEnv,
+    RemoteEnv,
+    RemoteVectorEnv,
+    ServerError,
+)
 from gym_http_client import Server as Address
 from tests.support.identity import assert_identical
 from tests.support.peers.provider_process import provided_env
@@ -27,6 +33,8 @@ importlib.import_module("gymnasium.envs.toy_text")
 ENV_IDS = ("CartPole-v1", "Taxi-v4", "Pendulum-v1")
 STEPS = 200
 NUM_ENVS = 8
+#: Ticks per second of an environment with a clock, and how many steps an agent takes.
+HZ, CLOCK_STEPS = 50, 40
 RECOVERY_SECONDS = 60.0
 #: Bytes that one of many instances may use, proportional memory of all processes.
 MAX_SHARE = 30 << 20
@@ -122,6 +130,29 @@ def external(server: Server) -> None:
                 _compare(remote, local)
 
 
+def clock(server: Server) -> None:
+    """Act and step in a world that does not wait; no tick or action is uncounted."""
+    realtime = {"mode": "free_running", "hz": HZ}
+    # No episode ends, so that the clock runs until it is paused.
+    endless = {"max_episode_steps": 10**9}
+    with closing(RealTimeEnv(server.url, "Pendulum-v1", realtime, **endless)) as env:
+        env.reset(seed=7)
+        for _ in range(CLOCK_STEPS):
+            env.act(np.float32([0.5]))
+            env.step(np.float32([-0.5]))
+        env.pause()
+        counts = env.timing()
+        with env.updates(after=counts["updates"]["made"] - 1) as updates:
+            last = next(updates).info["realtime"]
+    actions = counts["actions"]
+    names = ("applied", "superseded", "expired", "rejected", "waiting")
+    assert actions["received"] == sum(actions[name] for name in names), actions
+    assert actions["received"] == 2 * CLOCK_STEPS, actions
+    periods = (last["capture_ns"] - last["late_ns"]) / 1e9 * HZ
+    ticks = counts["ticks"] + counts["skipped"]
+    assert abs(ticks - periods) <= 1, f"{ticks} ticks in {periods:.3f} periods"
+
+
 def _create_external(url: str, env_id: str) -> RemoteEnv:
     # A create that waits while the broker is killed is refused, and not tried again.
     deadline = time.monotonic() + RECOVERY_SECONDS
@@ -156,4 +187,5 @@ LOADS: dict[str, Callable[[Server], None]] = {
     "vector": vector,
     "shared_vector": shared_vector,
     "external": external,
+    "clock": clock,
 }
