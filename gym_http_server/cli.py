@@ -337,7 +337,7 @@ def trial(arguments: tuple[str, ...]) -> None:
 
 @_of_the_client("[OPTIONS]")
 def jitter(arguments: tuple[str, ...]) -> None:
-    """Measure how exact clocks are on this machine; see 'jitter --help'."""
+    """Measure how exact clocks are here; see 'jitter --help'."""
     _run_module(JITTER, arguments)
 
 

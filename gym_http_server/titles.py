@@ -7,7 +7,7 @@ import re
 
 import setproctitle
 
-__all__ = ["extend_title", "set_title"]
+__all__ = ["begin_title", "extend_title", "set_title"]
 
 _PREFIX = "gym: "
 _MAX_CHARS = 120
@@ -23,6 +23,11 @@ del os.environ["SPT_NOENV"]
 def set_title(text: str) -> None:
     """Set the title of this process; its forks inherit it."""
     setproctitle.setproctitle(_PREFIX + _UNSEEN.sub("?", text)[:_MAX_CHARS])
+
+
+def begin_title(text: str) -> None:
+    """Put words before the title of this process, whose end may be cut off."""
+    set_title(f"{text} {setproctitle.getproctitle().removeprefix(_PREFIX)}")
 
 
 def extend_title(text: str) -> None:

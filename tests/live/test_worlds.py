@@ -140,7 +140,7 @@ def world_processes(server: Server) -> list[psutil.Process]:
     for each in psutil.Process(server.pid).children(recursive=True):
         # Hosts may be started and end meanwhile.
         with contextlib.suppress(psutil.Error, OSError):
-            if " ".join(each.cmdline()).rstrip("\0 ").endswith("[world]"):
+            if " ".join(each.cmdline()).startswith("gym: world of "):
                 found.append(each)
     return found
 

@@ -26,7 +26,7 @@ from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.envhost.realtime.world import Capture
 from gym_http_server.envhost.realtime.worlds.adapters import Shape
-from gym_http_server.titles import extend_title
+from gym_http_server.titles import begin_title
 
 __all__ = ["RunningWorld"]
 
@@ -171,7 +171,7 @@ class _Process:
             fork_guard.claim()
             prctl.die_with_parent(host, signal.SIGKILL)
             close_descriptors([sensors.fileno(), actions.fileno()])
-            extend_title("[world]")
+            begin_title("world of")
             _seed(seed)
             status = _run(make, sensors, actions, run=run)
         finally:
