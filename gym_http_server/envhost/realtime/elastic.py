@@ -118,7 +118,7 @@ class Elastic(Mode):
             raise RuntimeError("a step was executed before the end of its time step")
         self._pending = None
         arrived = self._note_arrival(agent, now)
-        self._hear(now)
+        self._note_contact(now)
         if merged.update.over:
             self._actions.expire()
             self._history.add(action)
@@ -196,7 +196,7 @@ class Elastic(Mode):
         else:
             self._pending.add(update, self._rules)
         if self._state.paused:
-            self._tell_world_to_wait()
+            self._call_wait()
 
     def _is_silent(self, now: int) -> bool:
         deadline = self._deadline()
@@ -209,7 +209,7 @@ class Elastic(Mode):
             return None
         if self._state.paused or self._in_flight:
             return None
-        return max(self._heard, self._pacer.end) + timeout
+        return max(self._last_contact, self._pacer.end) + timeout
 
     def _next_due(self) -> int | None:
         if self._in_flight:
@@ -220,7 +220,7 @@ class Elastic(Mode):
 
     def _paused_now(self) -> None:
         if not self._in_flight:
-            self._tell_world_to_wait()
+            self._call_wait()
 
     def _resumed(self, now: int) -> None:
         if not self._in_flight and self._pacer.end < now:

@@ -79,7 +79,7 @@ class FreeRunning(Mode):
         if seed is None and not options and self.settings.on_done == "reset":
             joined = self._joined(agent)
         if joined is not None:
-            self._hear(self._clock())
+            self._note_contact(self._clock())
             merged = Merged(joined)
             return self._answer(agent, merged, merged.observation(), None)
         start = self._begin_reset()
@@ -116,7 +116,7 @@ class FreeRunning(Mode):
         if not self._is_due():
             raise RuntimeError("a step was executed before its tick was due")
         now = self._clock()
-        self._hear(now)
+        self._note_contact(now)
         arrived = self._note_arrival(agent, now)
         self._actions.offer(action)
         try:
@@ -181,9 +181,9 @@ class FreeRunning(Mode):
         self._gathered, self._gathered_ticks = None, 0
         self._newest = update
         self._publish(update)
-        self._tell_callers(update)
+        self._add_to_callers(update)
 
-    def _tell_callers(self, update: Update) -> None:
+    def _add_to_callers(self, update: Update) -> None:
         for caller in self._callers:
             if caller.pending is None:
                 caller.pending = Merged(update)
@@ -237,7 +237,7 @@ class FreeRunning(Mode):
         timeout = self.settings.agent_timeout_ns
         if timeout is None or self._silent:
             return False
-        return now - self._heard >= timeout
+        return now - self._last_contact >= timeout
 
     def _next_due(self) -> int | None:
         return self._pacer.due if self._state.runs else None

@@ -69,11 +69,11 @@ class ClockedHandlers(Handlers):
         }
 
     def record_reset(self, seed: int | None, value: Json) -> None:
-        """Keep the seed; the clock tells of each reset of the world."""
+        """Keep the seed; the clock reports each reset of the world."""
         self._seed = seed
 
     def record_step(self, value: Json) -> None:
-        """Do nothing: the clock tells of each step of the world."""
+        """Do nothing: the clock reports each step of the world."""
 
     def close(self) -> None:
         """Send the default action, the last one; close monitor and environment.

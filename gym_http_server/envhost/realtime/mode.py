@@ -88,7 +88,7 @@ class Mode:
         self._origin = 0
         self._state = ClockState(settings.episodes)
         self._tick_number = 0
-        self._heard = 0
+        self._last_contact = 0
         # Whether the agent was lost, and has not returned.
         self._silent = False
         self._agent_lost: Json | None = None
@@ -158,7 +158,7 @@ class Mode:
 
     def _paused_now(self) -> None:
         """Stop the clock."""
-        self._tell_world_to_wait()
+        self._call_wait()
 
     def _resumed(self, now: int) -> None:
         """Begin a new grid."""
@@ -174,7 +174,7 @@ class Mode:
     def arrive(self, caller: str) -> None:
         """Record that a reset or step arrived, which may have to wait."""
         now = self._clock()
-        self._hear(now)
+        self._note_contact(now)
         self._callers[caller].arrived = now
 
     def count_rejected(self, count: int = 1) -> None:
@@ -211,7 +211,7 @@ class Mode:
             self._receiver.receive(given, upcoming, now, read_action)
             if given.answers is not None:
                 self._count_reaction(given.answers, now)
-        self._hear(now)
+        self._note_contact(now)
         self._trace.add(trace.ACT, upcoming, now, 0, len(given.actions))
         answer: Json = {
             "tick": max(upcoming, given.at or 0),
@@ -288,7 +288,7 @@ class Mode:
         if self._state.paused:
             now = self._clock()
             self._state.resume()
-            self._hear(now)
+            self._note_contact(now)
             self._trace.add(trace.RESUME, self._tick_number, now)
             self._resumed(now)
             self._set_due()
@@ -413,7 +413,7 @@ class Mode:
         """Check that an episode may begin; return the time."""
         self._state.check_reset()
         now = self._clock()
-        self._hear(now)
+        self._note_contact(now)
         return now
 
     def _pause(self, why: str = "") -> None:
@@ -423,7 +423,7 @@ class Mode:
         self._paused_now()
         self._set_due()
 
-    def _tell_world_to_wait(self) -> None:
+    def _call_wait(self) -> None:
         wait = getattr(self._world, "wait", None)
         if wait is not None:
             wait()
@@ -445,19 +445,19 @@ class Mode:
         self._statistics.losses += 1
         self._silent = True
         self._actions.lost = then != "hold"
-        self._agent_lost = {"silent_ns": now - self._heard, "then": then}
+        self._agent_lost = {"silent_ns": now - self._last_contact, "then": then}
         self._trace.add(trace.LOST, self._tick_number, now)
         if then != "hold":
             self._actions.clear()
         if then == "pause":
             self._pause(", since the agent was silent too long")
         elif then == "close":
-            silent_s = (now - self._heard) / 1e9
+            silent_s = (now - self._last_contact) / 1e9
             self.closing = f"the agent was silent for {silent_s:.3g} seconds"
 
-    def _hear(self, now: int) -> None:
+    def _note_contact(self, now: int) -> None:
         """Record that an agent lives."""
-        self._heard = now
+        self._last_contact = now
         if self._silent:
             self._silent = self._actions.lost = False
             self._set_due()
