@@ -128,10 +128,14 @@ def test_other_methods_are_sent_once(
 
 
 def test_a_stale_connection_costs_no_pause(time: FakeClock, connect: Connect) -> None:
-    with ScriptedServer.of(then_close(OK), then_reset(OK), OK) as scripted:
+    received = threading.Event()
+    answers = then_close(OK), then_reset(OK, received), OK
+    with ScriptedServer.of(*answers) as scripted:
         link = connect(scripted.url)
-        for _ in range(3):
-            assert link.request(*STEP).body == b"done"
+        assert link.request(*STEP).body == b"done"
+        assert link.request(*STEP).body == b"done"
+        received.set()
+        assert link.request(*STEP).body == b"done"
     assert time.pauses == []
     assert len(scripted.seen) == 3
 

@@ -168,13 +168,16 @@ def test_a_connection_that_is_lost(
     assert len(scripted.seen) == 2, "nothing is sent again here"
 
 
-@pytest.mark.parametrize("end", [then_close, then_reset])
+@pytest.mark.parametrize("reset", [False, True])
 def test_a_kept_connection_that_ended_meanwhile_is_stale(
-    end: Callable[[bytes], Act], connect: Connect
+    reset: bool, connect: Connect
 ) -> None:
-    with ScriptedServer.of(end(http_answer(b"abc")), http_answer(b"next")) as scripted:
+    received, answer = threading.Event(), http_answer(b"abc")
+    ended = then_reset(answer, received) if reset else then_close(answer)
+    with ScriptedServer.of(ended, http_answer(b"next")) as scripted:
         connection = connect(scripted.url)
         assert body_of(connection) == b"abc"
+        received.set()
         assert failure_of(connection).kind is FailureKind.STALE
         assert body_of(connection) == b"next"
 

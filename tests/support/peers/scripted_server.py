@@ -101,11 +101,17 @@ def then_close(data: bytes = b"") -> Act:
     return lambda connection: connection.sendall(data)
 
 
-def then_reset(data: bytes = b"") -> Act:
-    """Send bytes and reset the connection."""
+def then_reset(data: bytes = b"", received: threading.Event | None = None) -> Act:
+    """Send bytes and reset the connection.
+
+    Bytes that the client has not read by then may be lost. With an event, the reset
+    waits until the client sets it.
+    """
 
     def act(connection: socket.socket) -> None:
         connection.sendall(data)
+        if received is not None:
+            received.wait(20)
         linger = struct.pack("ii", 1, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
