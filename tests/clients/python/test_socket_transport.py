@@ -168,16 +168,17 @@ def test_a_connection_that_is_lost(
     assert len(scripted.seen) == 2, "nothing is sent again here"
 
 
-@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("end", [then_close, then_reset])
 def test_a_kept_connection_that_ended_meanwhile_is_stale(
-    reset: bool, connect: Connect
+    end: Callable[[bytes, threading.Barrier], Act], connect: Connect
 ) -> None:
-    received, answer = threading.Event(), http_answer(b"abc")
-    ended = then_reset(answer, received) if reset else then_close(answer)
-    with ScriptedServer.of(ended, http_answer(b"next")) as scripted:
+    turns = threading.Barrier(2)
+    answers = end(http_answer(b"abc"), turns), http_answer(b"next")
+    with ScriptedServer.of(*answers) as scripted:
         connection = connect(scripted.url)
         assert body_of(connection) == b"abc"
-        received.set()
+        turns.wait(20)
+        turns.wait(20)
         assert failure_of(connection).kind is FailureKind.STALE
         assert body_of(connection) == b"next"
 

@@ -96,24 +96,31 @@ def http_answer(
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def then_close(data: bytes = b"") -> Act:
-    """Send bytes and close the connection without announcing it."""
-    return lambda connection: connection.sendall(data)
+def then_close(data: bytes = b"", turns: threading.Barrier | None = None) -> Act:
+    """Send bytes and close the connection without announcing it.
 
-
-def then_reset(data: bytes = b"", received: threading.Event | None = None) -> Act:
-    """Send bytes and reset the connection.
-
-    Bytes that the client has not read by then may be lost. With an event, the reset
-    waits until the client sets it.
+    With a barrier for two, the connection ends between two waits of the test, so that
+    the test can read the bytes before, and is sure of the end afterwards.
     """
 
     def act(connection: socket.socket) -> None:
         connection.sendall(data)
-        if received is not None:
-            received.wait(20)
+        if turns is not None:
+            turns.wait(20)
+            connection.close()
+            turns.wait(20)
+
+    return act
+
+
+def then_reset(data: bytes = b"", turns: threading.Barrier | None = None) -> Act:
+    """Send bytes and reset the connection, as `then_close` closes it."""
+    close = then_close(data, turns)
+
+    def act(connection: socket.socket) -> None:
         linger = struct.pack("ii", 1, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        close(connection)
 
     return act
 
