@@ -38,7 +38,7 @@ class Op(IntEnum):
     Numbers below 32 are operations of an instance, over streams too; 32 and 33 are for
     its host only. Operations from 48 on are for external environments (`CLOSE` also
     ends an instance over ZeroMQ), from 64 on for the supervisor, and from 96 on for
-    the broker.
+    the broker. `BATCH` is no request: it marks the frames of a bundle.
     """
 
     ANSWER = 0
@@ -100,6 +100,8 @@ class Op(IntEnum):
     EXTERNAL_ANSWER = 104
     EXTERNAL_STATUS = 105
     EXTERNAL_HOST = 106
+
+    BATCH = 160
 
 
 class Form(IntEnum):

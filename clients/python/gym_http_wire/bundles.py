@@ -1,0 +1,267 @@
+"""Bundles: batches of samples in a row, each a frame with a small head.
+
+A bundle is the body of a request or an answer, a segment of a spool, and the file in
+which a relay keeps it. Each batch is a frame of kind `Op.BATCH`: its head is a
+`BatchHead` in JSON, and its body has the bytes of the batch. `split` finds the batches
+without copying their bodies.
+
+This module does no I/O: bytes in, heads and positions out, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES, Frame, FrameError
+from gym_http_wire.messages import Op
+
+__all__ = [
+    "BUNDLE",
+    "MAX_BATCH_BYTES",
+    "BatchHead",
+    "BatchPlace",
+    "BundleError",
+    "batch_head",
+    "complete_bytes",
+    "encode_batch",
+    "encode_batch_start",
+    "split",
+    "split_from",
+]
+
+#: Media type of a bundle.
+BUNDLE = "application/vnd.gym-http.bundle"
+#: The largest body that a frame can announce.
+MAX_BATCH_BYTES = 2**32 - 1
+
+# Larger numbers lose digits in JavaScript.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+_Number = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
+_Session = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z")]
+_MediaType = Annotated[str, msgspec.Meta(pattern=r"\A[!-~][ -~]{0,254}\Z")]
+_Token = Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9-]{0,32}\Z")]
+_Digest = Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{64})?\Z")]
+_Name = Annotated[str, msgspec.Meta(max_length=256)]
+
+
+class BundleError(FrameError):
+    """The bytes are not a bundle.
+
+    Args:
+        message: The error.
+        offset: Position of the frame with the error; the batches before it are fine.
+    """
+
+    def __init__(self, message: str, offset: int = 0) -> None:
+        super().__init__(f"{message} (batch at byte {offset} of the bundle)")
+        self.offset = offset
+
+
+class BatchHead(msgspec.Struct, omit_defaults=True):
+    """The head of a batch.
+
+    A sender sets the members up to `digest`; a relay sets the others.
+
+    Attributes:
+        session: The session that numbers the batch.
+        number: Its number in the session, from 1.
+        policy: Version of the weights that acted; 0 is before any.
+        count: Number of transitions.
+        dropped: Number of batches just before this one that the session dropped.
+        content_type: Media type of the body, before it was packed.
+        packing: How the body is packed, as "deflate"; "" if it is not.
+        unpacked: Bytes of the body before it was packed; 0 if it is not packed.
+        digest: SHA-256 of the body as it is in the bundle, in hex digits; "" if it is
+            not known.
+        position: Position in the log of the run, from 1.
+        worker: Name of the worker.
+        lag: Number of versions that were newer than `policy` when the batch arrived.
+        stale: Whether that is more than the run allows.
+        received: When the batch arrived, in seconds since 1970.
+        lease: ID of the lease by which the batch is delivered.
+        delivery: Number of the delivery, from 1; 0 without a lease.
+    """
+
+    session: _Session
+    number: _Number
+    policy: _Count
+    count: _Count
+    dropped: _Count = 0
+    content_type: _MediaType = "application/octet-stream"
+    packing: _Token = ""
+    unpacked: _Count = 0
+    digest: _Digest = ""
+    position: _Count = 0
+    worker: _Name = ""
+    lag: _Count = 0
+    stale: bool = False
+    received: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    lease: _Name = ""
+    delivery: _Count = 0
+
+
+class BatchPlace(NamedTuple):
+    """A batch in a bundle.
+
+    Attributes:
+        head: Its head.
+        offset: Position of its body in the bundle.
+        size: Bytes of its body.
+    """
+
+    head: BatchHead
+    offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """Position after its body, where the next batch begins."""
+        return self.offset + self.size
+
+
+_encode_head = msgspec.json.Encoder().encode
+_decode_head = msgspec.json.Decoder(BatchHead).decode
+
+
+def encode_batch_start(head: BatchHead, size: int) -> bytes:
+    """Encode a batch up to its body, for senders that do not copy bodies.
+
+    Args:
+        head: The head.
+        size: Bytes of the body, which must follow.
+
+    Raises:
+        BundleError: Head or body is larger than a frame allows.
+    """
+    encoded = _encode_head(head)
+    encoded += b" " * (-len(encoded) % 8)
+    if len(encoded) > MAX_HEAD_BYTES:
+        raise BundleError(
+            f"the head has {len(encoded)} bytes; the limit is {MAX_HEAD_BYTES}"
+        )
+    if size > MAX_BATCH_BYTES:
+        raise BundleError(f"the body has {size} bytes; the limit is {MAX_BATCH_BYTES}")
+    return HEADER.pack(size, len(encoded), 0, Op.BATCH, 0, 0) + encoded
+
+
+def encode_batch(head: BatchHead, body: bytes) -> bytes:
+    """Encode a batch; a bundle is any number of them in a row.
+
+    Raises:
+        BundleError: Head or body is larger than a frame allows.
+    """
+    return encode_batch_start(head, len(body)) + body
+
+
+def batch_head(frame: Frame) -> BatchHead:
+    """Decode the head of a batch that was received as a frame.
+
+    Raises:
+        BundleError: The frame is not a batch.
+    """
+    if frame.kind != Op.BATCH:
+        raise BundleError(f"the frame is of kind {frame.kind}: expected {Op.BATCH:d}")
+    return _head_of(frame.head, 0)
+
+
+def split(
+    data: bytes | bytearray | memoryview, max_body_bytes: int = MAX_BATCH_BYTES
+) -> Iterator[BatchPlace]:
+    """Iterate over the batches of a bundle, without copying their bodies.
+
+    Args:
+        data: The bundle: bytes, or another buffer, such as a view of a mapped file.
+        max_body_bytes: A larger batch is an error.
+
+    Raises:
+        BundleError: The bytes are not a bundle. The batches before the error were
+            returned: to store all or none, a caller lists them first.
+    """
+    view = memoryview(data).cast("B")
+
+    def read(offset: int, size: int) -> bytes:
+        return bytes(view[offset : offset + size])
+
+    return split_from(read, len(view), max_body_bytes)
+
+
+def split_from(
+    read: Callable[[int, int], bytes],
+    total: int,
+    max_body_bytes: int = MAX_BATCH_BYTES,
+) -> Iterator[BatchPlace]:
+    """Iterate over the batches of a bundle of which only the heads are read.
+
+    Args:
+        read: Returns the bytes at a position, given the position and their number.
+        total: Bytes of the bundle.
+        max_body_bytes: A larger batch is an error.
+
+    Raises:
+        BundleError: As for `split`.
+    """
+    start = 0
+    while start < total:
+        header = read(start, HEADER.size)
+        if len(header) < HEADER.size:
+            raise BundleError(_ends_early(total - start, HEADER.size), start)
+        size, head_size, status, kind, form, number = HEADER.unpack(header)
+        if kind != Op.BATCH or status or form or number:
+            raise BundleError(
+                f"a frame of kind {kind}, status {status}, form {form} and number "
+                f"{number} is not a batch: expected kind {Op.BATCH:d}, and zeros",
+                start,
+            )
+        if size > max_body_bytes:
+            raise BundleError(
+                f"a batch announces {size} bytes; the limit is {max_body_bytes}", start
+            )
+        if head_size > MAX_HEAD_BYTES or head_size % 8:
+            raise BundleError(
+                f"a batch announces a head of {head_size} bytes: expected a multiple "
+                f"of 8 up to {MAX_HEAD_BYTES}",
+                start,
+            )
+        offset = start + HEADER.size + head_size
+        if offset + size > total:
+            needed = HEADER.size + head_size + size
+            raise BundleError(_ends_early(total - start, needed), start)
+        yield BatchPlace(
+            _head_of(read(start + HEADER.size, head_size), start), offset, size
+        )
+        start = offset + size
+
+
+def complete_bytes(data: bytes | bytearray | memoryview) -> int:
+    """Return how many bytes at the start of a cut-off bundle are whole batches.
+
+    For files whose writer was killed.
+    """
+    end = 0
+    try:
+        for place in split(data):
+            end = place.end
+    except BundleError as error:
+        return error.offset
+    return end
+
+
+def _head_of(encoded: bytes, start: int) -> BatchHead:
+    try:
+        head = _decode_head(encoded)
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"the head of a batch is malformed: {error}", start) from None
+    if bool(head.packing) != bool(head.unpacked):
+        raise BundleError(
+            f"the head of a batch has packing {head.packing!r} and unpacked "
+            f"{head.unpacked}: expected both or neither",
+            start,
+        )
+    return head
+
+
+def _ends_early(got: int, needed: int) -> str:
+    return f"a batch ends after {got} of {needed} bytes"
