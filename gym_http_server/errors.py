@@ -6,21 +6,32 @@
      └─ SettingError              a setting has an invalid name or value
     Problem                       the answer to a request (gym_http_wire.problems)
      ├─ UnknownEnv, UnknownInstance, BodyIncomplete,
-     │  HelloRefused                                 400
+     │  HelloRefused, DigestMismatch                 400
      ├─ Unauthorized, TicketRefused                  401
      ├─ HostRefused, OriginRefused, EnvRefused,
      │  ScopeMissing, ShutdownDisabled, LogsDisabled 403
-     ├─ NotFound                                     404
-     ├─ InstanceEnded, ServerRestarted, UploadGone   410
+     ├─ NotFound, UnknownRun, UnknownSession,
+     │  UnknownReader, UnknownRunToken, NoWeights,
+     │  NoState                                      404
+     ├─ RunExists, Gap, Stale, PositionPassed        409
+     ├─ InstanceEnded, ServerRestarted, UploadGone,
+     │  SamplesGone                                  410
+     ├─ VersionConflict                              412
      ├─ BodyTooLarge                                 413
      ├─ ContentEncoding                              415
+     ├─ RangeNotSatisfiable                          416
+     ├─ BadColumns                                   422
+     ├─ PreconditionRequired                         428
      ├─ TooManyInstances, TooManyTickets, QueueFull,
-     │  TooManyWrongTokens                           429
+     │  TooManyWrongTokens, RunQueueFull,
+     │  ShareUsedUp, LimiterWaits                    429
      ├─ EnvCrashed                                   502
      ├─ Draining, ForkFailed, SupervisorUnavailable,
      │  SurveyFailed, AnswerBudgetFull,
-     │  TooManyExternal                              503
+     │  TooManyExternal, RelayUnavailable,
+     │  RelayTaken                                   503
      ├─ CreateDeadline, StepDeadline                 504
+     ├─ StorageFull                                  507
      └─ GatewayProblem      over ZeroMQ, never over HTTP
          ├─ TangoTaken                               409
          ├─ ConversationEnded                        410
@@ -35,29 +46,46 @@ from gym_http_wire.problems import Problem
 
 __all__ = [
     "AnswerBudgetFull",
+    "BadColumns",
     "BodyIncomplete",
     "BodyTooLarge",
     "ContentEncoding",
     "ConversationEnded",
     "CreateDeadline",
+    "DigestMismatch",
     "Draining",
     "EnvCrashed",
     "EnvRefused",
     "ForkFailed",
+    "Gap",
     "GatewayProblem",
     "HelloRefused",
     "HostRefused",
     "InstanceEnded",
+    "LimiterWaits",
     "LogsDisabled",
+    "NoState",
+    "NoWeights",
     "NotFound",
     "OriginRefused",
+    "PositionPassed",
+    "PreconditionRequired",
     "QueueFull",
+    "RangeNotSatisfiable",
+    "RelayTaken",
+    "RelayUnavailable",
+    "RunExists",
+    "RunQueueFull",
+    "SamplesGone",
     "ScopeMissing",
     "ServerRestarted",
     "SettingError",
+    "ShareUsedUp",
     "ShutdownDisabled",
+    "Stale",
     "StartError",
     "StepDeadline",
+    "StorageFull",
     "StreamEnded",
     "SupervisorUnavailable",
     "SurveyFailed",
@@ -71,7 +99,12 @@ __all__ = [
     "Unauthorized",
     "UnknownEnv",
     "UnknownInstance",
+    "UnknownReader",
+    "UnknownRun",
+    "UnknownRunToken",
+    "UnknownSession",
     "UploadGone",
+    "VersionConflict",
     "did_you_mean",
 ]
 
@@ -306,6 +339,138 @@ class StepDeadline(Problem):
     """A call took too long; the host was ended."""
 
     default_status, default_code = 504, "step-deadline"
+
+
+class DigestMismatch(Problem):
+    """The body is not the one that ``Content-Digest`` describes."""
+
+    default_status, default_code = 400, "digest-mismatch"
+
+
+class UnknownRun(Problem):
+    """No run has this name."""
+
+    default_status, default_code = 404, "unknown-run"
+
+
+class UnknownSession(Problem):
+    """The run has no session with this ID."""
+
+    default_status, default_code = 404, "unknown-session"
+
+
+class UnknownReader(Problem):
+    """The run has no reader with this name."""
+
+    default_status, default_code = 404, "unknown-reader"
+
+
+class UnknownRunToken(Problem):
+    """The run has no token with this ID."""
+
+    default_status, default_code = 404, "unknown-run-token"
+
+
+class NoWeights(Problem):
+    """The run has no weights yet, or this version is not kept."""
+
+    default_status, default_code = 404, "no-weights"
+
+
+class NoState(Problem):
+    """The run has no state of a trainer yet."""
+
+    default_status, default_code = 404, "no-state"
+
+
+class RunExists(Problem):
+    """The run exists, with other limits or columns."""
+
+    default_status, default_code = 409, "run-exists"
+
+
+class Gap(Problem):
+    """Batches of the session are missing before this one."""
+
+    default_status, default_code = 409, "gap"
+
+
+class Stale(Problem):
+    """The batch was made with weights that are too old."""
+
+    default_status, default_code = 409, "stale"
+
+
+class PositionPassed(Problem):
+    """The reader is past this position."""
+
+    default_status, default_code = 409, "position-passed"
+
+
+class SamplesGone(Problem):
+    """The batches after this position are no longer kept."""
+
+    default_status, default_code = 410, "samples-gone"
+
+
+class VersionConflict(Problem):
+    """The newest weights, or state, are not those that the request names."""
+
+    default_status, default_code = 412, "version-conflict"
+
+
+class RangeNotSatisfiable(Problem):
+    """The weights, or the state, have fewer bytes than the range begins at."""
+
+    default_status, default_code = 416, "range-not-satisfiable"
+
+
+class BadColumns(Problem):
+    """The batch has other columns than the run declares."""
+
+    default_status, default_code = 422, "bad-columns"
+
+
+class PreconditionRequired(Problem):
+    """The request does not name the weights, or state, that it replaces."""
+
+    default_status, default_code = 428, "precondition-required"
+
+
+class RunQueueFull(Problem):
+    """The queue of the run has no room for the batch."""
+
+    default_status, default_code = 429, "queue-full"
+
+
+class ShareUsedUp(Problem):
+    """The worker holds more than its share of a half full queue."""
+
+    default_status, default_code = 429, "share-used-up"
+
+
+class LimiterWaits(Problem):
+    """The limiter of the run waits for the trainer to draw."""
+
+    default_status, default_code = 429, "limiter-waits"
+
+
+class RelayUnavailable(Problem):
+    """The relay does not answer."""
+
+    default_status, default_code = 503, "relay-unavailable"
+
+
+class RelayTaken(Problem):
+    """Another server uses the relay's directory."""
+
+    default_status, default_code = 503, "relay-taken"
+
+
+class StorageFull(Problem):
+    """The relay has no room for the body."""
+
+    default_status, default_code = 507, "storage-full"
 
 
 class GatewayProblem(Problem):
