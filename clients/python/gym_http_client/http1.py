@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 _MAX_KNOWN = 256
+# Their requests have a Content-Length even without a body.
+_WITH_BODY = frozenset({"POST", "PUT"})
+_NAME = re.compile(r"[A-Za-z-]+")
 _METHOD = re.compile(r"[A-Z]+")
 _PATH = re.compile(r"/[!-~]*")
 _VALUE = re.compile(r"[ -~]+")
@@ -56,6 +59,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
         content_type: Media type of the body.
         accept: Media types that the answer may have.
         key: The ``Idempotency-Key``.
+        headers: Further headers, names and values.
     """
 
     method: str
@@ -64,6 +68,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     content_type: str | None = None
     accept: str | None = None
     key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class RequestHeads:
@@ -93,7 +98,9 @@ class RequestHeads:
             if not (key.isascii() and key.isprintable()):
                 raise ValueError("A key is printable ASCII characters")
             head += b"Idempotency-Key: %b\r\n" % key.encode()
-        if size or request.method == "POST":
+        if request.headers:
+            head += _header_lines(request.headers)
+        if size or request.method in _WITH_BODY:
             return b"%bContent-Length: %d\r\n\r\n" % (head, size)
         return head + b"\r\n"
 
@@ -113,6 +120,13 @@ class RequestHeads:
             self._known.clear()
         written = self._known[shape] = head.encode()
         return written
+
+
+def _header_lines(headers: tuple[tuple[str, str], ...]) -> bytes:
+    for name, value in headers:
+        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise ValueError(f"{name}: {value!r} is no header")
+    return "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
 
 
 class AnswerHead(NamedTuple):

@@ -63,8 +63,8 @@ class _ProcessState:
 class Requester:
     """Sends requests to a server, and retries those whose answers are lost.
 
-    Each POST has an ``Idempotency-Key``. A POST or GET is sent again, with the same
-    bytes, if there is no complete answer, or if its status is 408, 429 or 503. All
+    Each POST has an ``Idempotency-Key``. A POST, PUT or GET is sent again, with the
+    same bytes, if there is no complete answer, or if its status is 408, 429 or 503. All
     other answers are final, and other methods are not retried. If no server has ever
     been at the address, retries end sooner: see ``Retries.first_contact``.
 
@@ -140,6 +140,7 @@ class Requester:
         content_type: str | None = None,
         accept: str | None = None,
         key: str | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
         creation_wait: float | None = None,
         closing_seconds: float | None = None,
         once: bool = False,
@@ -153,6 +154,7 @@ class Requester:
             content_type: Media type of the body.
             accept: Media types that the answer may have.
             key: The ``Idempotency-Key``; by default a POST gets a new one.
+            headers: Further headers, names and values.
             creation_wait: For a request that creates an instance: the seconds that the
                 server may wait for external environments. They are added to the time
                 limit of each try. A refusal for lack of environments is not retried.
@@ -169,7 +171,7 @@ class Requester:
         transport = state.transport
         if key is None and method == "POST":
             key = next(state.keys)
-        request = Request(method, path, body, content_type, accept, key)
+        request = Request(method, path, body, content_type, accept, key, headers)
         retries, limit = self._retries, self.time_limit
         if creation_wait is not None:
             retries = retries.of_creation(creation_wait)

@@ -256,6 +256,7 @@ class RequestsTransport:
             "Accept-Encoding": "identity",
             "Content-Type": request.content_type,
             "Idempotency-Key": request.key,
+            **dict(request.headers),
         }
         return self._session.request(
             request.method,

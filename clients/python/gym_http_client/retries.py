@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,8 +21,8 @@ from gym_http_client.http1 import Reply
 
 __all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys", "wait_of"]
 
-#: Methods that are retried: they have a key or no effect.
-REPEATABLE = frozenset({"GET", "POST"})
+#: Methods that are retried: they have a key, or a repetition changes nothing.
+REPEATABLE = frozenset({"GET", "POST", "PUT"})
 #: Statuses of requests that a server did not execute, and may execute later.
 REPEATED = frozenset({408, 429, 503})
 # The server has already waited as long as the request allowed.
@@ -65,6 +66,7 @@ class Retries:
             multiplied, so that many clients do not retry at the same moment.
         final: Codes of problems that are not retried.
         retry_refused: Whether to retry if no server listens at the address.
+        repeated: Statuses of answers that are retried.
     """
 
     total: float = 120.0
@@ -76,6 +78,7 @@ class Retries:
     random: Callable[[], float] = _draw
     final: tuple[str, ...] = ()
     retry_refused: bool = True
+    repeated: frozenset[int] = REPEATED
 
     def of_creation(self, wait_s: float) -> Retries:
         """Return the settings for a request that creates an instance.
@@ -139,7 +142,7 @@ class Tries:
 
         Args:
             attempt: Makes one try within the given seconds, and returns its answer. A
-                `Reply` with a status of `REPEATED` leads to another try.
+                `Reply` with a status that is retried leads to another try.
             first: The failure of the first try, if the caller made it.
 
         Returns:
@@ -159,7 +162,7 @@ class Tries:
                 if failure is not None:
                     if not self.again(failure):
                         raise failure
-                elif not isinstance(answer, Reply) or answer.status not in REPEATED:
+                elif not isinstance(answer, Reply) or not self._is_repeated(answer):
                     self.met = True
                     return answer
                 elif not self.again(answer):
@@ -215,10 +218,14 @@ class Tries:
 
     def _warn(self, outcome: Reply | Failure, total: float) -> None:
         words = "%s: %s; trying again for %g s at most"
+        if math.isinf(total):
+            words = "%s: %s; trying again until it is carried out"
+            _logger.warning(words, self._what, _words_of(outcome))
+            return
         _logger.warning(words, self._what, _words_of(outcome), total)
 
     def _is_repeated(self, reply: Reply) -> bool:
-        if reply.status not in REPEATED:
+        if reply.status not in self._retries.repeated:
             return False
         final = self._retries.final
         return not final or json_object(reply).get("code") not in final

@@ -3,10 +3,12 @@
 import gc
 import json
 import logging
+import math
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,7 +81,7 @@ def connect(time: FakeClock, request: pytest.FixtureRequest) -> Iterator[Connect
         http_answer(b"", status=503),
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
 def test_a_request_is_sent_again_as_it_was(
     method: str, trouble: bytes | Act, time: FakeClock, connect: Connect
 ) -> None:
@@ -88,7 +90,7 @@ def test_a_request_is_sent_again_as_it_was(
     assert (reply.status, reply.body) == (200, b"done")
     assert len(scripted.seen) == 3
     assert len({(seen.head, seen.body) for seen in scripted.seen}) == 1
-    assert (scripted.seen[0].header("Idempotency-Key") is None) == (method == "GET")
+    assert (scripted.seen[0].header("Idempotency-Key") is None) == (method != "POST")
     assert time.pauses == pytest.approx([0.05, 0.1])
 
 
@@ -110,7 +112,37 @@ def test_other_answers_count(status: int, connect: Connect) -> None:
     assert len(scripted.seen) == 2
 
 
-@pytest.mark.parametrize("method", ["DELETE", "PUT", "HEAD"])
+def test_settings_may_retry_further_statuses(time: FakeClock, connect: Connect) -> None:
+    full = http_answer(b"", "Retry-After: 2", status=507)
+    retries = replace(
+        time.retries(), repeated=frozenset({507}), total=math.inf, longest=0.5
+    )
+    with ScriptedServer.of(*[full] * 10, OK) as scripted:
+        reply = connect(scripted.url, retries=retries).request("PUT", "/", b"bytes")
+    assert reply.body == b"done"
+    assert len(scripted.seen) == 11
+    assert len(time.pauses) == 10
+    assert all(2.0 <= pause <= 2.5 for pause in time.pauses)
+
+
+def test_further_headers_are_sent(connect: Connect) -> None:
+    headers = (("If-None-Match", "*"), ("Content-Digest", "sha-256=:AA==:"))
+    with ScriptedServer.of(OK) as scripted:
+        connect(scripted.url).request("PUT", "/", headers=headers)
+        (seen,) = scripted.seen
+    assert [seen.header(name) for name, _ in headers] == ["*", "sha-256=:AA==:"]
+    assert seen.header("Content-Length") == "0"
+
+
+@pytest.mark.parametrize("header", [("If Match", "*"), ("If-Match", "a\r\nb: c")])
+def test_malformed_headers_are_not_sent(
+    header: tuple[str, str], connect: Connect
+) -> None:
+    with pytest.raises(ValueError, match="is no header"):
+        connect("http://127.0.0.1:1").request("PUT", "/", headers=(header,))
+
+
+@pytest.mark.parametrize("method", ["DELETE", "HEAD"])
 @pytest.mark.parametrize("trouble", [then_close(), BUSY])
 def test_other_methods_are_sent_once(
     method: str, trouble: bytes | Act, connect: Connect

@@ -1,0 +1,5 @@
+"""The training relay from Python: samples to the trainer, weights to the workers."""
+
+from gym_http_client.relay.calls import Blob, RelayCalls
+
+__all__ = ["Blob", "RelayCalls"]
