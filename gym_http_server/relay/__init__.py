@@ -1,1 +1,0 @@
-"""The training relay: samples to the trainer, weights to the workers, nothing lost."""
