@@ -1,11 +1,14 @@
 """The training relay from Python: samples to the trainer, weights to the workers."""
 
+from gym_http_client.relay.batches import BadBatch, Batch
 from gym_http_client.relay.calls import Blob, RelayCalls
 from gym_http_client.relay.replay import PrioritizedReplay, Replay
 from gym_http_client.relay.weights import BadWeights, load_weights, save_weights
 
 __all__ = [
+    "BadBatch",
     "BadWeights",
+    "Batch",
     "Blob",
     "PrioritizedReplay",
     "RelayCalls",

@@ -1,0 +1,1 @@
+"""The training relay: samples to the trainer, weights to the workers, nothing lost."""

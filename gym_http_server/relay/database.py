@@ -1,0 +1,332 @@
+"""The database of the relay: its schema, its transactions, and the space on its disk.
+
+SQLite in WAL mode syncs each commit. One process uses it at a time, which holds a lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+from gym_http_server.errors import RelayTaken, StorageFull
+from gym_http_server.relay.files import (
+    MIN_FREE_BYTES,
+    BodyFiles,
+    Reserve,
+    free_bytes,
+    sync_folder,
+)
+
+__all__ = ["Database"]
+
+PAGE_BYTES = 4096
+#: Pages that are given back to the disk in one step.
+VACUUM_PAGES = 1024
+#: Room for a row beside its body.
+ROW_BYTES = 256
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, created REAL,
+    limits BLOB, columns BLOB, keep_bytes INTEGER, totals BLOB);
+CREATE TABLE IF NOT EXISTS tokens (
+    digest TEXT PRIMARY KEY, run INTEGER, id TEXT, role TEXT, created REAL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sessions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER, session TEXT UNIQUE,
+    worker TEXT, details BLOB);
+CREATE INDEX IF NOT EXISTS sessions_of_runs ON sessions (run);
+CREATE TABLE IF NOT EXISTS digests (
+    session INTEGER, first INTEGER, digests BLOB, PRIMARY KEY (session, first)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batches (
+    key INTEGER PRIMARY KEY, session INTEGER, number INTEGER, policy INTEGER,
+    count INTEGER, digest BLOB, content_type TEXT, packing TEXT, unpacked INTEGER,
+    lag INTEGER, stale INTEGER, received REAL, file INTEGER, start INTEGER,
+    size INTEGER, body BLOB);
+CREATE TABLE IF NOT EXISTS leases (
+    key INTEGER PRIMARY KEY, state INTEGER, delivery INTEGER, until REAL);
+CREATE INDEX IF NOT EXISTS consumed_leases ON leases (key) WHERE state = 5;
+CREATE TABLE IF NOT EXISTS readers (
+    run INTEGER, reader TEXT, after INTEGER, draws INTEGER, seen REAL,
+    PRIMARY KEY (run, reader)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (
+    id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER, users INTEGER);
+CREATE TABLE IF NOT EXISTS blobs (
+    run INTEGER, kind TEXT, version INTEGER, digest TEXT, content_type TEXT,
+    created REAL, size INTEGER, file INTEGER, start INTEGER, body BLOB,
+    PRIMARY KEY (run, kind, version));
+CREATE TABLE IF NOT EXISTS records (
+    key INTEGER PRIMARY KEY, time REAL, type TEXT, mode TEXT, worker TEXT,
+    version INTEGER, value REAL, text BLOB);
+CREATE INDEX IF NOT EXISTS evaluations ON records (key) WHERE mode = 'evaluation';
+"""
+
+
+class Database:
+    """The database and the files beside it.
+
+    Args:
+        folder: Directory of the relay. It is created if it does not exist.
+        disk_limit: Most bytes that it may use.
+        min_free: Free space that samples leave on the disk.
+
+    Attributes:
+        folder: The directory.
+        files: Its files of bodies.
+        disk_limit: Most bytes that the directory may use.
+
+    Raises:
+        RelayTaken: Another server uses the directory.
+        OSError: The directory cannot be used.
+    """
+
+    def __init__(
+        self, folder: str, disk_limit: int, min_free: int = MIN_FREE_BYTES
+    ) -> None:
+        self.folder = os.path.abspath(folder)
+        self.disk_limit = disk_limit
+        self._min_free = min_free
+        # Weights and state have a margin, since a trainer commits its position with
+        # them: when samples have used all the space, that is how it is freed.
+        self._blob_margin = min(min_free // 2, disk_limit // 8)
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        sync_folder(os.path.dirname(self.folder))
+        self._lock = _lock(self.folder)
+        try:
+            self.files = BodyFiles(f"{self.folder}/bodies")
+            self._reserve = Reserve(f"{self.folder}/reserve", min_free // 4)
+            self._sql = _open(f"{self.folder}/relay.sqlite3")
+            sync_folder(self.folder)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._file_bytes = 0
+        self._room: tuple[int, int] | None = None
+        self._freed: list[str] = []
+        self._begun = False
+
+    def close(self) -> None:
+        """Close the database and release the lock."""
+        self._sql.close()
+        os.close(self._lock)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        if self._reserve.held and self.free_bytes() < self._min_free // 4:
+            self._reserve.release()
+        self._room = None
+        self._execute("BEGIN IMMEDIATE")
+        self._begun = True
+
+    def commit(self) -> None:
+        """Write and sync the transaction, then remove the files that it frees.
+
+        Raises:
+            StorageFull: The disk is full. The transaction must be rolled back.
+        """
+        self._execute("COMMIT")
+        self._begun = False
+        freed, self._freed = self._freed, []
+        for name in freed:
+            self.files.remove(name)
+
+    def rollback(self) -> None:
+        """Undo the transaction."""
+        self._freed = []
+        self._begun = False
+        # SQLite has already rolled back after some errors.
+        if self._sql.in_transaction:
+            self._sql.execute("ROLLBACK")
+        self._count_file_bytes()
+
+    def sweep(self) -> int:
+        """Remove files without rows, except those of uploads; return their number."""
+        return self.files.sweep({name for (name,) in self._execute(_FILE_NAMES)})
+
+    def discard(self, name: str) -> None:
+        """Remove a file of a body, unless a row refers to it."""
+        if not self._one("SELECT 1 FROM files WHERE name = ?", name):
+            self.files.remove(name)
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the rows and files."""
+        (pages,) = self._one("PRAGMA page_count")
+        (unused,) = self._one("PRAGMA freelist_count")
+        return int((pages - unused) * PAGE_BYTES + self._file_bytes)
+
+    def free_bytes(self) -> int:
+        """Return the free space on the disk."""
+        return free_bytes(self.folder)
+
+    def check_sample_room(self, size: int) -> None:
+        """Check that there is room for a body of samples that has not arrived.
+
+        Args:
+            size: Its bytes.
+
+        Raises:
+            StorageFull: There is not.
+        """
+        self._check_room(size, size, 0)
+
+    def check_blob_room(self, size: int) -> None:
+        """Check that there is room for weights or a state that have not arrived.
+
+        Args:
+            size: Their bytes.
+
+        Raises:
+            StorageFull: There is not.
+        """
+        self._check_room(size, size, self._blob_margin)
+
+    def _check_room(self, rows: int, files: int, margin: int) -> None:
+        """Check the room for bodies, and reserve it until the transaction ends.
+
+        Args:
+            rows: Bytes that the disk must still take.
+            files: All bytes, with those of files that are on the disk.
+            margin: Room that is allowed beyond that of samples.
+        """
+        if self._room is None or not self._begun:
+            allowed = self.disk_limit - self._blob_margin - self.used_bytes
+            self._room = (allowed, self.free_bytes() - self._min_free)
+        allowed, free = self._room
+        if files + ROW_BYTES > allowed + margin or rows + ROW_BYTES > free + margin:
+            raise self._full(files)
+        self._room = (allowed - files - ROW_BYTES, free - rows - ROW_BYTES)
+
+    def _full(self, size: int) -> StorageFull:
+        used, free = self.used_bytes, self.free_bytes()
+        return StorageFull(
+            f"the relay has no room for {size} bytes: it uses {used} of at most "
+            f"{self.disk_limit} (--relay-disk), and the disk of {self.folder} has "
+            f"{free} free, of which {self._min_free} must stay free. Let a trainer "
+            "read and commit, delete runs, or free space on the disk; then retry"
+        )
+
+    def tidy(self) -> bool:
+        """Give unused pages back to the disk if it is short, and renew the reserve.
+
+        Returns:
+            Whether there is more to do.
+        """
+        free = self.free_bytes()
+        if not self._reserve.held and free > 2 * self._min_free:
+            self._reserve.take()
+        (unused,) = self._one("PRAGMA freelist_count")
+        allowed = self.disk_limit - self._blob_margin
+        if not unused or (free > 2 * self._min_free and self.used_bytes < allowed):
+            return False
+        try:
+            # One row for each page.
+            self._execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+            self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except StorageFull:
+            return False
+        return bool(unused > VACUUM_PAGES)
+
+    def _use_file(self, name: str, users: int) -> int:
+        """Count further rows that refer to a file; return its number."""
+        row = self._one(
+            "UPDATE files SET users = users + ? WHERE name = ? RETURNING id",
+            users,
+            name,
+        )
+        if row is None:
+            size = self.files.size(name)
+            row = self._one(
+                "INSERT INTO files (name, size, users) VALUES (?, ?, ?) RETURNING id",
+                name,
+                size,
+                users,
+            )
+            self._file_bytes += size
+        return int(row[0])
+
+    def _release_file(self, file: int, users: int) -> None:
+        """Count rows that no longer refer to a file, which goes with the last one."""
+        name, size, left = self._one(
+            "UPDATE files SET users = users - ? WHERE id = ? "
+            "RETURNING name, size, users",
+            users,
+            file,
+        )
+        if left == 0:
+            self._execute("DELETE FROM files WHERE id = ?", file)
+            self._file_bytes -= size
+            self._freed.append(name)
+
+    def _count_file_bytes(self) -> None:
+        (self._file_bytes,) = self._one("SELECT ifnull(sum(size), 0) FROM files")
+
+    def _execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        try:
+            return self._sql.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            raise self._translated(error) from error
+
+    def _execute_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        try:
+            self._sql.executemany(statement, rows)
+        except sqlite3.OperationalError as error:
+            raise self._translated(error) from error
+
+    def _one(self, statement: str, *values: Any) -> Any:
+        # To the end, since RETURNING has done its work only then.
+        rows = self._execute(statement, *values).fetchall()
+        return rows[0] if rows else None
+
+    def _translated(self, error: sqlite3.OperationalError) -> Exception:
+        if error.sqlite_errorcode in _FULL:
+            return StorageFull(
+                f"the disk of {self.folder} is full: free space on it, then retry"
+            )
+        return error
+
+
+_FILE_NAMES = "SELECT name FROM files"
+
+
+def _lock(folder: str) -> int:
+    descriptor = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise RelayTaken(
+            f"another server uses the relay's directory {folder}: stop it, or give "
+            "this one a directory of its own with --relay-dir"
+        ) from None
+    return descriptor
+
+
+def _open(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
+    try:
+        for setting in (
+            f"page_size = {PAGE_BYTES}",
+            "auto_vacuum = INCREMENTAL",
+            # Without other processes there is no need for shared memory.
+            "locking_mode = EXCLUSIVE",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            # Zeros over deleted rows would have to be written.
+            "secure_delete = OFF",
+            "temp_store = MEMORY",
+            "cache_size = -8192",
+            "journal_size_limit = 16777216",
+        ):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+        connection.executescript(_SCHEMA)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
