@@ -30,6 +30,7 @@ KINDS = (
     "websocket",
     "transcripts",
     "external",
+    "bundles",
 )
 
 

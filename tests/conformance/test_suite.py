@@ -32,6 +32,7 @@ AT_LEAST = {
     "websocket": 20,
     "transcripts": 8,
     "external": 200,
+    "bundles": 50,
 }
 
 

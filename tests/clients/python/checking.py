@@ -18,7 +18,7 @@ from gym_http_wire.spaces import describe
 from gym_http_wire.values import BadValue, binary, typed
 from gym_http_wire.values.texts import parse
 from tests.clients.python.exact_json import differing, loosened, refused, tree
-from tests.clients.python.framing import frames, websockets
+from tests.clients.python.framing import bundles, frames, websockets
 from tests.clients.python.playing import check_transcript
 from tests.conformance.making.models import Model, model_of, native_of
 
@@ -182,4 +182,5 @@ _CHECKS: dict[str, Callable[[Case], Iterator[Callable[[], Problem]]]] = {
     "malformed.json": _malformed,
     "errors.json": _errors,
     "websocket.json": websockets,
+    "bundles.json": bundles,
 }

@@ -39,6 +39,7 @@ KINDS = {
     "malformed.json",
     "errors.json",
     "websocket.json",
+    "bundles.json",
     "transcripts.json",
 }
 

@@ -1,4 +1,4 @@
-"""Checks of frames, both those of streams and those of WebSockets."""
+"""Checks of frames: those of streams, of WebSockets, and of bundles."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -8,6 +8,7 @@ import msgspec
 
 from gym_http_client.http1 import MAX_BODY
 from gym_http_wire import websocket
+from gym_http_wire.bundles import BatchHead, BundleError, encode_batch, split
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
 from gym_http_wire.messages import answer_head, request_head
 from gym_http_wire.websocket import MessageReader, Opcode, WebSocketError
@@ -54,6 +55,37 @@ def _frame_case(raw: bytes) -> Case:
         "head": json.loads(msgspec.json.encode(head)) if frame.head else None,
         "body": frame.body.hex(),
     }
+
+
+def bundles(case: Case) -> Iterator[Callable[[], Problem]]:
+    """Check bundles of batches."""
+    raw = bytes.fromhex(case["hex"])
+    if case.get("refused"):
+        yield lambda: refused(lambda: list(split(raw)), BundleError)
+        return
+    expected = case["batches"]
+    yield lambda: differing(expected, _batches(raw))
+    if not case.get("decode_only"):
+        yield lambda: differing(case["hex"], _bundle(expected).hex())
+
+
+def _batches(raw: bytes) -> list[Case]:
+    return [
+        {
+            "head": json.loads(msgspec.json.encode(place.head)),
+            "body": raw[place.offset : place.end].hex(),
+        }
+        for place in split(raw)
+    ]
+
+
+def _bundle(batches: list[Case]) -> bytes:
+    return b"".join(
+        encode_batch(
+            msgspec.convert(batch["head"], BatchHead), bytes.fromhex(batch["body"])
+        )
+        for batch in batches
+    )
 
 
 def websockets(case: Case) -> Iterator[Callable[[], Problem]]:
