@@ -107,7 +107,9 @@ def serve(**flags: Any) -> None:
         # The command line may have a token in it.
         set_title("launcher")
         settings = sandbox.resolve_sandbox(tokens.resolve_tokens(given))
-        settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
+        data_dir = _data_dir(settings)
+        relay_dir = os.path.abspath(settings.relay_dir or f"{data_dir}/relay")
+        settings = dataclasses.replace(settings, data_dir=data_dir, relay_dir=relay_dir)
         status = _serve(settings, given)
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)

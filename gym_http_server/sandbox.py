@@ -374,7 +374,8 @@ def _succeeds(deed: Callable[[], object]) -> bool:
 def _hidden(settings: Settings, run: RunDir, secrets: Sequence[str]) -> frozenset[str]:
     """Return the real paths that hosts must not read."""
     runs = os.path.join(os.path.dirname(run.path), NAME_PREFIX + "*")
-    paths = [run.path, settings.data_dir, *secrets, *glob.glob(runs)]
+    data = (settings.data_dir, settings.relay_dir)
+    paths = [run.path, *data, *secrets, *glob.glob(runs)]
     return frozenset(os.path.realpath(path) for path in paths)
 
 

@@ -253,6 +253,23 @@ class Settings:
     data_dir: str = declare(
         "", "Directory below which monitors write; the user's data directory if unset."
     )
+    relay_dir: str = declare(
+        "",
+        "Directory of the training relay; relay in the data directory if unset.",
+    )
+    relay_disk: int = declare(
+        10 * 1024 * MIB,
+        "Size of the training relay's files, at most.",
+        least=64 * MIB,
+        unit="bytes",
+    )
+    max_upload: int = declare(
+        256 * MIB,
+        "Size of a body of samples, weights or a checkpoint, at most.",
+        least=1024,
+        most=4095 * MIB,
+        unit="bytes",
+    )
     run_dir: str = declare(
         "",
         "Directory in which the run directory is made; the temporary one if unset. Its "
@@ -403,6 +420,7 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
     ),
     "Sandbox": ("sandbox", "host_user", None, "writable", "network"),
     "Directories": ("data_dir", None, "run_dir"),
+    "Training relay": (None, "relay_dir", "relay_disk", "max_upload"),
     "Log": ("log_level", "access_log", None, "log_format"),
     "HTTP": (
         *(None, "max_body", "max_answer", "answer_budget", "max_waiting"),

@@ -37,8 +37,8 @@ class Op(IntEnum):
 
     Numbers below 32 are operations of an instance, over streams too; 32 and 33 are for
     its host only. Operations from 48 on are for external environments (`CLOSE` also
-    ends an instance over ZeroMQ), from 64 on for the supervisor, and from 96 on for
-    the broker. `BATCH` is no request: it marks the frames of a bundle.
+    ends an instance over ZeroMQ), from 64 on for the supervisor, from 96 on for the
+    broker, and from 128 on for the relay. `BATCH` marks the frames of a bundle.
     """
 
     ANSWER = 0
@@ -88,6 +88,7 @@ class Op(IntEnum):
     INSTANCES = 73
     LOG = 74
     SERVER_LOG = 75
+    RELAY = 76
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97
@@ -100,6 +101,34 @@ class Op(IntEnum):
     EXTERNAL_ANSWER = 104
     EXTERNAL_STATUS = 105
     EXTERNAL_HOST = 106
+
+    RELAY_STATUS = 128
+    RELAY_ADMIT = 129
+    RUN_CREATE = 130
+    RUN_LIST = 131
+    RUN_STATUS = 132
+    RUN_DELETE = 133
+    TOKEN_CREATE = 134
+    TOKEN_LIST = 135
+    TOKEN_DELETE = 136
+    SESSION_CREATE = 137
+    SESSION_STATUS = 138
+    SESSION_END = 139
+    SAMPLES_PUT = 140
+    SAMPLES_GET = 141
+    READER_PUT = 142
+    READER_GET = 143
+    READER_DELETE = 144
+    LEASE = 145
+    ACK = 146
+    NACK = 147
+    ASIDE = 148
+    WEIGHTS_PUT = 149
+    WEIGHTS_GET = 150
+    STATE_PUT = 151
+    STATE_GET = 152
+    RECORDS_PUT = 153
+    RECORDS_GET = 154
 
     BATCH = 160
 
