@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 #: Name of the database in the relay's directory.
-DATABASE = "relay.sqlite"
+DATABASE = "relay.sqlite3"
 #: Files that one answer may refer to.
 MOST_FILES = 200
 #: The longest wait that a request may name.
