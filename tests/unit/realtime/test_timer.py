@@ -41,3 +41,38 @@ def test_setting_another_time_takes_back_that_it_has_passed(timer: Timer) -> Non
     assert rings(timer, 10.0)
     timer.set(None)
     assert not rings(timer, 0.0)
+
+
+def test_the_next_time_may_be_a_period_later(timer: Timer) -> None:
+    """The kernel's own repetition is used, and times are as exact as without."""
+    period_ns = 5_000_000
+    at_ns = time.monotonic_ns() + period_ns
+    for _ in range(20):
+        timer.set(at_ns, period_ns)
+        assert rings(timer, 10.0)
+        assert time.monotonic_ns() >= at_ns
+        at_ns += period_ns
+    timer.set(at_ns + 3600 * 10**9, period_ns)
+    assert not rings(timer, 0.0)
+
+
+def test_a_next_time_that_has_passed_rings_at_once(timer: Timer) -> None:
+    period_ns = 5_000_000
+    at_ns = time.monotonic_ns()
+    timer.set(at_ns, period_ns)
+    while time.monotonic_ns() < at_ns + 3 * period_ns:
+        assert rings(timer, 10.0)
+    timer.set(at_ns + period_ns, period_ns)
+    assert rings(timer, 0.0)
+
+
+def test_a_next_time_can_be_set_before_the_last_one_has_come(timer: Timer) -> None:
+    hour_ns = 3600 * 10**9
+    at_ns = time.monotonic_ns() + hour_ns
+    timer.set(at_ns, hour_ns)
+    timer.set(at_ns + hour_ns, hour_ns)
+    assert not rings(timer, 0.0)
+    timer.set(1)
+    assert rings(timer, 10.0)
+    timer.set(None, hour_ns)
+    assert not rings(timer, 0.0)
