@@ -42,6 +42,10 @@ class StreamSet:
         activity: Records how many streams are open.
         max_message: Bytes that a message may have.
         spin_us: Microseconds to poll for a stream's next request before sleeping.
+
+    Attributes:
+        uncopied: By descriptor, the streams whose waiting output may contain arrays of
+            the environment.
     """
 
     def __init__(
@@ -62,13 +66,12 @@ class StreamSet:
         self._activity = activity
         self._max_message = max_message
         self._busy_poll = BusyPoll(spin_us * 1000, self._may_spin)
-        # By descriptor: all streams; those with requests that wait for a turn; those
-        # with output that waits until their clients read; and those whose output may
-        # contain arrays of the environment.
+        self.uncopied: dict[int, Stream] = {}
+        # By descriptor: all streams; those with requests that wait for a turn; and
+        # those with output that waits until their clients read.
         self._streams: dict[int, Stream] = {}
         self._queued: dict[int, Stream] = {}
         self._writing: dict[int, Stream] = {}
-        self._uncopied: dict[int, Stream] = {}
         # Whether the client or the host has closed a stream on purpose.
         self._orderly = False
 
@@ -149,7 +152,7 @@ class StreamSet:
 
     def copy_outputs(self) -> None:
         """Copy output that a call of the environment could change."""
-        for stream in self._uncopied.values():
+        for stream in self.uncopied.values():
             stream.copy_output()
 
     def close_all(self, code: Close, reason: str) -> None:
@@ -166,7 +169,7 @@ class StreamSet:
             stream.close()
         elif events:
             frames = stream.fast_frames
-            if frames is None or self._uncopied:
+            if frames is None or self.uncopied:
                 stream.receive()
             elif self._read_step(stream, frames):
                 return
@@ -205,7 +208,7 @@ class StreamSet:
 
     def _update(self, descriptor: int, stream: Stream) -> None:
         """Poll a stream for what it needs next, or remove it if it is closed."""
-        for group in (self._queued, self._writing, self._uncopied):
+        for group in (self._queued, self._writing, self.uncopied):
             group.pop(descriptor, None)
         if stream.closed:
             self._remove(descriptor, stream)
@@ -215,7 +218,7 @@ class StreamSet:
             wanted = WRITE
             self._writing[descriptor] = stream
             if not isinstance(stream, Watcher):
-                self._uncopied[descriptor] = stream
+                self.uncopied[descriptor] = stream
         elif stream.inbox:
             wanted = 0
             self._queued[descriptor] = stream

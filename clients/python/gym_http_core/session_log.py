@@ -41,6 +41,9 @@ class SessionLog:
 
     Args:
         replays: Answers to requests without a stream; a session may begin with these.
+
+    Attributes:
+        uncopied: Whether the last answer has arrays that the environment may change.
     """
 
     def __init__(self, replays: IdempotencyStore) -> None:
@@ -51,8 +54,7 @@ class SessionLog:
         self._bytes = 0
         # By session: numbers of requests that were received and not executed.
         self._retracted: dict[str, set[int]] = {}
-        # Whether the last answer has arrays that the environment may change.
-        self._uncopied = False
+        self.uncopied = False
 
     def parse_key(self, key: str) -> tuple[str, int] | None:
         """Return session and number of a key; ``None`` if it is not of a session."""
@@ -71,7 +73,7 @@ class SessionLog:
     def accept_next(self, session: str, number: int) -> bool:
         """Note a request if it is simply the next of its session; returns whether."""
         last = self._last.get(session)
-        if last is None or number <= last or self._uncopied:
+        if last is None or number <= last or self.uncopied:
             return False
         if self._retracted and session in self._retracted:
             return False
@@ -107,9 +109,9 @@ class SessionLog:
             acknowledged: Its client has received the answers to all requests with lower
                 numbers; they need not be kept.
         """
-        if not self._uncopied:
+        if not self.uncopied:
             return
-        self._uncopied = False
+        self.uncopied = False
         if not self._done:
             return
         last = _whole(self._done.pop())
@@ -198,11 +200,11 @@ class SessionLog:
         size = len(request.body)
         if type(body) is Pieces:
             size += body.size
-            self._uncopied = not body.lasting
+            self.uncopied = not body.lasting
         else:
             size += len(body)
         if size > MAX_ANSWER_BYTES:
-            self._uncopied = False
+            self.uncopied = False
             return
         done = self._done
         done.append(_Done(session, number, request, answer, size))

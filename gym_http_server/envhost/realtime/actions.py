@@ -261,9 +261,10 @@ class Actions:
         if self._no_action == "zero":
             return self._zero
         last = self.in_force
-        if last is None or _is_over(last, now):
+        if last is None:
             return self.default
-        return last
+        until = last.valid_until
+        return last if until is None or now < until else self.default
 
     def _release(self, level: _Level) -> None:
         if level.held is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
 
 from gym_http_server.envhost.realtime.updates import Merged
 
@@ -47,22 +46,22 @@ class Callers:
 
     Args:
         most: How many ends of episodes are kept for each.
+
+    Attributes:
+        known: By session.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._callers: OrderedDict[str, Caller] = OrderedDict()
-
-    def __iter__(self) -> Iterator[Caller]:
-        return iter(self._callers.values())
+        self.known: OrderedDict[str, Caller] = OrderedDict()
 
     def __getitem__(self, name: str) -> Caller:
         """Return the agent of a session, new or not."""
-        caller = self._callers.get(name)
+        caller = self.known.get(name)
         if caller is None:
-            caller = self._callers[name] = Caller(self._most)
-            if len(self._callers) > MAX_CALLERS:
-                self._callers.popitem(last=False)
+            caller = self.known[name] = Caller(self._most)
+            if len(self.known) > MAX_CALLERS:
+                self.known.popitem(last=False)
         else:
-            self._callers.move_to_end(name)
+            self.known.move_to_end(name)
         return caller

@@ -32,9 +32,13 @@ class Elastic(Mode):
     """
 
     def __init__(
-        self, settings: ClockSettings, world: World, clock: Callable[[], int]
+        self,
+        settings: ClockSettings,
+        world: World,
+        clock: Callable[[], int],
+        begin: Callable[[int], None] = lambda now: None,
     ) -> None:
-        super().__init__(settings, world, clock)
+        super().__init__(settings, world, clock, begin)
         self._pacer = ElasticPacer(
             settings.period, settings.capture_ns, settings.elastic_ns
         )
@@ -99,7 +103,8 @@ class Elastic(Mode):
         if self.settings.reset_action == "last":
             first = self._history.newest(default)
         self._history.reset(default, first)
-        merged = self._publish(update)
+        self._publish(update)
+        merged = Merged(update)
         action = Action(first, 0, 0, None)
         self._actions.force(action)
         merged.timed_out = self._begin(action)
@@ -159,7 +164,7 @@ class Elastic(Mode):
         if late:
             self._statistics.timeouts += 1
             self._statistics.reanchored += 1
-            self._trace.add(trace.TIME_OUT, self._tick_number, now)
+            self._record(trace.TIME_OUT, self._tick_number, now)
         self._in_flight, self._timed_out = True, late
         return late
 
@@ -177,7 +182,7 @@ class Elastic(Mode):
 
     def _capture_now(self, now: int) -> None:
         try:
-            update = self._capture(now, self._pacer.capture)
+            update = self._capture(now, now - self._pacer.capture)
         except MISSED as problem:
             # The world did not answer: the time step takes a period more.
             self._missed = problem
@@ -190,9 +195,9 @@ class Elastic(Mode):
             return
         self._in_flight, self._missed = False, None
         update.timed_out = self._timed_out
-        merged = self._publish(update)
+        self._publish(update)
         if self._pending is None:
-            self._pending = merged
+            self._pending = Merged(update)
         else:
             self._pending.add(update, self._rules)
         if self._state.paused:
@@ -210,6 +215,10 @@ class Elastic(Mode):
         if self._state.paused or self._in_flight:
             return None
         return max(self._last_contact, self._pacer.end) + timeout
+
+    def _set_due(self) -> None:
+        waits = self.busy or self._state.phase == "failed"
+        self.due_ns = None if waits else self._next_due()
 
     def _next_due(self) -> int | None:
         if self._in_flight:

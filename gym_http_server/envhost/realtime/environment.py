@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 
 from gym_http_server.envhost.realtime.history import with_history_space
 from gym_http_server.envhost.realtime.settings import ClockSettings
-from gym_http_server.envhost.realtime.world import Capture, World
+from gym_http_server.envhost.realtime.world import Capture
 from gym_http_server.envhost.realtime.worlds import NewWorld
 
-__all__ = ["EnvWorld", "TimedWorld", "WorldEnv", "clocked_env"]
+__all__ = ["EnvWorld", "WorldEnv", "clocked_env"]
 
 Env = gymnasium.Env[Any, Any]
 
@@ -55,40 +54,6 @@ class EnvWorld:
         """Take the default action, the last one."""
         if self._external:
             self._env.step(action)
-
-
-class TimedWorld:
-    """A world whose calls are recorded, so that the step deadline holds for each.
-
-    Args:
-        world: The world.
-        begin: Called before each call.
-    """
-
-    def __init__(self, world: World, begin: Callable[[], None]) -> None:
-        self._world = world
-        self._begin = begin
-
-    def __getattr__(self, name: str) -> Any:
-        # Methods and attributes that not every world has.
-        return getattr(self._world, name)
-
-    def reset(
-        self, seed: int | None, options: dict[str, Any] | None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-        self._begin()
-        return self._world.reset(seed, options)
-
-    def send(self, action: Any) -> None:
-        """Hand an action over."""
-        self._begin()
-        self._world.send(action)
-
-    def capture(self) -> Capture:
-        """Observe."""
-        self._begin()
-        return self._world.capture()
 
 
 class WorldEnv(gymnasium.Env[Any, Any]):

@@ -27,9 +27,13 @@ class FreeRunning(Mode):
     """At each tick: choose an action of those that arrived, advance, capture."""
 
     def __init__(
-        self, settings: ClockSettings, world: World, clock: Callable[[], int]
+        self,
+        settings: ClockSettings,
+        world: World,
+        clock: Callable[[], int],
+        begin: Callable[[int], None] = lambda now: None,
     ) -> None:
-        super().__init__(settings, world, clock)
+        super().__init__(settings, world, clock, begin)
         self._pacer = GridPacer(settings.period, settings.on_overrun, settings.most)
         # The ticks since the last update, as one.
         self._gathered: Merged | None = None
@@ -38,9 +42,9 @@ class FreeRunning(Mode):
 
     def advance(self) -> list[Event]:
         """Execute the tick that is due, if one is."""
-        if self._is_due():
-            now = self._clock()
-            if self._is_silent(now):
+        now = self._clock()
+        if self.due_ns is not None and now >= self.due_ns:
+            if self.settings.agent_timeout_ns is not None and self._is_silent(now):
                 self._lose_agent(now)
             if not self._state.paused:
                 try:
@@ -50,7 +54,8 @@ class FreeRunning(Mode):
                 except (Exception, SystemExit) as error:
                     self._fail(error, "step")
             self._set_due()
-        return self.take_events()
+        events, self._events = self._events, []
+        return events
 
     def may_reset(self, caller: str) -> bool:
         """Whether no call of the world runs."""
@@ -147,16 +152,19 @@ class FreeRunning(Mode):
         self._tick_number = tick = pacer.index
         action = self._actions.choose(tick, now)
         self._history.add(action.value)
+        late = now - pacer.time
         try:
             start = self._send(action, now)
-            update = self._capture(start, pacer.time)
+            update = self._capture(start, late)
         except MISSED:
             self._count_missed(1)
             raise
-        update.late_ns = now - pacer.time
         update.timed_out = shifted
-        self._trace.add(trace.TICK, tick, now, self._clock() - now, update.late_ns)
-        self._gather(update)
+        self._recorded.append((trace.TICK, tick, now, self._clock() - now, late))
+        if self.settings.ticks_per_update == 1 or self._gather(update):
+            self._newest = update
+            self._publish(update)
+            self._add_to_callers(update)
         if self._state.phase == "done" and self.settings.on_done == "reset":
             try:
                 self._begin_episode(None, None, self._clock())
@@ -166,30 +174,28 @@ class FreeRunning(Mode):
             else:
                 self._state.phase = "running"
 
-    def _gather(self, update: Update) -> None:
-        """Publish an update once it has enough ticks, or ends an episode."""
+    def _gather(self, update: Update) -> bool:
+        """Return whether an update has enough ticks, or ends an episode."""
         self._gathered_ticks += 1
-        if self.settings.ticks_per_update > 1:
-            if self._gathered is not None:
-                self._gathered.add(update, self._rules)
-                update.rewards = self._gathered.rewards
-                update.timed_out = self._gathered.timed_out
-            self._gathered = Merged(update)
-            enough = self._gathered_ticks >= self.settings.ticks_per_update
-            if not enough and not update.over:
-                return
-        self._gathered, self._gathered_ticks = None, 0
-        self._newest = update
-        self._publish(update)
-        self._add_to_callers(update)
+        if self._gathered is not None:
+            self._gathered.add(update, self._rules)
+            update.rewards = self._gathered.rewards
+            update.timed_out = self._gathered.timed_out
+        enough = self._gathered_ticks >= self.settings.ticks_per_update
+        if enough or update.over:
+            self._gathered, self._gathered_ticks = None, 0
+            return True
+        self._gathered = Merged(update)
+        return False
 
     def _add_to_callers(self, update: Update) -> None:
-        for caller in self._callers:
+        over = update.terminated or update.truncated
+        for caller in self._callers.known.values():
             if caller.pending is None:
                 caller.pending = Merged(update)
             else:
                 caller.pending.add(update, self._rules)
-            if update.over:
+            if over:
                 if len(caller.ends) == caller.ends.maxlen:
                     self._updates.lost += caller.ends.popleft().merged + 1
                 caller.ends.append(caller.pending)
@@ -239,8 +245,10 @@ class FreeRunning(Mode):
             return False
         return now - self._last_contact >= timeout
 
-    def _next_due(self) -> int | None:
-        return self._pacer.due if self._state.runs else None
+    def _set_due(self) -> None:
+        state = self._state
+        runs = state.phase == "running" and not state.paused and not self.busy
+        self.due_ns = self._pacer.due if runs else None
 
     def _upcoming(self) -> int:
         return self._pacer.index + 1

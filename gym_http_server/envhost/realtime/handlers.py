@@ -30,6 +30,7 @@ MAX_WAIT_S, _WAIT_S = 50.0, 10.0
 FRAMES_PER_SECOND = 30.0
 _SECOND = 1_000_000_000
 _INVALID = 400
+_STEP, _RENDER = int(Op.STEP), int(Op.RENDER)
 
 
 class UpdatesRequest(NamedTuple):
@@ -94,8 +95,10 @@ class ClockedHandlers(Handlers):
             if event.kind == "reset":
                 super().record_reset(self._seed, event.value)
                 self._seed = None
-            else:
+            elif self.monitor is not None:
                 super().record_step(event.value)
+            else:
+                self._broadcast.publish(_STEP, event)
 
     def perform(self, frame: Frame, streamed: bool) -> Frame:
         """Execute a request and answer it; a problem is an answer, too."""
@@ -223,7 +226,7 @@ class ClockedBroadcast(Broadcast):
 
     def publish(self, op: int, value: Any) -> None:
         """Send copies of a result of the environment, or keep it for later."""
-        if op != Op.RENDER:
+        if op != _RENDER:
             self._latest = op, value
             self._steps = self._operations.steps
         if not self.watchers:
@@ -252,6 +255,8 @@ class ClockedBroadcast(Broadcast):
             self._show(watcher, copy)
 
     def _copy(self, op: int, value: Any, form: int) -> Frame:
+        if isinstance(value, Event):
+            value = value.value
         if isinstance(value, dict):
             value = shaped(Frame(op, form=form << 4), value)
         return super()._copy(op, value, form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -25,10 +26,8 @@ class ActionHistory:
         self._actions: deque[Any] = deque(
             [default] * settings.length, maxlen=settings.length
         )
-
-    def add(self, action: Any) -> None:
-        """Add the newest action."""
-        self._actions.append(action)
+        #: Adds the newest action.
+        self.add: Callable[[Any], None] = self._actions.append
 
     def reset(self, default: Any, first: Any) -> None:
         """Begin an episode.

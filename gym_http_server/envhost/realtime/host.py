@@ -31,6 +31,7 @@ from gym_http_server.envhost.realtime.streams import ClockedStreams
 from gym_http_server.envhost.realtime.timer import Timer
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.errors import Draining
+from gym_http_server.poller import READ
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem
@@ -81,7 +82,9 @@ class ClockedHost(Host):
         self._operations = cast(ClockedOperations, dispatch.operations)
         self._handlers = cast(ClockedHandlers, dispatch.handlers)
         self._broadcast = cast(ClockedBroadcast, dispatch.broadcast)
+        self._sessions = dispatch.sessions
         self._mode = self._operations.mode
+        self._spin_ns = self._mode.settings.spin_us * 1000
         self._timer = Timer()
         self._line: Line[Sender] = Line()
         self._updates: Line[Sender] = Line()
@@ -102,32 +105,38 @@ class ClockedHost(Host):
         self._activity.set_clock()
         self._poller.add(self._timer, lambda events: None)
         longest_ms = self._begin()
-        external = self._external
+        mode, timer, external = self._mode, self._timer, self._external
         if external is not None:
             external.wait_with(self._pause_world)
+        only_rang = [(timer.fileno(), READ)]
         while self._open:
-            self._timer.set(self._wake_ns())
+            timer.set(self._wake_ns(), mode.period_ns)
             happened = self._streams.wait(UNSENT_MS if self._unsent else longest_ms)
-            began, world_ns = time.monotonic_ns(), self._mode.world_ns
-            self._poller.handle(happened)
+            began, world_ns = time.monotonic_ns(), mode.world_ns
+            if happened != only_rang:
+                self._poller.handle(happened)
             if external is not None and time.monotonic() >= external.due:
                 self._attend(external)
             spun_ns = self._run_clock()
             took_ns = time.monotonic_ns() - began - spun_ns
-            self._mode.answers_ns += took_ns - (self._mode.world_ns - world_ns)
+            mode.answers_ns += took_ns - (mode.world_ns - world_ns)
             if self._unsent:
                 self._close_stuck()
         self._finish_answers()
 
     def _wake_ns(self) -> int | None:
         """Return when something is due; ``None`` if nothing is."""
-        times = [each.until_ns for each in self._updates]
-        due = self._mode.due_ns
-        if due is not None and self._world is None:
-            times.append(due - self._mode.settings.spin_us * 1000)
-        if self._broadcast.watchers:
+        due = None
+        if self._world is None and self._mode.due_ns is not None:
+            due = self._mode.due_ns - self._spin_ns
+        line, updates = self._line.requests, self._updates.requests
+        watchers = self._broadcast.watchers
+        if not (line or updates or watchers or self._awaited):
+            return due
+        times = [due, *[each.until_ns for each in updates]]
+        if watchers:
             times.append(self._broadcast.due_ns)
-        if self._line or self._updates:
+        if line or updates:
             times.append(self._marked_ns + _MARK_NS)
         if self._awaited is not None:
             times.append(int(self._awaited.deadline * 1e9))
@@ -142,27 +151,34 @@ class ClockedHost(Host):
             awaited.over or time.monotonic() >= awaited.deadline
         ):
             self._resume_world()
-        mode, now = self._mode, time.monotonic_ns()
-        due, spun_ns = mode.due_ns, 0
-        if self._world is not None:
-            # One call at a time; ticks that are missed meanwhile are counted.
-            due = None
-        if due is not None and due - mode.settings.spin_us * 1000 <= now:
-            while time.monotonic_ns() < due:
-                pass
-            spun_ns = max(0, due - now)
-            self._serve_line()
-            due = None if self._world is not None else mode.due_ns
+        mode, spun_ns = self._mode, 0
+        line = self._line
+        # One call at a time; ticks that are missed meanwhile are counted.
+        due = mode.due_ns if self._world is None else None
+        if due is not None and due - self._spin_ns <= (now := time.monotonic_ns()):
+            if now < due:
+                spun_ns = due - now
+                while time.monotonic_ns() < due:
+                    pass
+            if line.requests:
+                # A step may be this tick.
+                self._serve_line()
+                due = mode.due_ns if self._world is None else None
             if due is not None and due <= time.monotonic_ns():
-                self._call_world(self._advance)
-        self._serve_line()
-        self._serve_updates()
+                if self._external is None:
+                    self._advance()
+                else:
+                    self._call_world(self._advance)
+        if line.requests:
+            self._serve_line()
+        if self._updates.requests:
+            self._serve_updates()
         if mode.closing is not None and self._world is None:
             self._close_by_itself(mode.closing)
             return spun_ns
         if self._broadcast.watchers:
             self._broadcast.send_waiting()
-        if self._line or self._updates:
+        if line.requests or self._updates.requests:
             now = time.monotonic_ns()
             if now - self._marked_ns >= _MARK_NS:
                 self._marked_ns = now
@@ -171,8 +187,10 @@ class ClockedHost(Host):
 
     def _advance(self) -> None:
         # The world may change arrays of answers that are not sent yet, as of pictures.
-        self._streams.copy_outputs()
-        self._dispatch.sessions.copy_last()
+        if self._streams.uncopied:
+            self._streams.copy_outputs()
+        if self._sessions.uncopied:
+            self._sessions.copy_last()
         events = self._mode.advance()
         fork_guard.check()
         self._finish_world(events)
@@ -248,14 +266,13 @@ class ClockedHost(Host):
 
     def _serve_updates(self) -> None:
         """Answer the requests for updates that need not wait longer."""
-        if self._updates:
-            for each in self._updates.take_all():
-                if not self._answer_updates(each):
-                    self._updates.add(each)
+        for each in self._updates.take_all():
+            if not self._answer_updates(each):
+                self._updates.add(each)
 
     def _serve_line(self) -> None:
         """Execute the waiting requests whose time has come."""
-        while self._line:
+        while self._line.requests:
             waiting = self._line.take(self._is_ready)
             if waiting is None:
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from gym_http_server.envhost.realtime.handlers import UpdatesRequest
@@ -60,32 +60,29 @@ class Line(Generic[T]):
     """Waiting requests in the order of their arrival.
 
     Requests of one session keep their order; those of others may pass.
+
+    Attributes:
+        requests: The requests, for reading only.
     """
 
     def __init__(self) -> None:
-        self._requests: list[Waiting[T]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._requests)
-
-    def __iter__(self) -> Iterator[Waiting[T]]:
-        return iter(self._requests)
+        self.requests: list[Waiting[T]] = []
 
     def add(self, waiting: Waiting[T]) -> None:
         """Add a request at the end."""
-        self._requests.append(waiting)
+        self.requests.append(waiting)
 
     def holds(self, session: str) -> bool:
         """Whether a request of a session waits."""
-        return any(each.session == session for each in self._requests)
+        return any(each.session == session for each in self.requests)
 
     def count(self, sender: T) -> int:
         """Return the number of requests of a connection or stream."""
-        return sum(each.sender is sender for each in self._requests)
+        return sum(each.sender is sender for each in self.requests)
 
     def drop(self, sender: T) -> None:
         """Remove the requests of a connection or stream that has ended."""
-        self._requests = [each for each in self._requests if each.sender is not sender]
+        self.requests = [each for each in self.requests if each.sender is not sender]
 
     def take(self, is_ready: Callable[[Waiting[T]], bool]) -> Waiting[T] | None:
         """Remove and return the first request that may be executed, or ``None``.
@@ -95,16 +92,16 @@ class Line(Generic[T]):
                 behind another one of their session.
         """
         blocked: set[str] = set()
-        for place, each in enumerate(self._requests):
+        for place, each in enumerate(self.requests):
             if each.session and each.session in blocked:
                 continue
             if is_ready(each):
-                del self._requests[place]
+                del self.requests[place]
                 return each
             blocked.add(each.session)
         return None
 
     def take_all(self) -> list[Waiting[T]]:
         """Remove and return all requests."""
-        taken, self._requests = self._requests, []
+        taken, self.requests = self.requests, []
         return taken

@@ -15,7 +15,6 @@ from gym_http_server.envhost.realtime import worlds
 from gym_http_server.envhost.realtime.elastic import Elastic
 from gym_http_server.envhost.realtime.environment import (
     EnvWorld,
-    TimedWorld,
     WorldEnv,
     clocked_env,
 )
@@ -64,12 +63,12 @@ def make_clocked(
         default_action=default_action,
     )
 
-    def begin() -> None:
+    def begin(now_ns: int) -> None:
         fork_guard.check()
-        page.begin_tick(time.monotonic_ns())
+        page.begin_tick(now_ns)
 
     kind = Elastic if settings.mode == ELASTIC else FreeRunning
-    mode = kind(settings, TimedWorld(world, begin), time.monotonic_ns)
+    mode = kind(settings, world, time.monotonic_ns, begin)
     return ClockedOperations(
         clocked_env(env, settings),
         mode,

@@ -31,19 +31,45 @@ Json = dict[str, Any]
 MISSED = (ExternalAway, ExternalDeadline)
 """The world did not answer, and may answer at the next tick."""
 
+_ARRAY = np.ndarray
 _CAPTURES = 1024
+# So many events are recorded before they are counted: those of 16 ticks.
+_RECORDED = 48
 
 
-class Event(NamedTuple):
+class Event:
     """A reset or step of the world, for monitors and watchers.
 
     Attributes:
         kind: ``reset`` or ``step``.
-        value: Its answer, with the rewards of this one tick.
+        update: What the world showed.
     """
 
-    kind: str
-    value: Json
+    __slots__ = ("_now", "_origin", "_rules", "_value", "kind", "update")
+
+    def __init__(
+        self, kind: str, update: Update, now: int, origin: int, rules: Rewards
+    ) -> None:
+        self.kind = kind
+        self.update = update
+        self._now = now
+        self._origin = origin
+        self._rules = rules
+        self._value: Json | None = None
+
+    @property
+    def value(self) -> Json:
+        """Its answer, with the rewards of this one tick.
+
+        It is made when it is first read: most ticks have no monitor and no watcher.
+        """
+        value = self._value
+        if value is None:
+            value = Merged(self.update).value(self._now, self._origin, self._rules)
+            if self.kind == "reset":
+                value = {key: value[key] for key in ("info", "observation", "realtime")}
+            self._value = value
+        return value
 
 
 class Result(NamedTuple):
@@ -65,6 +91,7 @@ class Mode:
         settings: The settings.
         world: The world.
         clock: Returns the time in ns, which never goes back.
+        begin: Called with the time before each call of the world.
 
     Attributes:
         due_ns: When `advance` has to be called next; ``None``: never.
@@ -72,19 +99,26 @@ class Mode:
             then only `act`, `updates`, `statistics`, `trace`, `pause`, `resume` and
             `change` may be called.
         closing: Why the instance is to be closed; ``None``: it is not.
+        world_ns: Time spent in calls of the world.
         answers_ns: Time spent on answers, which the caller adds up.
     """
 
     def __init__(
-        self, settings: ClockSettings, world: World, clock: Callable[[], int]
+        self,
+        settings: ClockSettings,
+        world: World,
+        clock: Callable[[], int],
+        begin: Callable[[int], None] = lambda now: None,
     ) -> None:
         self.settings = settings
         self.due_ns: int | None = None
         self.busy = False
         self.closing: str | None = None
+        self.world_ns = 0
         self.answers_ns = 0
         self._world = world
         self._clock = clock
+        self._begin_call = begin
         self._origin = 0
         self._state = ClockState(settings.episodes)
         self._tick_number = 0
@@ -103,6 +137,8 @@ class Mode:
         self._captures = [0] * _CAPTURES
         self._trace = trace.Trace()
         self._statistics = Statistics()
+        # Events that the trace and the statistics do not have yet, as of `Trace.add`.
+        self._recorded: list[tuple[int, int, int, int, int]] = []
         # Since the last update.
         self._skipped_since = 0
 
@@ -112,9 +148,10 @@ class Mode:
         return self._state.name
 
     @property
-    def world_ns(self) -> int:
-        """Time spent in calls of the world."""
-        return self._statistics.world_ns
+    def period_ns(self) -> int:
+        """The period, rounded down."""
+        numerator, denominator = self.settings.period
+        return numerator // denominator
 
     @property
     def now_ns(self) -> int:
@@ -145,12 +182,14 @@ class Mode:
 
     def change(self, settings: ClockSettings) -> None:
         """Use other settings from the next time step on."""
+        self._count_recorded()
         self.settings = settings
         self._actions.set_default(settings.default_action)
-        self._trace.add(trace.CHANGE, self._tick_number, self._clock())
+        self._record(trace.CHANGE, self._tick_number, self._clock())
         self._set_due()
 
-    def _next_due(self) -> int | None:
+    def _set_due(self) -> None:
+        """Set `due_ns` anew."""
         raise NotImplementedError
 
     def _upcoming(self) -> int:
@@ -212,7 +251,7 @@ class Mode:
             if given.answers is not None:
                 self._count_reaction(given.answers, now)
         self._note_contact(now)
-        self._trace.add(trace.ACT, upcoming, now, 0, len(given.actions))
+        self._record(trace.ACT, upcoming, now, 0, len(given.actions))
         answer: Json = {
             "tick": max(upcoming, given.at or 0),
             "now_ns": self.now_ns,
@@ -289,7 +328,7 @@ class Mode:
             now = self._clock()
             self._state.resume()
             self._note_contact(now)
-            self._trace.add(trace.RESUME, self._tick_number, now)
+            self._record(trace.RESUME, self._tick_number, now)
             self._resumed(now)
             self._set_due()
         return {"state": self.state, "now_ns": self.now_ns}
@@ -298,12 +337,13 @@ class Mode:
         """Return settings, state, counts and distributions."""
         now = self._clock()
         elapsed = now - self._origin if self._state.episode else 0
+        self._count_recorded()
         return {
             "state": self.state,
             "settings": self.settings.shown(),
             "now_ns": elapsed,
             "episode": self._state.episode,
-            **self._statistics.shown(elapsed, self.answers_ns),
+            **self._statistics.shown(elapsed, self.world_ns, self.answers_ns),
             "actions": self._actions.counts(),
             "updates": self._updates.counts(),
         }
@@ -312,6 +352,7 @@ class Mode:
         """Return the last events, as ``json`` or for ``chrome``."""
         if type(last) is not int or last < 1:
             raise BadParameter(f"last is {last!r:.80}: expected an integer from 1")
+        self._count_recorded()
         if form == "chrome":
             return self._trace.chrome(last, self._origin)
         if form != "json":
@@ -334,14 +375,15 @@ class Mode:
     ) -> Update:
         self.busy, self.due_ns = True, None
         try:
+            self._begin_call(start)
             observation, info = self._world.reset(seed, options)
         finally:
             self.busy = False
         now = self._clock()
         if not self._state.episode:
             self._origin = now
-        self._statistics.world_ns += now - start
-        self._trace.add(trace.RESET, self._tick_number, start, now - start)
+        self.world_ns += now - start
+        self._record(trace.RESET, self._tick_number, start, now - start)
         self._state.episode += 1
         update = Update(_copied(observation), _copied(info))
         update.action = self._actions.in_force
@@ -352,38 +394,65 @@ class Mode:
         """Hand an action over; return the time after that."""
         self.busy, self.due_ns = True, None
         try:
+            self._begin_call(start)
             self._world.send(action.value)
         finally:
             self.busy = False
         now = self._clock()
-        self._statistics.add_send(start, now - start)
-        self._trace.add(
-            trace.SEND, self._tick_number, start, now - start, action.number
+        self.world_ns += now - start
+        self._recorded.append(
+            (trace.SEND, self._tick_number, start, now - start, action.number)
         )
         return now
 
-    def _capture(self, start: int, due: int) -> Update:
-        """Capture an observation now, which was due at another time."""
+    def _capture(self, start: int, late: int) -> Update:
+        """Capture an observation now, so late."""
         self.busy, self.due_ns = True, None
         try:
+            self._begin_call(start)
             capture = self._world.capture()
             observation, rewards, terminated, truncated, info = capture
         finally:
             self.busy = False
-        update = Update(_copied(observation), _copied(info))
+        update = Update(_copied(observation), _copied(info) if info else {})
         update.rewards = self._rules.read(rewards)
         if self._rules.holds:
             update.known = tuple(self._rules.known)
         update.terminated, update.truncated = terminated, truncated
         update.capture_ns = start
-        update.late_ns = start - due
+        update.late_ns = late
         update.action = self._actions.in_force
-        now = self._clock()
-        self._statistics.add_capture(start, now - start, due, self.settings.period)
-        self._trace.add(trace.CAPTURE, self._tick_number, start, now - start)
+        took = self._clock() - start
+        self.world_ns += took
+        self._recorded.append((trace.CAPTURE, self._tick_number, start, took, late))
         return update
 
-    def _publish(self, update: Update) -> Merged:
+    def _record(
+        self, event: int, tick: int, start: int, duration: int = 0, number: int = 0
+    ) -> None:
+        """Record an event, for trace and statistics."""
+        self._recorded.append((event, tick, start, duration, number))
+        if len(self._recorded) >= _RECORDED:
+            self._count_recorded()
+
+    def _count_recorded(self) -> None:
+        """Add the recorded events to the trace and the statistics.
+
+        Many at a time take a fraction of the time of as many alone: after each sleep,
+        all code and memory has to come into the processor's caches again.
+        """
+        recorded, self._recorded = self._recorded, []
+        period_ns, statistics = self.period_ns, self._statistics
+        for event, tick, start, duration, number in recorded:
+            self._trace.add(event, tick, start, duration, number)
+            if event == trace.SEND:
+                statistics.add_send(start, duration)
+            elif event == trace.CAPTURE:
+                statistics.add_capture(start, duration, number, period_ns)
+            elif event == trace.PAUSE:
+                statistics.begin_anew()
+
+    def _publish(self, update: Update) -> None:
         """Number an update, keep it, and pass it to monitors and watchers."""
         if self._agent_lost is not None:
             update.agent_lost, self._agent_lost = self._agent_lost, None
@@ -393,19 +462,16 @@ class Mode:
         update.queued = self._actions.waiting
         if self.settings.history.in_observation and update.history is None:
             update.history = self._history.actions()
-        if update.over:
+        if update.terminated or update.truncated:
             world_ended = bool(getattr(self._world, "ended", False))
             update.last = self._state.end_episode(world_ended=world_ended)
         self._updates.add(update)
         self._captures[update.number % _CAPTURES] = update.capture_ns
-        merged = Merged(update)
-        value = merged.value(self._clock(), self._origin, self._rules)
-        kind = "step"
-        if update.rewards is None:
-            kind = "reset"
-            value = {key: value[key] for key in ("info", "observation", "realtime")}
-        self._events.append(Event(kind, value))
-        return merged
+        kind = "reset" if update.rewards is None else "step"
+        event = Event(kind, update, self._clock(), self._origin, self._rules)
+        self._events.append(event)
+        if len(self._recorded) >= _RECORDED:
+            self._count_recorded()
 
     # States.
 
@@ -418,8 +484,7 @@ class Mode:
 
     def _pause(self, why: str = "") -> None:
         self._state.pause(why)
-        self._statistics.begin_anew()
-        self._trace.add(trace.PAUSE, self._tick_number, self._clock())
+        self._record(trace.PAUSE, self._tick_number, self._clock())
         self._paused_now()
         self._set_due()
 
@@ -437,7 +502,7 @@ class Mode:
         """Stop the clock; the next call raises the error, if the present one cannot."""
         self._state.fail(error, call)
         self.due_ns = None
-        self._trace.add(trace.FAILURE, self._tick_number, self._clock())
+        self._record(trace.FAILURE, self._tick_number, self._clock())
 
     def _lose_agent(self, now: int) -> None:
         """React to an agent that was silent for too long."""
@@ -446,7 +511,7 @@ class Mode:
         self._silent = True
         self._actions.lost = then != "hold"
         self._agent_lost = {"silent_ns": now - self._last_contact, "then": then}
-        self._trace.add(trace.LOST, self._tick_number, now)
+        self._record(trace.LOST, self._tick_number, now)
         if then != "hold":
             self._actions.clear()
         if then == "pause":
@@ -461,10 +526,6 @@ class Mode:
         if self._silent:
             self._silent = self._actions.lost = False
             self._set_due()
-
-    def _set_due(self) -> None:
-        waits = self.busy or self._state.phase == "failed"
-        self.due_ns = None if waits else self._next_due()
 
     # Callers.
 
@@ -493,7 +554,7 @@ class Mode:
         if arrived is not None:
             self._statistics.durations.step.add(now - arrived)
             number = 0 if update.action is None else update.action.number
-            self._trace.add(trace.STEP, update.tick, arrived, now - arrived, number)
+            self._record(trace.STEP, update.tick, arrived, now - arrived, number)
         rewards = merged.rewards
         reward = 0.0
         if rewards is not None:
@@ -522,7 +583,7 @@ class Mode:
 
 def _copied(value: Any) -> Any:
     """Copy the arrays of a value: updates are kept, and worlds reuse arrays."""
-    if type(value) is np.ndarray:
+    if type(value) is _ARRAY:
         return value.copy()
     if type(value) is dict:
         return {key: _copied(each) for key, each in value.items()}

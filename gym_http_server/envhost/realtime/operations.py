@@ -76,7 +76,12 @@ class ClockedOperations(Operations):
         if event.kind == "reset":
             self._ended = False
             return
-        self.count(event.value["terminated"] or event.value["truncated"])
+        # As `count`, without a call.
+        self.steps += 1
+        update = event.update
+        if (update.terminated or update.truncated) and not self._ended:
+            self._ended = True
+            self.episodes += 1
 
     def check_element(self, action: Any) -> Any:
         """Return an action that was sent in a lossless form, if the world can take it.

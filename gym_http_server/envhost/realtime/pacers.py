@@ -103,6 +103,8 @@ class GridPacer:
         "_numerator",
         "_policy",
         "_remainder",
+        "_rest",
+        "_shortest",
         "due",
         "index",
         "time",
@@ -118,6 +120,7 @@ class GridPacer:
     def change(self, period: Period) -> None:
         """Set another period, which holds from the next tick on."""
         self._numerator, self._denominator = period
+        self._shortest, self._rest = divmod(self._numerator, self._denominator)
         self._remainder = 0
 
     def anchor(self, now: int) -> None:
@@ -135,25 +138,37 @@ class GridPacer:
         Returns:
             How many ticks were skipped, and whether a new grid begins.
         """
+        skipped, shifted = 0, False
+        if now - self.due >= self._shortest:
+            skipped, shifted = self._catch_up(now)
+        self.index += skipped + 1
+        self.time = due = self.due
+        # As `_add`, without a call.
+        remainder = self._remainder + self._rest
+        if remainder >= self._denominator:
+            remainder -= self._denominator
+            due += 1
+        self.due, self._remainder = due + self._shortest, remainder
+        return skipped, shifted
+
+    def _catch_up(self, now: int) -> tuple[int, bool]:
+        """Skip late ticks, or begin a new grid; return both as `take` does."""
         # Of the ticks after the one that is due, those that are due as well.
         behind = (
             (now - self.due + 1) * self._denominator - 1 - self._remainder
         ) // self._numerator
-        skipped, shifted = 0, False
+        skipped = 0
         if behind > 0:
             if self._policy == "shift":
                 self.due, self._remainder = now, 0
-                shifted = True
-            elif self._policy == "skip":
+                return 0, True
+            if self._policy == "skip":
                 skipped = behind
             elif self._most is not None:
                 skipped = max(0, behind - self._most)
             if skipped:
                 self._add(skipped)
-        self.index += skipped + 1
-        self.time = self.due
-        self._add(1)
-        return skipped, shifted
+        return skipped, False
 
     def _add(self, periods: int) -> None:
         whole, self._remainder = divmod(

@@ -21,6 +21,7 @@ class Rewards:
         settings: The settings about rewards.
 
     Attributes:
+        holds: Whether a channel that says nothing counts with its last value.
         known: The last known value of each channel.
     """
 
@@ -29,12 +30,8 @@ class Rewards:
         self._scalar = settings.scalar
         self._weights = None if isinstance(settings.scalar, str) else settings.scalar
         self._adds = settings.skipped == "sum"
+        self.holds = settings.scalar == "hold"
         self.known: list[float] = []
-
-    @property
-    def holds(self) -> bool:
-        """Whether a channel that says nothing counts with its last value."""
-        return self._scalar == "hold"
 
     def read(self, given: Any) -> Any:
         """Return a world's rewards: a number, or a list of numbers and ``None``.
@@ -42,6 +39,8 @@ class Rewards:
         Raises:
             ValueError: They do not have one value for each channel.
         """
+        if type(given) is float and self._names is None:
+            return given
         several = isinstance(given, list | tuple) or getattr(given, "ndim", 0) > 0
         if self._names is None and not several:
             return given

@@ -133,7 +133,6 @@ class Statistics:
     Attributes:
         age: Of observations when they are delivered.
         reaction: From a capture to the action that answers it.
-        world_ns: Time in calls of the world.
         losses: How often the agent was silent for too long.
     """
 
@@ -143,7 +142,6 @@ class Statistics:
         self.jitter = Histogram()
         self.age = Histogram()
         self.reaction = Histogram()
-        self.world_ns = 0
         self.ticks = 0
         self.skipped = 0
         self.timeouts = 0
@@ -158,32 +156,29 @@ class Statistics:
             self.durations.time_step.add(start - self._last_send)
         self._last_send = start
         self.durations.send_control.add(duration)
-        self.world_ns += duration
 
-    def add_capture(
-        self, start: int, duration: int, due: int, period: tuple[int, int]
-    ) -> None:
-        """Count a capture that was due at another time."""
+    def add_capture(self, start: int, duration: int, late: int, period_ns: int) -> None:
+        """Count a capture that was so late."""
         self.ticks += 1
         self.durations.get_obs.add(duration)
-        self.world_ns += duration
-        self.lateness.add(start - due)
+        self.lateness.add(late)
         if self._last_capture is not None:
-            self.jitter.add(abs(start - self._last_capture - period[0] // period[1]))
+            self.jitter.add(abs(start - self._last_capture - period_ns))
         self._last_capture = start
 
     def begin_anew(self) -> None:
         """Measure no interval across a pause."""
         self._last_capture = self._last_send = None
 
-    def shown(self, elapsed: int, answers_ns: int) -> dict[str, Any]:
+    def shown(self, elapsed: int, world_ns: int, answers_ns: int) -> dict[str, Any]:
         """Return all of it.
 
         Args:
             elapsed: The time since the clock began, of which shares are computed.
+            world_ns: Time in calls of the world.
             answers_ns: Time spent on answers.
         """
-        times = {"world": self.world_ns, "answers": answers_ns}
+        times = {"world": world_ns, "answers": answers_ns}
         return {
             "shares": {
                 name: ns / elapsed if elapsed else 0.0 for name, ns in times.items()

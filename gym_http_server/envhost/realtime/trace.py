@@ -47,7 +47,13 @@ _LANES = {"tick": "clock", "step": "agent", "act": "agent"}
 _WORLD = ("reset", "send", "capture")
 # Event, tick, beginning, duration, and a number that depends on the event.
 _RECORD = struct.Struct("5q")
-_NUMBERS = {"tick": "late_ns", "act": "actions", "send": "action", "step": "action"}
+_NUMBERS = {
+    "act": "actions",
+    "capture": "late_ns",
+    "send": "action",
+    "step": "action",
+    "tick": "late_ns",
+}
 
 
 class Trace:

@@ -26,46 +26,27 @@ class Update:
         last: Whether there are no more episodes.
     """
 
-    __slots__ = (
-        "action",
-        "agent_lost",
-        "capture_ns",
-        "episode",
-        "history",
-        "info",
-        "known",
-        "last",
-        "late_ns",
-        "number",
-        "observation",
-        "queued",
-        "rewards",
-        "skipped",
-        "terminated",
-        "tick",
-        "timed_out",
-        "truncated",
-    )
+    # Most updates keep most of these, and there may be a thousand updates a second.
+    number = 0
+    tick = 0
+    episode = 0
+    rewards: Any = None
+    known: tuple[float, ...] = ()
+    terminated: Any = False
+    truncated: Any = False
+    action: Action | None = None
+    history: tuple[Any, ...] | None = None
+    capture_ns = 0
+    late_ns = 0
+    timed_out = False
+    skipped = 0
+    queued = 0
+    agent_lost: dict[str, Any] | None = None
+    last = False
 
     def __init__(self, observation: Any, info: dict[str, Any]) -> None:
         self.observation = observation
         self.info = info
-        self.number = 0
-        self.tick = 0
-        self.episode = 0
-        self.rewards: Any = None
-        self.known: tuple[float, ...] = ()
-        self.terminated: Any = False
-        self.truncated: Any = False
-        self.action: Action | None = None
-        self.history: tuple[Any, ...] | None = None
-        self.capture_ns = 0
-        self.late_ns = 0
-        self.timed_out = False
-        self.skipped = 0
-        self.queued = 0
-        self.agent_lost: dict[str, Any] | None = None
-        self.last = False
 
     @property
     def over(self) -> bool:

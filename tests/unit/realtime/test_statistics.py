@@ -2,6 +2,8 @@
 
 import json
 import sys
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +71,40 @@ def test_jitter_and_lateness() -> None:
     assert statistics["lateness_ns"]["max"] == 3 * MS
     assert statistics["jitter_ns"]["max"] == 3 * MS
     assert statistics["lateness_ns"]["p50"] == 0
+
+
+def test_the_lateness_of_ticks_is_that_of_their_updates() -> None:
+    """Not that of the capture, which the call before it delays in every tick."""
+    run = Run({"mode": "free_running", "period_s": 0.01})
+    run.world.durations["send"] = iter([4 * MS] * 3)
+    run.reset()
+    run.sleep(30 * MS)
+    assert [each.value["realtime"]["late_ns"] for each in run.events[1:]] == [0, 0, 0]
+    lateness = run.mode.statistics()["lateness_ns"]
+    assert (lateness["count"], lateness["max"]) == (3, 0)
+
+
+def test_a_tick_takes_few_calls() -> None:
+    """Each function that is called after a sleep has to be read from memory."""
+    run = Run({"mode": "free_running", "period_s": 0.01})
+    run.reset()
+    run.sleep(1000 * MS)
+    called = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal called
+        own = "envhost/realtime" in frame.f_code.co_filename
+        called += event == "call" and own
+
+    sys.setprofile(count)
+    try:
+        for _ in range(160):
+            run.clock.now += 10 * MS
+            run.mode.advance()
+    finally:
+        sys.setprofile(None)
+    assert run.mode.statistics()["ticks"] == 260
+    assert called / 160 <= 30
 
 
 def test_a_trace_opens_in_perfetto() -> None:
