@@ -108,6 +108,7 @@ class RunRow(msgspec.Struct, eq=False):
         keep_bytes: Consumed batches of this size stay.
         totals: Its counts. After a change, call `Store.changed`.
         worker_bytes: Bytes in the queue, by worker.
+        evaluations: As `Store.evaluations` returns them; ``None``: not read yet.
     """
 
     id: int
@@ -118,6 +119,7 @@ class RunRow(msgspec.Struct, eq=False):
     keep_bytes: int
     totals: Totals
     worker_bytes: Counter[str]
+    evaluations: dict[int, tuple[int, float]] | None = None
 
 
 class TokenRow(msgspec.Struct):

@@ -192,6 +192,20 @@ class Store(Tables):
         )
         return run.totals.stored + 1 if key is None else int(key) - start
 
+    def oldest(self, run: RunRow) -> float | None:
+        """Return when the oldest batch that waits or is leased was received."""
+        start = run.id * SPAN
+        row = self._one(
+            "SELECT b.received FROM batches b LEFT JOIN leases l ON l.key = b.key "
+            "WHERE b.key > ? AND b.key < ? AND ifnull(l.state, 0) NOT IN (?, ?) "
+            "ORDER BY b.key LIMIT 1",
+            start + run.totals.consumed_to,
+            start + SPAN,
+            LeaseState.ASIDE,
+            LeaseState.CONSUMED,
+        )
+        return None if row is None else float(row[0])
+
     def batches(
         self,
         run: RunRow,

@@ -366,7 +366,7 @@ class Tables(Database):
             StorageFull: The disk has no room.
         """
         self.check_sample_room(sum(len(row.text) + ROW_BYTES for row in rows))
-        totals = run.totals
+        totals, evaluations = run.totals, self.evaluations(run)
         for row in rows:
             totals.records += 1
             row.position = totals.records
@@ -374,6 +374,9 @@ class Tables(Database):
                 totals.episodes += 1
             else:
                 totals.training_steps += 1
+            if row.mode == "evaluation":
+                count, total = evaluations.get(row.version, (0, 0.0))
+                evaluations[row.version] = count + 1, total + row.value
         start = run.id * SPAN
         self._execute_many(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -411,15 +414,17 @@ class Tables(Database):
         return [RecordRow(*row) for row in rows]
 
     def evaluations(self, run: RunRow) -> dict[int, tuple[int, float]]:
-        """Return number and mean return of the evaluations of each version."""
-        start = run.id * SPAN
-        rows = self._execute(
-            "SELECT version, count(*), avg(value) FROM records "
-            "WHERE mode = 'evaluation' AND key > ? AND key < ? GROUP BY version",
-            start,
-            start + SPAN,
-        )
-        return {version: (count, mean) for version, count, mean in rows}
+        """Return number and sum of the returns of evaluations, by version."""
+        if run.evaluations is None:
+            start = run.id * SPAN
+            rows = self._execute(
+                "SELECT version, count(*), total(value) FROM records "
+                "WHERE mode = 'evaluation' AND key > ? AND key < ? GROUP BY version",
+                start,
+                start + SPAN,
+            )
+            run.evaluations = {version: (n, total) for version, n, total in rows}
+        return run.evaluations
 
     # Removal of deleted runs
 
