@@ -3,6 +3,7 @@
 from gym_http_client.relay.batches import BadBatch, Batch
 from gym_http_client.relay.calls import Blob, RelayCalls
 from gym_http_client.relay.replay import PrioritizedReplay, Replay
+from gym_http_client.relay.trainer import NoBatch, Trainer, TrainerReplaced
 from gym_http_client.relay.weights import BadWeights, load_weights, save_weights
 
 __all__ = [
@@ -10,9 +11,12 @@ __all__ = [
     "BadWeights",
     "Batch",
     "Blob",
+    "NoBatch",
     "PrioritizedReplay",
     "RelayCalls",
     "Replay",
+    "Trainer",
+    "TrainerReplaced",
     "load_weights",
     "save_weights",
 ]

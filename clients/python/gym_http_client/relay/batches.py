@@ -110,6 +110,20 @@ class Batch:
         """
         return decode_columns(self.data, self.content_type)
 
+    def check(self) -> None:
+        """Decode the batch now, as far as its media type is known.
+
+        Raises:
+            BadBatch: It is a pickle, or its bytes are malformed.
+            ModuleNotFoundError: As for `data`.
+        """
+        kind = _kind_of(self.content_type)
+        if kind in (COLUMNS_TYPE, _TYPED, _PLAIN) or _PICKLE in kind:
+            # It is cached.
+            _ = self.columns
+        else:
+            _ = self.data
+
 
 def batches_of(bundle: bytes) -> list[Batch]:
     """Return the batches of a bundle; their bodies are decoded when they are used.
@@ -141,7 +155,7 @@ def decode_columns(data: bytes, content_type: str) -> dict[str, Any]:
     Raises:
         BadBatch: The media type is another one, or the bytes are malformed.
     """
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = _kind_of(content_type)
     if _PICKLE in kind:
         raise BadBatch(
             f"the batch is a pickle ({content_type}), which could execute any code, so "
@@ -170,6 +184,10 @@ def decode_columns(data: bytes, content_type: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise BadBatch(f"the batch is {type(found).__name__}: expected columns by name")
     return found
+
+
+def _kind_of(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def _arrays(found: Any) -> Any:

@@ -22,6 +22,7 @@ __all__ = [
     "MAX_WEIGHTS_BYTES",
     "NPZ",
     "SAFETENSORS",
+    "Arrays",
     "BadWeights",
     "load_weights",
     "save_weights",
@@ -33,6 +34,7 @@ SAFETENSORS = "application/x-safetensors"
 #: Bytes that all arrays together may have by default when they are loaded.
 MAX_WEIGHTS_BYTES = 4 << 30
 
+#: Arrays by name.
 Arrays = dict[str, npt.NDArray[Any]]
 
 _KINDS = "biufcSUmM"
