@@ -28,6 +28,7 @@ from gym_http_server.listeners import (
     open_listener,
     open_listeners,
 )
+from gym_http_server.run_commands import runs
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.setting_type import Setting
 from gym_http_server.settings import GROUPS, TABLE, Settings, from_mapping
@@ -46,7 +47,7 @@ def main() -> None:
     """Serve Gymnasium environments over HTTP."""
 
 
-for _command in COMMANDS:
+for _command in (*COMMANDS, runs):
     main.add_command(_command)
 
 

@@ -23,7 +23,14 @@ from gym_http_server.units import read_duration, show_duration
 if TYPE_CHECKING:
     from gym_http_client import Client, Server
 
-__all__ = ["COMMANDS", "Duration"]
+__all__ = [
+    "COMMANDS",
+    "Duration",
+    "Place",
+    "as_json_option",
+    "on_server",
+    "print_json",
+]
 
 #: Seconds that each wait for output of an instance takes at most.
 LOG_WAIT_S = 25.0
@@ -91,26 +98,30 @@ class Place:
     Args:
         url: Its address.
         token: The token to send, or ``None``.
+
+    Attributes:
+        url: Its address.
+        token: The token to send, or ``None``.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        self._url = url
-        self._token = token
+        self.url = url
+        self.token = token
 
     def client(self) -> Client:
         """Return a client that does not retry: a command fails at once."""
         from gym_http_client import Client, Retries
 
-        return Client(self._url, token=self._token, retries=Retries(total=0.0))
+        return Client(self.url, token=self.token, retries=Retries(total=0.0))
 
     def server(self) -> Server:
         """Return the object that opens streams."""
         from gym_http_client import Server
 
-        return Server(self._url, token=self._token)
+        return Server(self.url, token=self.token)
 
 
-def _on_server(command: Callable[..., None]) -> Callable[..., None]:
+def on_server(command: Callable[..., None]) -> Callable[..., None]:
     """Add the argument URL to a command, and the options that reach a server."""
 
     @functools.wraps(command)
@@ -165,15 +176,16 @@ def _place(url: str, token: str, token_file: str) -> Place:
     return Place(url, shown or tokens.to_show("", "", os.environ) or None)
 
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+#: Adds the option --json to a command.
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
-@_on_server
+@on_server
 @click.option(
     "--ended", is_flag=True, help="List the last 100 ended instances instead."
 )
-@_as_json
+@as_json_option
 def ls(place: Place, ended: bool, as_json: bool) -> None:
     """List the instances of a server, and their present activity.
 
@@ -184,7 +196,7 @@ def ls(place: Place, ended: bool, as_json: bool) -> None:
         listed = client.instances()
         url = client.remote_base
     if as_json:
-        _print_json(listed)
+        print_json(listed)
     elif ended:
         rows = [_row_of_ended(each) for each in listed["ended"]]
         click.echo(
@@ -244,7 +256,7 @@ def _reason(ended: dict[str, Any]) -> str:
 
 
 @click.command()
-@_on_server
+@on_server
 @click.argument("instance_ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "every", is_flag=True, help="Close all instances.")
 @click.option(
@@ -253,7 +265,7 @@ def _reason(ended: dict[str, Any]) -> str:
     metavar="TIME",
     help="Close the instances that were idle for this long, as 90s, 10m or 2h.",
 )
-@_as_json
+@as_json_option
 def close(
     place: Place,
     instance_ids: tuple[str, ...],
@@ -278,7 +290,7 @@ def close(
         # They ended by themselves meanwhile.
         failed = {}
     if as_json:
-        _print_json({"closed": closed, "failed": failed})
+        print_json({"closed": closed, "failed": failed})
     else:
         for each in closed:
             click.echo(f"closed {each}")
@@ -317,10 +329,10 @@ def _close(client: Client, named: list[str]) -> tuple[list[str], dict[str, str]]
 
 
 @click.command()
-@_on_server
+@on_server
 @click.argument("search", default="")
 @click.option("--available", is_flag=True, help="Only those that can be made there.")
-@_as_json
+@as_json_option
 def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
     """List the environments that are registered on a server.
 
@@ -331,7 +343,7 @@ def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
     with place.client() as client:
         found = client.registry(search or None, True if available else None)
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     if not found:
         words = f"with {search!r} in its name " if search else ""
@@ -357,9 +369,9 @@ def _why_not(env: dict[str, Any]) -> str:
 
 
 @click.command()
-@_on_server
+@on_server
 @click.argument("instance_id", metavar="ID")
-@_as_json
+@as_json_option
 def watch(place: Place, instance_id: str, as_json: bool) -> None:
     """Print the answers of an instance, until it ends or Ctrl-C.
 
@@ -375,7 +387,7 @@ def watch(place: Place, instance_id: str, as_json: bool) -> None:
             writer = WatchOutput()
             for copy in watching:
                 if as_json:
-                    _print_json(copy._asdict())
+                    print_json(copy._asdict())
                     continue
                 for line in writer.lines(copy):
                     click.echo(line)
@@ -400,7 +412,7 @@ def _how_it_ended(place: Place, instance_id: str) -> str | None:
 
 
 @click.command()
-@_on_server
+@on_server
 @click.argument("instance_id", metavar="ID")
 @click.option("--follow", "-f", is_flag=True, help="Continue until it ends, or Ctrl-C.")
 def logs(place: Place, instance_id: str, follow: bool) -> None:
@@ -423,7 +435,8 @@ def logs(place: Place, instance_id: str, follow: bool) -> None:
                 return
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
+    """Print a value in one line of JSON."""
     click.echo(json.dumps(value, ensure_ascii=False))
 
 

@@ -48,6 +48,7 @@ FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
 FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
 # Of the commands that use a server.
 FOREIGN_FLAGS |= {"--all", "--available", "--cafile", "--ended", "--follow", "--idle"}
+FOREIGN_FLAGS |= {"--once", "--records", "--samples", "--tensorboard"}
 # Of gym-http-server trial.
 FOREIGN_FLAGS |= {"--hz", "--episodes", "--seed", "--agent-arg", "--world-arg"}
 FOREIGN_FLAGS |= {"--db", "--default-action", "--no-record", "--plot", "--url"}
