@@ -31,6 +31,8 @@ __all__ = [
     "EXTERNAL",
     "MAX_INSTANCES",
     "READ",
+    "RUNS",
+    "RUN_TOKEN",
     "STEP",
     "Identity",
     "Keys",
@@ -40,8 +42,11 @@ __all__ = [
 ]
 
 READ, STEP, CREATE, EXTERNAL, ADMIN = "read", "step", "create", "external", "admin"
-#: Scopes that take no name after a colon. No route requires "runs" yet.
-_PLAIN = (READ, STEP, CREATE, "runs", ADMIN)
+RUNS = "runs"
+#: Scopes that take no name after a colon.
+_PLAIN = (READ, STEP, CREATE, RUNS, ADMIN)
+#: In the scopes of routes that tokens of a run may use. No file of tokens gives it.
+RUN_TOKEN = "run-token"
 #: The scopes of a route that any token may use.
 ANY: frozenset[str] = frozenset()
 MAX_FILE_BYTES = 1024 * 1024
@@ -61,12 +66,15 @@ class Identity(msgspec.Struct, frozen=True):
         scopes: Its scopes; ``admin`` includes all others.
         max_instances: Instances that it may own at a time; ``None``: any number.
         only: Name of the owner whose instances it is limited to; "": all instances.
+        run_token: SHA-256 in hex of the token, if it is a run's. The relay knows its
+            run and role.
     """
 
     name: str = ""
     scopes: frozenset[str] = frozenset({ADMIN})
     max_instances: int | None = None
     only: str = ""
+    run_token: str = ""
 
     def __post_init__(self) -> None:
         """Compute the attributes that each request reads."""
@@ -75,6 +83,8 @@ class Identity(msgspec.Struct, frozen=True):
 
     def may(self, scopes: frozenset[str]) -> bool:
         """Return whether it has one of the scopes; true if the set is empty."""
+        if self.run_token:
+            return RUN_TOKEN in scopes
         if not scopes or ADMIN in self.scopes:
             return True
         return any(scope.partition(":")[0] in scopes for scope in self.scopes)

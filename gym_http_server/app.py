@@ -17,6 +17,7 @@ from gym_http_server.api import (
     external,
     instances,
     realtime,
+    runs,
     service,
     streams,
     tango,
@@ -40,7 +41,7 @@ from gym_http_wire.problems import Problem
 __all__ = ["create_app", "from_launcher"]
 
 #: Methods in the answer to ``OPTIONS *``.
-_SERVER = "DELETE, GET, HEAD, OPTIONS, POST"
+_SERVER = "DELETE, GET, HEAD, OPTIONS, POST, PUT"
 
 
 class _Application(flask.Flask):
@@ -116,6 +117,7 @@ def create_app(
     instances.add_routes(app, web)
     realtime.add_routes(app, web)
     batches.add_routes(app, web)
+    runs.add_routes(app, web)
     service.add_routes(app, web)
     streams.add_routes(app, web)
     external.add_routes(app, web)
@@ -157,6 +159,9 @@ def _allowed(error: HTTPException) -> str:
 
 def _problem_of(error: HTTPException, environ: Environ) -> Problem:
     method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+    advice = runs.misdirected_upload(method, path)
+    if advice:
+        return NotFound(advice)
     if error.code == 404:
         return NotFound(f"there is nothing at {path:.200}; GET /openapi.json lists all")
     if error.code == 405:

@@ -14,6 +14,7 @@ import mmap
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 from gym_http_server.access import EVERYONE, Identity, Keys
 from gym_http_server.errors import TooManyWrongTokens, Unauthorized
@@ -114,6 +115,13 @@ class Authenticator:
         identity = self.keys.identify(shown)
         if identity is not None:
             return identity
+        self.refuse(shown, address, request_id)
+
+    def refuse(self, shown: bytes, address: str, request_id: str = "") -> NoReturn:
+        """Refuse a caller without a valid token; log and count a wrong one.
+
+        The arguments and exceptions are those of `identify`.
+        """
         source = source_of(address)
         if shown:
             self._log_wrong.warning(f"wrong token from {source}", request_id)

@@ -9,7 +9,8 @@
      │  HelloRefused, DigestMismatch                 400
      ├─ Unauthorized, TicketRefused                  401
      ├─ HostRefused, OriginRefused, EnvRefused,
-     │  ScopeMissing, ShutdownDisabled, LogsDisabled 403
+     │  ScopeMissing, RunTokenRefused,
+     │  ShutdownDisabled, LogsDisabled               403
      ├─ NotFound, UnknownRun, UnknownSession,
      │  UnknownReader, UnknownRunToken, NoWeights,
      │  NoState                                      404
@@ -75,6 +76,7 @@ __all__ = [
     "RelayTaken",
     "RelayUnavailable",
     "RunExists",
+    "RunTokenRefused",
     "RunQueueFull",
     "SamplesGone",
     "ScopeMissing",
@@ -199,6 +201,18 @@ class ScopeMissing(Problem):
         super().__init__(
             f"the token {name!r} lacks the scope {scopes}, which this takes; the "
             "server's --tokens file lists the scopes of each token"
+        )
+
+
+class RunTokenRefused(Problem):
+    """The token of a run is shown where it opens nothing."""
+
+    default_status, default_code = 403, "scope-missing"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the token is one of a training run, and opens only those routes of its "
+            "run that its role uses; expected a token of the server",
         )
 
 

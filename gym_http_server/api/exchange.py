@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from gym_http_server.access import Identity
 from gym_http_server.errors import BodyIncomplete, BodyTooLarge, ContentEncoding
 from gym_http_server.instances.budget import LargeBody, Pieces
+from gym_http_server.instances.uploads import Download
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
 from gym_http_wire.problems import BadParameter
@@ -26,13 +27,18 @@ __all__ = [
     "Environ",
     "accepted",
     "caller_of",
+    "check_complete",
+    "check_encoding",
+    "check_size",
     "empty_answer",
     "forms",
     "frame_answer",
     "is_key",
     "json_answer",
     "key_of",
+    "parts_of",
     "read_body",
+    "read_some",
     "request_id_of",
     "send",
 ]
@@ -74,7 +80,7 @@ class Answer(NamedTuple):
 
     status: int
     headers: list[tuple[str, str]]
-    body: bytes | LargeBody
+    body: bytes | LargeBody | Download
 
 
 #: No answer: another process has the connection now.
@@ -109,8 +115,14 @@ def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
     if answer.status != 204:
         headers.append(("Content-Length", str(len(answer.body))))
     start_response(STATUS_LINES[answer.status], headers)
-    body = answer.body
-    return Pieces(body) if isinstance(body, LargeBody) else [body]
+    return parts_of(answer.body)
+
+
+def parts_of(body: bytes | LargeBody | Download) -> Iterable[bytes]:
+    """Return the body of an answer in the form of WSGI."""
+    if isinstance(body, bytes):
+        return [body]
+    return Pieces(body) if isinstance(body, LargeBody) else body
 
 
 def json_answer(body: bytes, status: int = 200) -> Answer:
@@ -162,29 +174,65 @@ def read_body(environ: Environ, limit: int) -> bytes:
         BodyTooLarge: The body has more bytes.
         ContentEncoding: The body is compressed.
     """
+    check_encoding(environ)
+    announced = int(environ.get("CONTENT_LENGTH") or 0)
+    # Content-Length may be wrong, and a chunked body has none: the bytes that are
+    # read count as well.
+    body = read_some(environ, limit + 1) if announced <= limit else b""
+    check_size(max(announced, len(body)), limit)
+    check_complete(environ, len(body))
+    return body
+
+
+def check_encoding(environ: Environ) -> None:
+    """Check that the body is not compressed.
+
+    Raises:
+        ContentEncoding: It is.
+    """
     if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
         raise ContentEncoding(
             f"the body is {environ['HTTP_CONTENT_ENCODING']:.40} encoded; "
             "send it as it is, without Content-Encoding"
         )
-    announced = int(environ.get("CONTENT_LENGTH") or 0)
-    # Content-Length may be wrong, and a chunked body has none: the bytes that are
-    # read count as well.
+
+
+def read_some(environ: Environ, size: int) -> bytes:
+    """Read so many bytes of the body; fewer only at its end.
+
+    Raises:
+        BodyIncomplete: The framing of the body violates HTTP.
+    """
     try:
-        body: bytes = (
-            environ["wsgi.input"].read(limit + 1) if announced <= limit else b""
-        )
+        body: bytes = environ["wsgi.input"].read(size)
     except Exception as error:  # raised by the web server
         raise BodyIncomplete(f"the body cannot be read: {error}") from None
-    if max(announced, len(body)) > limit:
+    return body
+
+
+def check_size(size: int, limit: int) -> None:
+    """Check the size of a body.
+
+    Raises:
+        BodyTooLarge: It is above the limit.
+    """
+    if size > limit:
         raise BodyTooLarge(
             f"the body has more than the {limit} bytes that this server takes"
         )
-    if len(body) < announced:
+
+
+def check_complete(environ: Environ, size: int) -> None:
+    """Check that a body has the announced size.
+
+    Raises:
+        BodyIncomplete: It has fewer bytes.
+    """
+    announced = int(environ.get("CONTENT_LENGTH") or 0)
+    if size < announced:
         raise BodyIncomplete(
-            f"the body ended after {len(body)} of the {announced} bytes announced"
+            f"the body ended after {size} of the {announced} bytes announced"
         )
-    return body
 
 
 def forms(environ: Environ) -> int:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import hashlib
 import ipaddress
 import re
 from http import HTTPStatus
+from typing import NoReturn
 from urllib.parse import parse_qs
 
-from gym_http_server.access import EVERYONE, Identity, Keys
+from gym_http_server.access import EVERYONE, RUN_TOKEN, Identity, Keys
 from gym_http_server.api.exchange import Answer, Environ, request_id_of
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.authentication import Authenticator, shared_count
@@ -46,12 +48,18 @@ _LOOPBACK = re.compile(
 ).fullmatch
 _PORTS = {"http": "80", "https": "443"}
 MAX_QUERY = 4096
-_METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
-_HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
-_EXPOSED = (
-    "Gym-Dtype, Gym-Log-Cut, Gym-Log-Ended, Gym-Log-Next, Gym-Monitor-Directory, "
-    "Gym-Shape, Gym-Warnings, Idempotent-Replayed, Retry-After, X-Request-Id"
+_METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
+_HEADERS = (
+    "Accept, Authorization, Content-Digest, Content-Type, Idempotency-Key, If-Match, "
+    "If-None-Match, If-Range, Range, X-Request-Id"
 )
+_EXPOSED = (
+    "Content-Range, ETag, Gym-Dtype, Gym-First, Gym-Last, Gym-Log-Cut, Gym-Log-Ended, "
+    "Gym-Log-Next, Gym-Monitor-Directory, Gym-Shape, Gym-Version, Gym-Warnings, "
+    "Idempotent-Replayed, Retry-After, X-Request-Id"
+)
+#: How the tokens of runs begin, which only the relay can check.
+RUN_TOKEN_PREFIX = b"ghr_"
 
 
 class Guard:
@@ -74,6 +82,9 @@ class Guard:
     def check(self, environ: Environ) -> Identity:
         """Check that a request is allowed, and return the identity of its token.
 
+        The token of a run has an identity that only its run's routes accept. The relay
+        checks the token itself.
+
         Raises:
             OriginRefused: The request comes from a web page that is not allowed.
             HostRefused: The Host of the request is not a name of this server.
@@ -82,25 +93,39 @@ class Guard:
                 address in the last second.
             TicketRefused: The ticket in the address of a stream does not open it.
         """
-        if environ["PATH_INFO"] in OPEN_PATHS:
+        shown = _shown(environ) if "HTTP_AUTHORIZATION" in environ else b""
+        # A caller with a run's token is held to it, also where no token is needed.
+        of_run = self._run_identity(shown)
+        if environ["PATH_INFO"] in OPEN_PATHS and of_run is None:
             return EVERYONE
         self._check_origin(environ)
         if self._keys is None:
             self._check_host(environ)
-        elif environ["REQUEST_METHOD"] == "GET" and _CLIENT(environ["PATH_INFO"]):
-            return EVERYONE
+        if of_run is not None:
+            return of_run
+        if self._keys is not None and environ["REQUEST_METHOD"] == "GET":
+            if _CLIENT(environ["PATH_INFO"]):
+                return EVERYONE
         if environ.get("QUERY_STRING") and STREAM(environ["PATH_INFO"]):
             query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
             if "ticket" in query:
                 return self._take(query["ticket"][-1])
         if self._keys is None:
             return EVERYONE
-        shown = _shown(environ)
         identity = self._keys.identify(shown)
         if identity is None:
-            address, request_id = environ["REMOTE_ADDR"], request_id_of(environ)
-            return self._authenticator.identify(shown, address, request_id)
+            self.refuse(environ)
         return identity
+
+    def refuse(self, environ: Environ) -> NoReturn:
+        """Refuse a request whose token is missing or wrong, and count a wrong one.
+
+        Raises:
+            Unauthorized: The token is missing or wrong.
+            TooManyWrongTokens: There were too many from this address.
+        """
+        address, request_id = environ["REMOTE_ADDR"], request_id_of(environ)
+        self._authenticator.refuse(_shown(environ), address, request_id)
 
     def preflight(self, environ: Environ) -> Answer | None:
         """Answer a CORS preflight request; return ``None`` for other requests."""
@@ -133,6 +158,16 @@ class Guard:
             ("Access-Control-Expose-Headers", _EXPOSED),
             ("Vary", "Origin"),
         ]
+
+    def _run_identity(self, shown: bytes) -> Identity | None:
+        """Return the identity of a run's token; ``None`` for other tokens."""
+        if not shown.startswith(RUN_TOKEN_PREFIX):
+            return None
+        if self._keys is not None and self._keys.identify(shown) is not None:
+            # The server's own token was chosen so.
+            return None
+        digest = hashlib.sha256(shown).hexdigest()
+        return Identity("run-token", frozenset({RUN_TOKEN}), run_token=digest)
 
     def _check_origin(self, environ: Environ) -> None:
         origin = environ.get("HTTP_ORIGIN")

@@ -53,6 +53,7 @@ CAPABILITIES = (
     "registry",
     "render",
     "rollouts",
+    "runs",
     "spaces",
     "streams",
     "tickets",
@@ -67,6 +68,7 @@ _LIMITS = (
     "step_deadline",
     "idle_timeout",
     "max_body",
+    "max_upload",
     "max_answer",
     "host_memory",
     "request_deadline",
@@ -191,6 +193,7 @@ def _check_processes(web: Web) -> None:
     deadline = time.monotonic() + HEALTH_SECONDS
     web.supervisor.status(HEALTH_SECONDS)
     web.broker.check(max(0.1, deadline - time.monotonic()))
+    web.relay.check(max(0.1, deadline - time.monotonic()))
 
 
 def _openapi(web: Web, environ: Environ) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import flask
 
-from gym_http_server.access import EVERYONE
+from gym_http_server.access import EVERYONE, RUN_TOKEN
 from gym_http_server.api.exchange import (
     CALLER,
     NOSNIFF,
@@ -18,6 +18,7 @@ from gym_http_server.api.exchange import (
     SWITCHED,
     Answer,
     Environ,
+    parts_of,
     request_id_of,
 )
 from gym_http_server.api.guard import STREAM, Guard
@@ -27,6 +28,7 @@ from gym_http_server.errors import (
     EnvCrashed,
     HostRefused,
     OriginRefused,
+    RunTokenRefused,
     ScopeMissing,
     StepDeadline,
     TicketRefused,
@@ -34,8 +36,8 @@ from gym_http_server.errors import (
     Unauthorized,
 )
 from gym_http_server.instances.broker import BrokerClient
-from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_server.instances.host_client import HostClient
+from gym_http_server.instances.relay import RelayClient
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.rundir.directory import RunDir
@@ -46,7 +48,13 @@ __all__ = ["Route", "Web", "add_route"]
 
 log = logging.getLogger("gym_http_server.api")
 
-_REFUSALS = (HostRefused, OriginRefused, ScopeMissing, TicketRefused)
+_REFUSALS = (
+    HostRefused,
+    OriginRefused,
+    RunTokenRefused,
+    ScopeMissing,
+    TicketRefused,
+)
 #: Problems that the check of tokens has already logged.
 _LOGGED = (Unauthorized, TooManyWrongTokens)
 
@@ -75,6 +83,7 @@ class Web:
         hosts: Calls hosts of instances.
         supervisor: Sends requests to the supervisor.
         broker: Reaches the broker of external environments.
+        relay: Sends requests to the relay of training runs.
         routes: The routes by their endpoint.
     """
 
@@ -88,6 +97,7 @@ class Web:
         )
         self.supervisor = SupervisorClient(run)
         self.broker = BrokerClient(run, self.supervisor)
+        self.relay = RelayClient(run, self.supervisor)
         self.routes: dict[str, Route] = {}
         self._refusals: dict[str, LimitedLog] = {}
 
@@ -104,9 +114,14 @@ class Web:
             if answer is None:
                 caller = environ[CALLER] = self.guard.check(environ)
                 if caller is not EVERYONE and not caller.may(scopes):
-                    raise ScopeMissing(caller.name, " or ".join(sorted(scopes)))
+                    if caller.run_token:
+                        self.relay.check_token(caller.run_token)
+                        raise RunTokenRefused
+                    shown = sorted(scopes - {RUN_TOKEN})
+                    raise ScopeMissing(caller.name, " or ".join(shown))
                 answer = view(environ, **arguments)
-        except Problem as problem:
+        except Problem as raised:
+            problem = self._counted(raised, environ)
             self._log_refusal(problem, environ)
             self.log_failed_call(problem, environ, arguments.get("instance_id", ""))
             answer = problem_answer(problem, environ)
@@ -137,6 +152,17 @@ class Web:
         if isinstance(problem, EnvCrashed | StepDeadline):
             self.hosts.name_call(instance_id, request_id_of(environ))
 
+    def _counted(self, problem: Problem, environ: Environ) -> Problem:
+        """Return the problem to answer with; count a token that the relay refused."""
+        caller = environ.get(CALLER)
+        refused = problem.status == Unauthorized.default_status
+        if caller is not None and caller.run_token and refused:
+            try:
+                self.guard.refuse(environ)
+            except Problem as counted:
+                return counted
+        return problem
+
     def _log_refusal(self, problem: Problem, environ: Environ) -> None:
         """Log a refused host, origin, ticket, scope or handshake of a stream."""
         handshake = STREAM(environ["PATH_INFO"]) and problem.status < 500
@@ -164,7 +190,7 @@ def add_route(
     Args:
         app: The application.
         web: The collaborators of views.
-        method: GET, POST or DELETE.
+        method: GET, POST, PUT or DELETE.
         rule: Path with a final slash.
         view: Called with the WSGI environment and the arguments in the path.
         scopes: A caller must have one of these; if empty, any token is sufficient.
@@ -201,7 +227,7 @@ def flask_response(answer: Answer) -> flask.Response:
         return _Switched()
     line = STATUS_LINES[answer.status]
     headers = [*answer.headers, NOSNIFF]
-    if isinstance(answer.body, LargeBody):
+    if not isinstance(answer.body, bytes):
         headers.append(("Content-Length", str(len(answer.body))))
-        return flask.Response(Pieces(answer.body), line, headers)
+        return flask.Response(parts_of(answer.body), line, headers)
     return flask.Response(answer.body, line, headers)

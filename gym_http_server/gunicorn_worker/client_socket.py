@@ -15,8 +15,8 @@ import gevent  # type: ignore[import-untyped]
 from gevent import monkey
 from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped]
 
-#: A client must read an answer at this rate (bytes a second), after the time that each
-#: answer has in any case.
+#: A client must send a request and read an answer at this rate (bytes a second), after
+#: the time that each of both has in any case.
 SLOWEST_CLIENT = 64 * 1024
 _LINGER_S = 1.0
 _LINGER_STEP = 256 * 1024
@@ -162,6 +162,9 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
             self._timeout_s = self.limits.request_deadline_s
         else:
             self._timeout_s = self.deadline - time.monotonic()
+            if kind is Wait.REST:
+                # A large body may take longer, as long as it arrives.
+                self._timeout_s += len(data) / SLOWEST_CLIENT
         return data
 
     def send(self, data: Any, flags: int = 0, **options: Any) -> int:

@@ -48,6 +48,7 @@ class CallSocket(FrameSocket):
         budget: Counts large answers; ``None`` if they are not limited.
         timeout_s: Seconds for connecting, and for each send or receive; ``None``: no
             limit.
+        max_descriptors: Limit of the descriptors that arrive with an answer.
 
     Attributes:
         large: Bytes of the last answer's body, if it was large; else 0.
@@ -63,8 +64,10 @@ class CallSocket(FrameSocket):
         budget: Budget | None = None,
         *,
         timeout_s: float | None = None,
+        max_descriptors: int = 0,
     ) -> None:
-        super().__init__(_connect(path, timeout_s), max_body)
+        end = _connect(path, timeout_s, refuse=not max_descriptors)
+        super().__init__(end, max_body, max_descriptors=max_descriptors)
         self.path = path
         self.large = 0
         self._budget = budget
@@ -209,13 +212,14 @@ class CallSocket(FrameSocket):
         return False
 
 
-def _connect(path: str, timeout_s: float | None) -> socket.socket:
+def _connect(path: str, timeout_s: float | None, refuse: bool) -> socket.socket:
     backlog_s = BACKLOG_SECONDS if timeout_s is None else timeout_s
     deadline = time.monotonic() + backlog_s
     while True:
         sock = socket.socket(socket.AF_UNIX)
-        # A socket that an environment sends could take hours to close, in this process.
-        refuse_descriptors(sock)
+        if refuse:
+            # A socket that an environment sends could take hours to close, here.
+            refuse_descriptors(sock)
         sock.settimeout(timeout_s)
         try:
             sock.connect(path)

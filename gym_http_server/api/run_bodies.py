@@ -1,0 +1,198 @@
+"""Bodies of training runs: large uploads, their digests, and ranges of downloads."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from gym_http_server.api.exchange import (
+    Environ,
+    check_complete,
+    check_encoding,
+    check_size,
+    read_some,
+)
+from gym_http_server.api.web import Web
+from gym_http_server.errors import DigestMismatch, RangeNotSatisfiable
+from gym_http_server.instances.uploads import (
+    PIECE,
+    Download,
+    StoredBody,
+    store_body,
+)
+from gym_http_server.relay.messages import INLINE_BYTES, RelayHead
+from gym_http_wire.messages import Op
+from gym_http_wire.problems import BadParameter
+
+__all__ = ["ReceivedBody", "cut_to_range", "receive_body"]
+
+#: Seconds for which a token that the relay has accepted need not be checked before a
+#: small body is read. The relay checks it again with the body.
+KNOWN_S = 60.0
+MAX_KNOWN = 4096
+_DIGEST_BYTES = 32
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})", re.ASCII).fullmatch
+_MEMBER = re.compile(r"\s*([a-z0-9*._-]+)\s*=\s*:([A-Za-z0-9+/=]*):\s*").fullmatch
+#: Tokens by digest, and until when they need not be checked.
+_known: dict[str, float] = {}
+
+
+class ReceivedBody(NamedTuple):
+    """A complete body, in memory or in a file of the relay.
+
+    Attributes:
+        head: The head of the request, with the body's members.
+        data: The body, if it is small.
+        stored: The body, if it is large.
+    """
+
+    head: RelayHead
+    data: bytes
+    stored: StoredBody | None
+
+
+def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> ReceivedBody:
+    """Receive the body of an upload, after the relay has admitted it.
+
+    Args:
+        web: The collaborators of views.
+        op: The operation.
+        head: The head of the request, without the body's members.
+        environ: The request.
+
+    Raises:
+        Problem: The body is refused, incomplete, or not the one of Content-Digest.
+    """
+    check_encoding(environ)
+    expected = _expected_digest(environ.get("HTTP_CONTENT_DIGEST", ""))
+    limit = web.settings.max_body if op == Op.RECORDS_PUT else web.settings.max_upload
+    size = _announced(environ)
+    admission = None
+    if size < 0 or size > INLINE_BYTES or "HTTP_EXPECT" in environ or not _knows(head):
+        admission = web.relay.admit(op, msgspec.structs.replace(head, size=size))
+        _remember(head)
+    check_size(size, limit)
+    data = read_some(environ, min(INLINE_BYTES, limit) + 1)
+    check_size(len(data), limit)
+    if len(data) <= INLINE_BYTES or admission is None:
+        check_complete(environ, len(data))
+        digest = hashlib.sha256(data).hexdigest()
+        _compare(digest, expected)
+        small = msgspec.structs.replace(head, size=len(data), digest=digest)
+        return ReceivedBody(small, data, None)
+    received = len(data)
+
+    def read(size: int) -> bytes:
+        nonlocal received
+        piece = read_some(environ, size)
+        received += len(piece)
+        check_size(received, limit)
+        if not piece:
+            # Before the file is synced.
+            check_complete(environ, received)
+        return piece
+
+    stored = store_body(read, admission.folder, admission.room, data)
+    try:
+        _compare(stored.digest, expected)
+    except DigestMismatch:
+        stored.remove()
+        raise
+    large = msgspec.structs.replace(
+        head, file=stored.name, size=stored.size, digest=stored.digest
+    )
+    return ReceivedBody(large, b"", stored)
+
+
+def cut_to_range(
+    download: Download, environ: Environ, etag: str
+) -> tuple[int, list[tuple[str, str]]]:
+    """Cut a download to the range that a request wants.
+
+    Returns:
+        The status of the answer, and headers for it.
+
+    Raises:
+        RangeNotSatisfiable: The body has no byte of the range.
+    """
+    headers = [("Accept-Ranges", "bytes")]
+    wanted = environ.get("HTTP_RANGE", "")
+    only_if = environ.get("HTTP_IF_RANGE", etag)
+    match = _RANGE(wanted)
+    if environ["REQUEST_METHOD"] != "GET" or only_if != etag or match is None:
+        # A server may answer with the whole body, as it does to several ranges.
+        return 200, headers
+    size = len(download)
+    first, last = match[1], match[2]
+    if first:
+        start, end = int(first), min(int(last) + 1 if last else size, size)
+        if last and int(last) < int(first):
+            return 200, headers
+    elif last:
+        start, end = max(size - int(last), 0), size
+    else:
+        return 200, headers
+    if start >= end:
+        download.close()
+        raise RangeNotSatisfiable(
+            f"the range {wanted:.60} has none of the {size} bytes",
+            headers={"Content-Range": f"bytes */{size}"},
+        )
+    download.cut(start, end)
+    headers.append(("Content-Range", f"bytes {start}-{end - 1}/{size}"))
+    return 206, headers
+
+
+def _announced(environ: Environ) -> int:
+    """Return the announced size of a body; -1 if it is chunked."""
+    if environ.get("HTTP_TRANSFER_ENCODING"):
+        return -1
+    return int(environ.get("CONTENT_LENGTH") or 0)
+
+
+def _knows(head: RelayHead) -> bool:
+    return not head.token or _known.get(head.token, 0.0) > time.monotonic()
+
+
+def _remember(head: RelayHead) -> None:
+    if head.token:
+        if len(_known) >= MAX_KNOWN:
+            _known.clear()
+        _known[head.token] = time.monotonic() + KNOWN_S
+
+
+def _expected_digest(text: str) -> str:
+    """Return the SHA-256 of a Content-Digest in hex; "" without one.
+
+    Raises:
+        BadParameter: The header is malformed, or has no SHA-256.
+    """
+    if not text:
+        return ""
+    for part in text.split(","):
+        match = _MEMBER(part)
+        if match is not None and match[1] == "sha-256":
+            try:
+                digest = base64.b64decode(match[2], validate=True)
+            except binascii.Error:
+                break
+            if len(digest) == _DIGEST_BYTES:
+                return digest.hex()
+    raise BadParameter(
+        f"Content-Digest is {text!r:.120}: expected sha-256=:DIGEST:, the digest in "
+        "base64"
+    )
+
+
+def _compare(digest: str, expected: str) -> None:
+    if expected and digest != expected:
+        raise DigestMismatch(
+            f"the SHA-256 of the body is {digest}, and Content-Digest has {expected}; "
+            "send the body again"
+        )

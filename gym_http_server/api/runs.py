@@ -1,0 +1,262 @@
+"""Routes of training runs, which the relay answers.
+
+Web workers check the form of a request, and forward it. Bodies above 256 KiB they write
+to a file of the relay (`instances/uploads`), after the relay has admitted them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+from urllib.parse import parse_qsl
+
+import flask
+import msgspec
+
+from gym_http_server.access import RUN_TOKEN, RUNS
+from gym_http_server.api.exchange import (
+    Answer,
+    Environ,
+    caller_of,
+    empty_answer,
+    frame_answer,
+    key_of,
+    read_body,
+)
+from gym_http_server.api.guard import MAX_QUERY
+from gym_http_server.api.run_bodies import cut_to_range, receive_body
+from gym_http_server.api.web import Web, add_route
+from gym_http_server.errors import did_you_mean
+from gym_http_server.instances.relay import RelayAnswer, Waiting
+from gym_http_server.instances.supervisor_client import Abandoned
+from gym_http_server.relay.messages import MOST_WAIT_SECONDS, RelayHead
+from gym_http_wire.messages import Op, answer_head
+from gym_http_wire.problems import BadJSON, BadParameter
+
+__all__ = ["add_routes", "misdirected_upload"]
+
+ROOT = "/v1/runs/"
+RUN = f"{ROOT}<run>/"
+
+# Method, rest of the path, operation, and the parameters that the query may have.
+_OF_SERVER: tuple[tuple[str, str, Op], ...] = (
+    ("POST", ROOT, Op.RUN_CREATE),
+    ("GET", ROOT, Op.RUN_LIST),
+    ("DELETE", RUN, Op.RUN_DELETE),
+    ("POST", RUN + "tokens/", Op.TOKEN_CREATE),
+    ("GET", RUN + "tokens/", Op.TOKEN_LIST),
+    ("DELETE", RUN + "tokens/<value>/", Op.TOKEN_DELETE),
+)
+_OF_RUN: tuple[tuple[str, str, Op, tuple[str, ...]], ...] = (
+    ("GET", "", Op.RUN_STATUS, ()),
+    ("POST", "sessions/", Op.SESSION_CREATE, ()),
+    ("GET", "sessions/<value>/", Op.SESSION_STATUS, ()),
+    ("DELETE", "sessions/<value>/", Op.SESSION_END, ()),
+    ("GET", "samples/", Op.SAMPLES_GET, ("after", "max_bytes", "wait_s", "reader")),
+    ("POST", "samples/lease/", Op.LEASE, ()),
+    ("POST", "samples/ack/", Op.ACK, ()),
+    ("POST", "samples/nack/", Op.NACK, ()),
+    ("GET", "samples/aside/", Op.ASIDE, ("after", "max_bytes")),
+    ("PUT", "readers/<value>/", Op.READER_PUT, ()),
+    ("GET", "readers/<value>/", Op.READER_GET, ()),
+    ("DELETE", "readers/<value>/", Op.READER_DELETE, ()),
+    ("GET", "weights/", Op.WEIGHTS_GET, ("wait_s",)),
+    ("GET", "weights/<value>/", Op.WEIGHTS_GET, ()),
+    ("GET", "state/", Op.STATE_GET, ("wait_s",)),
+    ("GET", "records/", Op.RECORDS_GET, ("after", "type", "limit")),
+)
+_UPLOADS: tuple[tuple[str, str, Op, tuple[str, ...]], ...] = (
+    (
+        *("POST", "samples/", Op.SAMPLES_PUT),
+        ("session", "number", "policy", "count", "dropped"),
+    ),
+    ("PUT", "weights/", Op.WEIGHTS_PUT, ("reader", "after", "draws")),
+    ("PUT", "state/", Op.STATE_PUT, ("reader", "after", "draws")),
+    ("POST", "records/", Op.RECORDS_PUT, ("session", "number")),
+)
+#: Weights and checkpoints come from a trainer, in any media type. A browser must not
+#: execute them as pages of this server.
+_INERT = (
+    ("Content-Disposition", "attachment"),
+    ("Content-Security-Policy", "sandbox"),
+)
+_RANGED = (Op.WEIGHTS_GET, Op.STATE_GET)
+_COUNT = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
+_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
+_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII).fullmatch
+_WORDS = frozenset({"session", "reader", "type"})
+_MISDIRECTED = re.compile(r"(/v1/runs/[^/]+/(?:weights|state))/[^/]+/?").fullmatch
+
+
+def add_routes(app: flask.Flask, web: Web) -> None:
+    """Add all routes of runs."""
+    for method, rule, op in _OF_SERVER:
+        view = functools.partial(_forward, web, op, ())
+        add_route(app, web, method, rule, view, scopes=frozenset({RUNS}))
+    scopes = frozenset({RUNS, RUN_TOKEN})
+    for method, rest, op, names in _OF_RUN:
+        view = functools.partial(_forward, web, op, names)
+        add_route(app, web, method, RUN + rest, view, scopes=scopes)
+    for method, rest, op, names in _UPLOADS:
+        view = functools.partial(_upload, web, op, names)
+        add_route(app, web, method, RUN + rest, view, scopes=scopes)
+
+
+def misdirected_upload(method: str, path: str) -> str:
+    """Return advice for an upload to a path that `curl -T` has appended to, or ""."""
+    match = _MISDIRECTED(path)
+    if method != "PUT" or match is None:
+        return ""
+    return (
+        f"nothing can be put at {path:.200}; put it at {match[1]:.200}: to an address "
+        "that ends in a slash, curl -T appends the name of the file"
+    )
+
+
+def _forward(
+    web: Web,
+    op: Op,
+    names: tuple[str, ...],
+    environ: Environ,
+    run: str = "",
+    value: str = "",
+) -> Answer:
+    head = _head(op, names, environ, run, value)
+    body = read_body(environ, web.settings.max_body)
+    wait_s = head.args.get("wait_s", 0.0)
+    if environ["REQUEST_METHOD"] in ("POST", "PUT"):
+        given = _object(body)
+        body = body or b"{}"
+        if op == Op.LEASE:
+            wait_s = _wait_of(given)
+    else:
+        body = b""
+    client = environ.get("gunicorn.socket")
+    waiting = Waiting(wait_s, client, lambda: web.draining) if wait_s else None
+    try:
+        answer = web.relay.call(op, head, body, waiting=waiting)
+    except Abandoned:
+        # The client has closed the connection, and the relay forgets its request.
+        return empty_answer()
+    return _answer(answer, op, environ)
+
+
+def _upload(
+    web: Web, op: Op, names: tuple[str, ...], environ: Environ, run: str
+) -> Answer:
+    head = _head(op, names, environ, run, "")
+    body = receive_body(web, op, head, environ)
+    return _answer(
+        web.relay.call(op, body.head, body.data, stored=body.stored), op, environ
+    )
+
+
+def _head(
+    op: Op, names: tuple[str, ...], environ: Environ, run: str, value: str
+) -> RelayHead:
+    """Make the head of a request to the relay, without its body's members.
+
+    Raises:
+        BadParameter: A parameter of the query, or the idempotency key, is malformed.
+    """
+    args = _read_query(environ.get("QUERY_STRING", ""), names)
+    for name in ("if_match", "if_none_match"):
+        text = environ.get(f"HTTP_{name.upper()}")
+        if text is not None:
+            args[name] = text
+    return RelayHead(
+        run=run,
+        token=caller_of(environ).run_token,
+        value=value,
+        args=args,
+        key=key_of(environ) if op == Op.RUN_CREATE else "",
+        content_type=environ.get("CONTENT_TYPE", ""),
+    )
+
+
+def _read_query(query: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the parameters of a query, numbers as numbers.
+
+    Raises:
+        BadParameter: One is unknown, malformed or given twice.
+    """
+    if len(query) > MAX_QUERY:
+        raise BadParameter(
+            f"the query has {len(query)} characters: expected at most {MAX_QUERY}"
+        )
+    args: dict[str, Any] = {}
+    for name, text in parse_qsl(query, keep_blank_values=True):
+        if name not in names:
+            known = ", ".join(names) if names else "none"
+            hint = did_you_mean(name, names)
+            raise BadParameter(
+                f"the parameter {name!r:.40} is unknown: expected {known}{hint}"
+            )
+        if name in args:
+            raise BadParameter(f"the parameter {name} is given twice: expected one")
+        args[name] = _read_parameter(name, text)
+    return args
+
+
+def _read_parameter(name: str, text: str) -> str | int | float:
+    if name == "wait_s":
+        if not _SECONDS(text) or float(text) > MOST_WAIT_SECONDS:
+            raise BadParameter(
+                f"wait_s is {text!r:.40}: expected seconds, at most "
+                f"{MOST_WAIT_SECONDS:g}"
+            )
+        return float(text)
+    if name in _WORDS:
+        if not _WORD(text):
+            raise BadParameter(
+                f"{name} is {text!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _, . and -"
+            )
+        return text
+    if not _COUNT(text):
+        raise BadParameter(
+            f"{name} is {text!r:.40}: expected an integer from 0, of 18 digits at most"
+        )
+    return int(text)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """Decode a body that is a JSON object, or empty.
+
+    Raises:
+        BadJSON: It is not.
+    """
+    if not body:
+        return {}
+    try:
+        given = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise BadJSON() from None
+    if not isinstance(given, dict):
+        raise BadJSON("expected an object")
+    return given
+
+
+def _wait_of(given: dict[str, Any]) -> float:
+    """Return the wait that a request for leases names."""
+    wait_s = given.get("wait_s", 0.0)
+    number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
+    if not number or not 0 <= wait_s <= MOST_WAIT_SECONDS:
+        raise BadParameter(
+            f"wait_s is {str(wait_s):.40}: expected seconds, at most "
+            f"{MOST_WAIT_SECONDS:g}"
+        )
+    return float(wait_s)
+
+
+def _answer(answer: RelayAnswer, op: Op, environ: Environ) -> Answer:
+    frame, download = answer
+    if download is None:
+        return frame_answer(frame)
+    head = answer_head(frame)
+    headers = [("Content-Type", head.content_type), *head.headers.items(), *_INERT]
+    status = frame.status
+    if op in _RANGED:
+        status, ranged = cut_to_range(download, environ, head.headers.get("ETag", ""))
+        headers += ranged
+    return Answer(status, headers, download)

@@ -1,0 +1,237 @@
+"""The client of the relay in web workers: requests to it, each on a new connection."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gym_http_server.errors import RelayUnavailable, Unauthorized
+from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
+from gym_http_server.instances.supervisor_client import Abandoned, SupervisorClient
+from gym_http_server.instances.uploads import Download, StoredBody
+from gym_http_server.relay.messages import (
+    MOST_FILES,
+    RelayHead,
+    pieces_of,
+    relay_request,
+)
+from gym_http_server.rundir.directory import RunDir
+from gym_http_wire.frames import Frame, FrameError
+from gym_http_wire.messages import Form, Op, answer_head, problem_of
+
+__all__ = ["Admission", "RelayAnswer", "RelayClient", "Waiting"]
+
+MAX_ANSWER = 64 * 1024 * 1024
+#: Seconds that the relay may take to answer, besides the requested wait. A disk may
+#: stall it for a while.
+TIMEOUT_SECONDS = 20.0
+#: Seconds between two looks at a wait's reasons to end.
+_LOOK_SECONDS = 0.5
+
+
+class RelayAnswer(NamedTuple):
+    """An answer of the relay that is no problem.
+
+    Attributes:
+        frame: The answer.
+        download: Its body, if that lies in files.
+    """
+
+    frame: Frame
+    download: Download | None
+
+
+class Admission(msgspec.Struct):
+    """The relay's answer to the announcement of a body.
+
+    Attributes:
+        folder: Where to write a large body.
+        room: Bytes that it may have.
+    """
+
+    folder: str
+    room: int
+
+
+class Waiting(NamedTuple):
+    """A wait for something to happen in a run.
+
+    Attributes:
+        seconds: The longest wait.
+        client: The client's socket, readable when it disconnects; ``None`` to wait in
+            any case.
+        stopping: Returns whether the server is about to stop.
+    """
+
+    seconds: float
+    client: Any
+    stopping: Callable[[], bool]
+
+
+class RelayClient:
+    """The relay, as a web worker uses it.
+
+    Args:
+        run: The run directory.
+        supervisor: Starts the relay, if none runs yet.
+    """
+
+    def __init__(self, run: RunDir, supervisor: SupervisorClient) -> None:
+        self._path = run.relay_socket
+        self._supervisor = supervisor
+
+    def call(
+        self,
+        op: Op,
+        head: RelayHead,
+        body: bytes = b"",
+        *,
+        stored: StoredBody | None = None,
+        waiting: Waiting | None = None,
+    ) -> RelayAnswer:
+        """Send a request and return its answer.
+
+        Args:
+            op: The operation.
+            head: Its head.
+            body: A small body.
+            stored: A large body, which is the relay's once the request is sent. If it
+                cannot be sent, the file is removed.
+            waiting: How long the relay may wait before it answers.
+
+        Raises:
+            Problem: The answer is a problem.
+            RelayUnavailable: There is no answer.
+            Abandoned: The client has left.
+        """
+        try:
+            connection = self._send(relay_request(op, head, body))
+        except BaseException:
+            if stored is not None:
+                stored.remove()
+            raise
+        try:
+            if waiting is not None:
+                _wait(connection.socket, waiting)
+            return _answer(connection)
+        finally:
+            connection.close()
+
+    def admit(self, op: Op, head: RelayHead) -> Admission:
+        """Check whether a request would be refused, before its body is read.
+
+        Raises:
+            Problem: It would be.
+        """
+        asked = msgspec.structs.replace(head, args={**head.args, "op": int(op)})
+        answer = self.call(Op.RELAY_ADMIT, asked)
+        return msgspec.json.decode(answer.frame.body, type=Admission)
+
+    def check_token(self, digest: str) -> None:
+        """Check that a token is one of a run.
+
+        Args:
+            digest: SHA-256 in hex of the token.
+
+        Raises:
+            Unauthorized: It is not.
+        """
+        if not os.path.exists(self._path):
+            # Without a relay there are no runs.
+            raise Unauthorized("the token is of no run")
+        self.call(Op.RELAY_ADMIT, RelayHead(token=digest))
+
+    def check(self, timeout_s: float) -> None:
+        """Check that the relay responds, if it runs.
+
+        Raises:
+            RelayUnavailable: It does not answer in time.
+        """
+        if os.path.exists(self._path):
+            frame = relay_request(Op.RELAY_STATUS, RelayHead())
+            connection = self._send(frame, timeout_s)
+            try:
+                _answer(connection)
+            finally:
+                connection.close()
+
+    def _send(self, frame: Frame, timeout_s: float = TIMEOUT_SECONDS) -> CallSocket:
+        if not os.path.exists(self._path):
+            self._supervisor.call(Op.RELAY)
+        try:
+            connection = CallSocket(
+                *(self._path, MAX_ANSWER),
+                timeout_s=timeout_s,
+                max_descriptors=MOST_FILES,
+            )
+        except OSError:
+            raise _unavailable() from None
+        try:
+            connection.send(frame)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, ConnectionLost):
+                raise _unavailable() from None
+            raise
+        return connection
+
+
+def _answer(connection: CallSocket) -> RelayAnswer:
+    try:
+        frame = connection.receive_one()
+    except FrameError:
+        frame = None
+    if frame is None:
+        raise _unavailable()
+    if frame.status >= 400:
+        problem = problem_of(frame)
+        problem.headers |= answer_head(frame).headers
+        raise problem
+    if frame.form != Form.OTHER:
+        return RelayAnswer(frame, None)
+    descriptors = []
+    while (descriptor := connection.take_descriptor()) is not None:
+        descriptors.append(descriptor)
+    return RelayAnswer(frame, Download(pieces_of(frame), descriptors))
+
+
+def _wait(answer: socket.socket, waiting: Waiting) -> None:
+    """Wait for an answer.
+
+    Raises:
+        Abandoned: The client has left.
+        RelayUnavailable: The server is about to stop, or there is no answer in time.
+    """
+    # Not select(), which refuses descriptors from 1024 on.
+    poll = select.poll()
+    poll.register(answer, select.POLLIN)
+    client = waiting.client
+    if client is not None:
+        poll.register(client, select.POLLIN)
+    end = time.monotonic() + waiting.seconds + TIMEOUT_SECONDS
+    while time.monotonic() < end:
+        ready = [descriptor for descriptor, _ in poll.poll(_LOOK_SECONDS * 1000)]
+        if answer.fileno() in ready:
+            return
+        if waiting.stopping():
+            break
+        if ready:
+            if client.has_left():
+                raise Abandoned
+            # It has sent its next request already.
+            poll.unregister(client)
+    raise _unavailable()
+
+
+def _unavailable() -> RelayUnavailable:
+    return RelayUnavailable(
+        "the relay does not answer; the server is starting, stopping or broken; send "
+        "the request again",
+        headers={"Retry-After": "1"},
+    )

@@ -1,0 +1,214 @@
+"""Large bodies: uploads to files, and downloads from parts of files.
+
+A web worker serves all its clients in one thread, which every access to a disk would
+block. So files are opened, written, read and synced in gevent's pool of threads, by
+pieces of 1 MiB: a transfer takes that much memory, whatever its size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import gevent  # type: ignore[import-untyped]
+
+from gym_http_server.errors import RelayUnavailable, StorageFull
+from gym_http_server.relay.messages import Piece, Pieces
+
+__all__ = ["PIECE", "Download", "StoredBody", "store_body"]
+
+#: Bytes that are read or written at a time.
+PIECE = 1024 * 1024
+#: Bytes that uploads leave free on the disk, so that batches can still be removed.
+LEAST_FREE = 64 * 1024 * 1024
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+_T = TypeVar("_T")
+
+
+class StoredBody(NamedTuple):
+    """A body in a file, synced together with its folder.
+
+    Attributes:
+        path: Path of the file.
+        size: Bytes of the body.
+        digest: SHA-256 of the body in hex.
+    """
+
+    path: str
+    size: int
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """Name of the file in its folder."""
+        return os.path.basename(self.path)
+
+    def remove(self) -> None:
+        """Remove the file."""
+        _in_thread(_remove, self.path)
+
+
+def store_body(
+    read: Callable[[int], bytes], folder: str, room: int, begun: bytes = b""
+) -> StoredBody:
+    """Write a body to a new file; remove the file if that fails.
+
+    Args:
+        read: Returns the next bytes of the body, as many as asked for or fewer; empty
+            at its end.
+        folder: Where to make the file.
+        room: Bytes that the file may have.
+        begun: Bytes of the body that have been read.
+
+    Raises:
+        StorageFull: The body is larger than the room, or the disk is full.
+        RelayUnavailable: The folder cannot be written to.
+    """
+    path = f"{folder}/{secrets.token_hex(16)}.body"
+    digest = hashlib.sha256()
+    try:
+        descriptor = _in_thread(_create, path)
+        try:
+            size, piece = 0, begun or read(PIECE)
+            while piece:
+                size += len(piece)
+                if size > room:
+                    raise StorageFull(
+                        f"the body has more than the {room} bytes that the relay has "
+                        "room for; wait until batches are consumed, or raise "
+                        "--relay-disk"
+                    )
+                _in_thread(_write, descriptor, piece, digest)
+                piece = read(PIECE)
+            _in_thread(_sync, descriptor, folder)
+        finally:
+            _in_thread(os.close, descriptor)
+    except OSError as error:
+        _in_thread(_remove, path)
+        raise _problem_of(error) from None
+    except BaseException:
+        _in_thread(_remove, path)
+        raise
+    return StoredBody(path, size, digest.hexdigest())
+
+
+class Download:
+    """A body in pieces, which are read while they are sent.
+
+    Args:
+        body: The pieces.
+        descriptors: Files that the pieces refer to by number; they are closed with it.
+    """
+
+    def __init__(self, body: Pieces, descriptors: list[int]) -> None:
+        self._pieces = body.pieces
+        self._inline = body.inline
+        self._descriptors = descriptors
+        self._size = body.size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def cut(self, start: int, end: int) -> None:
+        """Leave out all bytes but those from start to before end."""
+        kept = []
+        at = 0
+        for file, offset, size in self._pieces:
+            first, last = max(start - at, 0), min(end - at, size)
+            if first < last:
+                kept.append(Piece(file, offset + first, last - first))
+            at += size
+        self._pieces = kept
+        self._size = sum(piece.size for piece in kept)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for group in _groups(self._pieces):
+            if any(piece.file >= 0 for piece in group):
+                yield _in_thread(self._read, group)
+            else:
+                yield self._read(group)
+
+    def _read(self, group: list[Piece]) -> bytes:
+        return b"".join(map(self._read_piece, group))
+
+    def _read_piece(self, piece: Piece) -> bytes | memoryview:
+        file, offset, size = piece
+        if file < 0:
+            return self._inline[offset : offset + size]
+        data = os.pread(self._descriptors[file], size, offset)
+        if len(data) < size:
+            raise OSError(f"a file of the relay lacks {size - len(data)} bytes")
+        return data
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Yield pieces in groups of 1 MiB or less; cut those that are larger."""
+    group: list[Piece] = []
+    room = PIECE
+    for file, offset, size in pieces:
+        while size:
+            part = min(size, room)
+            group.append(Piece(file, offset, part))
+            offset, size, room = offset + part, size - part, room - part
+            if not room:
+                yield group
+                group, room = [], PIECE
+    if group:
+        yield group
+
+
+def _in_thread(call: Callable[..., _T], *arguments: Any) -> _T:
+    """Call a function in gevent's pool of threads; other greenlets run meanwhile."""
+    result: _T = gevent.get_hub().threadpool.apply(call, arguments)
+    return result
+
+
+def _create(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def _write(descriptor: int, piece: bytes, digest: Any) -> None:
+    disk = os.fstatvfs(descriptor)
+    if disk.f_bavail * disk.f_frsize < LEAST_FREE + len(piece):
+        raise OSError(errno.ENOSPC, "the disk is nearly full")
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    digest.update(piece)
+
+
+def _sync(descriptor: int, folder: str) -> None:
+    os.fsync(descriptor)
+    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _problem_of(error: OSError) -> Exception:
+    if error.errno in _FULL:
+        return StorageFull(
+            "the disk of the relay's directory is nearly full: the body is not stored; "
+            "wait until batches are consumed, or make room on the disk"
+        )
+    return RelayUnavailable(f"the relay's directory cannot be written to: {error}")
