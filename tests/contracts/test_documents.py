@@ -163,7 +163,7 @@ def test_the_table_of_settings_is_the_servers() -> None:
 
 def routes(text: str) -> set[tuple[str, str]]:
     """Return the routes that a text names."""
-    named = re.findall(r"`(GET|POST|DELETE) (/[^`?\s]*)(?:\?[^`\s]*)?`", text)
+    named = re.findall(r"`(GET|POST|PUT|DELETE) (/[^`?\s]*)(?:\?[^`\s]*)?`", text)
     return {(method, without_names(path)) for method, path in named}
 
 

@@ -23,6 +23,7 @@ from tests.support.openapi import (
     DOCUMENT,
     INSTANCE_ID,
     ON_INSTANCES,
+    ON_RUNS,
     OPERATIONS,
     PROMISES,
     ROUTES,
@@ -42,8 +43,10 @@ SHUTDOWN = "shutdown_server"
 # Only the environment may fail here, with options that it does not accept.
 FAILURES = {"env-error"}
 # Requests whose wait is accepted would take long.
-WAITING = {"env_log", "env_updates"}
+WAITING = {"env_log", "env_updates", "samples_read", "weights_get"}
 WAIT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
+# Names of runs, and of things in them.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 # Old clients send these anything, so what is wrong there is ignored and not refused;
 # and streams are refused to every plain request, whatever its content.
 LENIENT = {"env_stream", "external_connect", "tango_connect", "env_reset"}
@@ -144,13 +147,27 @@ def test_promises_hold_for_generated_requests(
         case.path_parameters["instance_id"] = live.instance_id(operation)
     if operation in WAITING and WAIT.fullmatch(str(case.query.get("wait_s"))):
         case.query["wait_s"] = "0.01"
+    if operation in ON_RUNS:
+        put_names(case, live.run(operation))
+    if operation == "samples_lease" and isinstance(case.body, dict):
+        case.body.pop("wait_s", None)
     response = case.call(live.api.server.url, session)
     if operation == "env_create" and response.status_code == 200:
         Instance(live.api, response.json()["instance_id"]).close()
+    if operation == "run_create" and response.status_code in (200, 201):
+        live.api.delete(f"/v1/runs/{response.json()['run']}/")
     refusals = [] if operation in LENIENT else [checks.negative_data_rejection]
     case.validate_response(response, checks=PROMISES + refusals)
     if response.status_code >= 500:
         assert response.json()["code"] in FAILURES, response.text
+
+
+def put_names(case: schemathesis.Case[Any], names: dict[str, str]) -> None:
+    """Put the names of a run in place of generated ones; invalid ones stay."""
+    for place in (case.path_parameters, case.query):
+        for name, value in names.items():
+            if NAME.fullmatch(str((place or {}).get(name))):
+                place[name] = value
 
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS - NEVER_DONE - {SHUTDOWN}))
@@ -160,10 +177,14 @@ def test_examples_succeed(
     for case in examples(operation):
         if operation in ON_INSTANCES:
             case.path_parameters["instance_id"] = live.instance_id(operation)
+        if operation in ON_RUNS:
+            put_names(case, live.run(operation))
         response = case.call(live.api.server.url, session)
         if operation == "env_create":
             Instance(live.api, response.json()["instance_id"]).close()
-        assert response.status_code in (200, 204), response.text
+        if operation == "run_create":
+            live.api.delete(f"/v1/runs/{response.json()['run']}/")
+        assert response.status_code in (200, 201, 204), response.text
         case.validate_response(response, checks=PROMISES)
 
 

@@ -54,7 +54,7 @@ FOREIGN_FLAGS |= {"--hz", "--episodes", "--seed", "--agent-arg", "--world-arg"}
 FOREIGN_FLAGS |= {"--db", "--default-action", "--no-record", "--plot", "--url"}
 # Of Godot.
 FOREIGN_FLAGS |= {"--headless", "--fixed-fps"}
-METHODS = {"GET", "POST", "DELETE"}
+METHODS = {"GET", "POST", "PUT", "DELETE"}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FLAGS = re.compile(r"^<!-- server: (.*) -->$", re.MULTILINE)

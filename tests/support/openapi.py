@@ -1,6 +1,7 @@
 """Reads the OpenAPI document: its operations, example requests and schemas."""
 
 import re
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from schemathesis.specs.openapi import checks
 
 import gym_http_server
 from tests.support.api import Api, Instance, no_content
+from tests.support.raw import Response
 
 FILE = Path(gym_http_server.__file__).parent / "api" / "openapi.yaml"
 DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -32,6 +34,7 @@ ROUTES = [
     if method != "parameters"
 ]
 OPERATIONS = {operation for _, _, operation in ROUTES}
+ON_RUNS = {operation for path, _, operation in ROUTES if "{run}" in path}
 ON_INSTANCES = {operation for path, _, operation in ROUTES if "{instance_id}" in path}
 INSTANCE_ID = re.compile("[0-9a-f]{8}")
 # Operations that end or may break their instance need a new one each time.
@@ -39,6 +42,8 @@ DESTRUCTIVE = {"env_close", "env_delete", "env_set_attribute", "env_call_attribu
 # Operations that only an instance with a clock executes.
 REAL_TIME = {"env_realtime", "env_set_realtime", "env_pause", "env_resume"}
 REAL_TIME |= {"env_trace", "env_act", "env_updates"}
+# Operations that succeed only while there are no weights, or there is no state.
+FIRST = {"weights_publish": "weights", "state_save": "state"}
 CLOCK = {"mode": "free_running", "hz": 50, "default_action": 0, "on_done": "reset"}
 PROMISES: list[Any] = [
     checks.status_code_conformance,
@@ -58,6 +63,7 @@ class Live:
         self.shared = api.create(render_mode="rgb_array")
         self.own: Instance | None = None
         self.clocked: Instance | None = None
+        self.names: dict[str, str] = {}
 
     def instance_id(self, operation: str) -> str:
         """Return the ID of an instance on which the operation can succeed."""
@@ -75,6 +81,15 @@ class Live:
         self.shared.reset()
         return self.shared.id
 
+    def run(self, operation: str) -> dict[str, str]:
+        """Return the names of a run, and of the things in it that an operation needs.
+
+        The run is the same for all operations of this object.
+        """
+        if not self.names:
+            self.names = _run(self.api, FIRST.get(operation))
+        return self.names
+
     def close_own(self) -> None:
         if self.own is not None:
             self.own.close()
@@ -85,6 +100,31 @@ class Live:
         if self.clocked is not None:
             self.clocked.close()
         self.shared.close()
+        if self.names:
+            self.api.delete(f"/v1/runs/{self.names['run']}/")
+
+
+def _run(api: Api, without: str | None) -> dict[str, str]:
+    """Create a run with a batch, a reader, weights, state and a further token."""
+    run = f"openapi-{secrets.token_hex(4)}"
+    path = f"/v1/runs/{run}/"
+
+    def done(response: Response) -> Any:
+        assert response.status in (200, 201), response.text
+        return response.json()
+
+    done(api.post("/v1/runs/", {"run": run}))
+    token = done(api.post(f"{path}tokens/", {"role": "observer"}))
+    session = done(api.post(f"{path}sessions/", {"worker": "w1"}))["session"]
+    for name in {"weights", "state"} - {without}:
+        first = {"If-None-Match": "*"}
+        done(api.request("PUT", f"{path}{name}/", data=b"first", headers=first))
+    done(api.request("PUT", f"{path}readers/trainer/", {"after": 0}))
+    query = f"session={session}&number=1&count=1"
+    if without is None:
+        done(api.post(f"{path}samples/?{query}", data=b"batch"))
+    names = {"run": run, "session": session, "token_id": token["id"]}
+    return {**names, "reader": "trainer", "version": "1"}
 
 
 def name_of(case: schemathesis.Case[Any]) -> str:
@@ -99,12 +139,16 @@ def examples(operation: str) -> list[schemathesis.Case[Any]]:
     for each in item.get("parameters", []) + item[method].get("parameters", []):
         parameter = resolved(each)
         if parameter["in"] == "header":
-            # Only ever optional.
+            # Only ever optional, or one of two.
             continue
         shown[parameter["in"]][parameter["name"]] = parameter["example"]
+    headers = {"If-None-Match": "*"} if operation in FIRST else {}
     return [
         SCHEMA[path][method].Case(
-            path_parameters=dict(shown["path"]), query=dict(shown["query"]), **body
+            path_parameters=dict(shown["path"]),
+            query=dict(shown["query"]),
+            headers=dict(headers),
+            **body,
         )
         for body in bodies(item[method].get("requestBody", {}))
     ]
@@ -112,11 +156,14 @@ def examples(operation: str) -> list[schemathesis.Case[Any]]:
 
 def bodies(request_body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the arguments of a case for each example body of the document."""
-    media_type = "application/json"
-    content = resolved(request_body).get("content", {}).get(media_type, {})
-    values = [each["value"] for each in content.get("examples", {}).values()]
-    values += [content["example"]] if "example" in content else []
-    return [{"body": value, "media_type": media_type} for value in values] or [{}]
+    found = []
+    for media_type, content in resolved(request_body).get("content", {}).items():
+        values = [each["value"] for each in content.get("examples", {}).values()]
+        values += [content["example"]] if "example" in content else []
+        if "json" not in media_type:
+            values = [value.encode() for value in values]
+        found += [{"body": value, "media_type": media_type} for value in values]
+    return found or [{}]
 
 
 def resolved(thing: dict[str, Any]) -> dict[str, Any]:
