@@ -32,7 +32,7 @@ __all__ = [
     "MAX_INSTANCES",
     "READ",
     "RUNS",
-    "RUN_TOKEN",
+    "RUN_ROLE",
     "STEP",
     "Identity",
     "Keys",
@@ -46,7 +46,7 @@ RUNS = "runs"
 #: Scopes that take no name after a colon.
 _PLAIN = (READ, STEP, CREATE, RUNS, ADMIN)
 #: In the scopes of routes that tokens of a run may use. No file of tokens gives it.
-RUN_TOKEN = "run-token"
+RUN_ROLE = "run-role"
 #: The scopes of a route that any token may use.
 ANY: frozenset[str] = frozenset()
 MAX_FILE_BYTES = 1024 * 1024
@@ -84,7 +84,7 @@ class Identity(msgspec.Struct, frozen=True):
     def may(self, scopes: frozenset[str]) -> bool:
         """Return whether it has one of the scopes; true if the set is empty."""
         if self.run_token:
-            return RUN_TOKEN in scopes
+            return RUN_ROLE in scopes
         if not scopes or ADMIN in self.scopes:
             return True
         return any(scope.partition(":")[0] in scopes for scope in self.scopes)

@@ -26,6 +26,7 @@ from gym_http_server.api.exchange import (
     forms,
     is_key,
     key_of,
+    parts_of,
     read_body,
     request_id_of,
 )
@@ -275,7 +276,7 @@ def _result_of(reply: _Reply, environ: Environ) -> dict[str, Any]:
     result: dict[str, Any] = {"replayed": "Idempotent-Replayed" in headers}
     if reply.problem is not None:
         answer = problem_answer(reply.problem, environ)
-        body = bytes(answer.body).rstrip()
+        body = b"".join(parts_of(answer.body)).rstrip()
         result |= {"problem": msgspec.Raw(body), "status": answer.status}
     else:
         body = bytes(reply.frame.body).rstrip()

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from typing import NoReturn
 from urllib.parse import parse_qs
 
-from gym_http_server.access import EVERYONE, RUN_TOKEN, Identity, Keys
+from gym_http_server.access import EVERYONE, RUN_ROLE, Identity, Keys
 from gym_http_server.api.exchange import Answer, Environ, request_id_of
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.authentication import Authenticator, shared_count
@@ -103,9 +103,9 @@ class Guard:
             self._check_host(environ)
         if of_run is not None:
             return of_run
-        if self._keys is not None and environ["REQUEST_METHOD"] == "GET":
-            if _CLIENT(environ["PATH_INFO"]):
-                return EVERYONE
+        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+        if self._keys is not None and method == "GET" and _CLIENT(path):
+            return EVERYONE
         if environ.get("QUERY_STRING") and STREAM(environ["PATH_INFO"]):
             query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
             if "ticket" in query:
@@ -167,7 +167,7 @@ class Guard:
             # The server's own token was chosen so.
             return None
         digest = hashlib.sha256(shown).hexdigest()
-        return Identity("run-token", frozenset({RUN_TOKEN}), run_token=digest)
+        return Identity("run-token", frozenset({RUN_ROLE}), run_token=digest)
 
     def _check_origin(self, environ: Environ) -> None:
         origin = environ.get("HTTP_ORIGIN")

@@ -21,12 +21,12 @@ from gym_http_server.api.exchange import (
 from gym_http_server.api.web import Web
 from gym_http_server.errors import DigestMismatch, RangeNotSatisfiable
 from gym_http_server.instances.uploads import (
-    PIECE,
     Download,
     StoredBody,
     store_body,
 )
-from gym_http_server.relay.messages import INLINE_BYTES, RelayHead
+from gym_http_server.relay.files import INLINE_BYTES
+from gym_http_server.relay.messages import RelayHead
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import flask
 import msgspec
 
-from gym_http_server.access import RUN_TOKEN, RUNS
+from gym_http_server.access import RUN_ROLE, RUNS
 from gym_http_server.api.exchange import (
     Answer,
     Environ,
@@ -94,7 +94,7 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     for method, rule, op in _OF_SERVER:
         view = functools.partial(_forward, web, op, ())
         add_route(app, web, method, rule, view, scopes=frozenset({RUNS}))
-    scopes = frozenset({RUNS, RUN_TOKEN})
+    scopes = frozenset({RUNS, RUN_ROLE})
     for method, rest, op, names in _OF_RUN:
         view = functools.partial(_forward, web, op, names)
         add_route(app, web, method, RUN + rest, view, scopes=scopes)
@@ -243,8 +243,7 @@ def _wait_of(given: dict[str, Any]) -> float:
     number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
     if not number or not 0 <= wait_s <= MOST_WAIT_SECONDS:
         raise BadParameter(
-            f"wait_s is {str(wait_s):.40}: expected seconds, at most "
-            f"{MOST_WAIT_SECONDS:g}"
+            f"wait_s is {wait_s!s:.40}: expected seconds, at most {MOST_WAIT_SECONDS:g}"
         )
     return float(wait_s)
 

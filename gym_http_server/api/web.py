@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import flask
 
-from gym_http_server.access import EVERYONE, RUN_TOKEN
+from gym_http_server.access import EVERYONE, RUN_ROLE
 from gym_http_server.api.exchange import (
     CALLER,
     NOSNIFF,
@@ -117,7 +117,7 @@ class Web:
                     if caller.run_token:
                         self.relay.check_token(caller.run_token)
                         raise RunTokenRefused
-                    shown = sorted(scopes - {RUN_TOKEN})
+                    shown = sorted(scopes - {RUN_ROLE})
                     raise ScopeMissing(caller.name, " or ".join(shown))
                 answer = view(environ, **arguments)
         except Problem as raised:

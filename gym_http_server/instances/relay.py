@@ -102,7 +102,7 @@ class RelayClient:
             head: Its head.
             body: A small body.
             stored: A large body, which is the relay's once the request is sent. If it
-                cannot be sent, the file is removed.
+                cannot be sent, the file is removed. In any case it is closed.
             waiting: How long the relay may wait before it answers.
 
         Raises:
@@ -122,6 +122,8 @@ class RelayClient:
             return _answer(connection)
         finally:
             connection.close()
+            if stored is not None:
+                stored.close()
 
     def admit(self, op: Op, head: RelayHead) -> Admission:
         """Check whether a request would be refused, before its body is read.

@@ -18,14 +18,13 @@ from typing import Any, NamedTuple, TypeVar
 import gevent  # type: ignore[import-untyped]
 
 from gym_http_server.errors import RelayUnavailable, StorageFull
+from gym_http_server.relay.files import MIN_FREE_BYTES, lock_upload, sync_folder
 from gym_http_server.relay.messages import Piece, Pieces
 
 __all__ = ["PIECE", "Download", "StoredBody", "store_body"]
 
 #: Bytes that are read or written at a time.
 PIECE = 1024 * 1024
-#: Bytes that uploads leave free on the disk, so that batches can still be removed.
-LEAST_FREE = 64 * 1024 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _T = TypeVar("_T")
@@ -34,13 +33,18 @@ _T = TypeVar("_T")
 class StoredBody(NamedTuple):
     """A body in a file, synced together with its folder.
 
+    The file is locked until it is closed, so that a relay that starts meanwhile does
+    not remove it.
+
     Attributes:
         path: Path of the file.
+        descriptor: The open file.
         size: Bytes of the body.
         digest: SHA-256 of the body in hex.
     """
 
     path: str
+    descriptor: int
     size: int
     digest: str
 
@@ -49,22 +53,29 @@ class StoredBody(NamedTuple):
         """Name of the file in its folder."""
         return os.path.basename(self.path)
 
+    def close(self) -> None:
+        """Close the file, which is the relay's."""
+        _in_thread(os.close, self.descriptor)
+
     def remove(self) -> None:
-        """Remove the file."""
+        """Remove the file, and close it."""
         _in_thread(_remove, self.path)
+        self.close()
 
 
 def store_body(
-    read: Callable[[int], bytes], folder: str, room: int, begun: bytes = b""
+    read: Callable[[int], bytes], folder: str, room: int, begun: bytes
 ) -> StoredBody:
     """Write a body to a new file; remove the file if that fails.
+
+    The caller has to close the result, or remove it.
 
     Args:
         read: Returns the next bytes of the body, as many as asked for or fewer; empty
             at its end.
         folder: Where to make the file.
         room: Bytes that the file may have.
-        begun: Bytes of the body that have been read.
+        begun: The beginning of the body, which has been read.
 
     Raises:
         StorageFull: The body is larger than the room, or the disk is full.
@@ -74,28 +85,26 @@ def store_body(
     digest = hashlib.sha256()
     try:
         descriptor = _in_thread(_create, path)
-        try:
-            size, piece = 0, begun or read(PIECE)
-            while piece:
-                size += len(piece)
-                if size > room:
-                    raise StorageFull(
-                        f"the body has more than the {room} bytes that the relay has "
-                        "room for; wait until batches are consumed, or raise "
-                        "--relay-disk"
-                    )
-                _in_thread(_write, descriptor, piece, digest)
-                piece = read(PIECE)
-            _in_thread(_sync, descriptor, folder)
-        finally:
-            _in_thread(os.close, descriptor)
     except OSError as error:
-        _in_thread(_remove, path)
         raise _problem_of(error) from None
-    except BaseException:
-        _in_thread(_remove, path)
+    size, piece = 0, begun
+    try:
+        while piece:
+            size += len(piece)
+            if size > room:
+                raise StorageFull(
+                    f"the body has more than the {room} bytes that the relay has room "
+                    "for; wait until batches are consumed, or raise --relay-disk"
+                )
+            _in_thread(_write, descriptor, piece, digest)
+            piece = read(PIECE)
+        _in_thread(_sync, descriptor, folder)
+    except BaseException as error:
+        StoredBody(path, descriptor, size, "").remove()
+        if isinstance(error, OSError):
+            raise _problem_of(error) from None
         raise
-    return StoredBody(path, size, digest.hexdigest())
+    return StoredBody(path, descriptor, size, digest.hexdigest())
 
 
 class Download:
@@ -178,12 +187,14 @@ def _in_thread(call: Callable[..., _T], *arguments: Any) -> _T:
 
 
 def _create(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    lock_upload(descriptor)
+    return descriptor
 
 
 def _write(descriptor: int, piece: bytes, digest: Any) -> None:
     disk = os.fstatvfs(descriptor)
-    if disk.f_bavail * disk.f_frsize < LEAST_FREE + len(piece):
+    if disk.f_bavail * disk.f_frsize < MIN_FREE_BYTES + len(piece):
         raise OSError(errno.ENOSPC, "the disk is nearly full")
     rest = memoryview(piece)
     while rest:
@@ -193,11 +204,7 @@ def _write(descriptor: int, piece: bytes, digest: Any) -> None:
 
 def _sync(descriptor: int, folder: str) -> None:
     os.fsync(descriptor)
-    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
+    sync_folder(folder)
 
 
 def _remove(path: str) -> None:

@@ -44,6 +44,11 @@ class RunDir:
         return f"{self.path}/broker.sock"
 
     @property
+    def relay_socket(self) -> str:
+        """Socket of the relay."""
+        return f"{self.path}/relay.sock"
+
+    @property
     def draining(self) -> str:
         """Path of the file that exists when the server is about to stop."""
         return f"{self.path}/draining"
