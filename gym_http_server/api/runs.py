@@ -28,8 +28,9 @@ from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.run_bodies import cut_to_range, receive_body
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import did_you_mean
-from gym_http_server.instances.relay import RelayAnswer, Waiting
+from gym_http_server.instances.relay import LongPoll, RelayAnswer
 from gym_http_server.instances.supervisor_client import Abandoned
+from gym_http_server.relay.files import INLINE_BYTES
 from gym_http_server.relay.messages import MOST_WAIT_SECONDS, RelayHead
 from gym_http_wire.messages import Op, answer_head
 from gym_http_wire.problems import BadJSON, BadParameter
@@ -123,7 +124,7 @@ def _forward(
     value: str = "",
 ) -> Answer:
     head = _head(op, names, environ, run, value)
-    body = read_body(environ, web.settings.max_body)
+    body = read_body(environ, min(web.settings.max_body, INLINE_BYTES))
     wait_s = head.args.get("wait_s", 0.0)
     if environ["REQUEST_METHOD"] in ("POST", "PUT"):
         given = _object(body)
@@ -133,7 +134,7 @@ def _forward(
     else:
         body = b""
     client = environ.get("gunicorn.socket")
-    waiting = Waiting(wait_s, client, lambda: web.draining) if wait_s else None
+    waiting = LongPoll(wait_s, client, lambda: web.draining) if wait_s else None
     try:
         answer = web.relay.call(op, head, body, waiting=waiting)
     except Abandoned:

@@ -25,7 +25,7 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Form, Op, answer_head, problem_of
 
-__all__ = ["Admission", "RelayAnswer", "RelayClient", "Waiting"]
+__all__ = ["LongPoll", "RelayAnswer", "RelayClient", "UploadRoom"]
 
 MAX_ANSWER = 64 * 1024 * 1024
 #: Seconds that the relay may take to answer, besides the requested wait. A disk may
@@ -47,7 +47,7 @@ class RelayAnswer(NamedTuple):
     download: Download | None
 
 
-class Admission(msgspec.Struct):
+class UploadRoom(msgspec.Struct):
     """The relay's answer to the announcement of a body.
 
     Attributes:
@@ -59,7 +59,7 @@ class Admission(msgspec.Struct):
     room: int
 
 
-class Waiting(NamedTuple):
+class LongPoll(NamedTuple):
     """A wait for something to happen in a run.
 
     Attributes:
@@ -93,7 +93,7 @@ class RelayClient:
         body: bytes = b"",
         *,
         stored: StoredBody | None = None,
-        waiting: Waiting | None = None,
+        waiting: LongPoll | None = None,
     ) -> RelayAnswer:
         """Send a request and return its answer.
 
@@ -125,7 +125,7 @@ class RelayClient:
             if stored is not None:
                 stored.close()
 
-    def admit(self, op: Op, head: RelayHead) -> Admission:
+    def admit(self, op: Op, head: RelayHead) -> UploadRoom:
         """Check whether a request would be refused, before its body is read.
 
         Raises:
@@ -133,7 +133,7 @@ class RelayClient:
         """
         asked = msgspec.structs.replace(head, args={**head.args, "op": int(op)})
         answer = self.call(Op.RELAY_ADMIT, asked)
-        return msgspec.json.decode(answer.frame.body, type=Admission)
+        return msgspec.json.decode(answer.frame.body, type=UploadRoom)
 
     def check_token(self, digest: str) -> None:
         """Check that a token is one of a run.
@@ -203,7 +203,7 @@ def _answer(connection: CallSocket) -> RelayAnswer:
     return RelayAnswer(frame, Download(pieces_of(frame), descriptors))
 
 
-def _wait(answer: socket.socket, waiting: Waiting) -> None:
+def _wait(answer: socket.socket, waiting: LongPoll) -> None:
     """Wait for an answer.
 
     Raises:

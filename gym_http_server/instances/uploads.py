@@ -19,7 +19,7 @@ import gevent  # type: ignore[import-untyped]
 
 from gym_http_server.errors import RelayUnavailable, StorageFull
 from gym_http_server.relay.files import MIN_FREE_BYTES, lock_upload, sync_folder
-from gym_http_server.relay.messages import Piece, Pieces
+from gym_http_server.relay.messages import BodyPieces, Piece
 
 __all__ = ["PIECE", "Download", "StoredBody", "store_body"]
 
@@ -115,7 +115,7 @@ class Download:
         descriptors: Files that the pieces refer to by number; they are closed with it.
     """
 
-    def __init__(self, body: Pieces, descriptors: list[int]) -> None:
+    def __init__(self, body: BodyPieces, descriptors: list[int]) -> None:
         self._pieces = body.pieces
         self._inline = body.inline
         self._descriptors = descriptors

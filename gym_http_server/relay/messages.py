@@ -2,7 +2,7 @@
 
 A request has a `RelayHead` and a small body; a large body is a file, which the head
 names. Most answers are JSON. Bundles, weights and checkpoints
-are `Pieces`: parts of files, whose descriptors arrive with the frame, and bytes.
+are `BodyPieces`: parts of files, whose descriptors arrive with the frame, and bytes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = [
     "DATABASE",
     "MOST_FILES",
     "MOST_WAIT_SECONDS",
+    "BodyPieces",
     "Piece",
-    "Pieces",
     "RelayHead",
     "RelaySettings",
     "pieces_answer",
@@ -106,7 +106,7 @@ class Piece(NamedTuple):
     size: int
 
 
-class Pieces(NamedTuple):
+class BodyPieces(NamedTuple):
     """The body of an answer: pieces, in their order, and the bytes in the frame."""
 
     pieces: list[Piece]
@@ -149,7 +149,7 @@ def pieces_answer(
     return answer(status, body, head, form=Form.OTHER)
 
 
-def pieces_of(frame: Frame) -> Pieces:
+def pieces_of(frame: Frame) -> BodyPieces:
     """Decode the body of an answer in the form `Form.OTHER`.
 
     Raises:
@@ -159,7 +159,7 @@ def pieces_of(frame: Frame) -> Pieces:
     (size,) = _SIZE.unpack_from(view)
     start = _SIZE.size + size
     index = _decode_pieces(view[_SIZE.size : start])
-    return Pieces([Piece(*each) for each in index], view[start:])
+    return BodyPieces([Piece(*each) for each in index], view[start:])
 
 
 def relay_problem(problem: Problem) -> Frame:

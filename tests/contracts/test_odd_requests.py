@@ -242,7 +242,7 @@ def test_a_client_that_does_not_wait_for_continue(instance: Instance) -> None:
         ("/v1/envs/00000000", {"DELETE", "GET", "HEAD", "OPTIONS"}),
         ("/v1/envs/00000000/step/", {"OPTIONS", "POST"}),
         ("/v1/envs/00000000/action_space/contains/1", {"GET", "HEAD", "OPTIONS"}),
-        ("*", {"DELETE", "GET", "HEAD", "OPTIONS", "POST"}),
+        ("*", {"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"}),
     ],
 )
 def test_options_list_the_methods(path: str, methods: set[str], api: Api) -> None:
