@@ -273,7 +273,7 @@ def test_a_token_that_the_relay_accepted_is_not_announced_again(
 
 
 QUERIES = [
-    ("?nummber=1", "did you mean 'number'"),
+    ("?numbers=1", "did you mean 'number'"),
     ("?number=1&number=2", "twice"),
     ("?number=-1", "integer"),
     ("?number=NaN", "integer"),
