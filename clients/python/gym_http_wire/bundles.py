@@ -53,11 +53,13 @@ class BundleError(FrameError):
     Args:
         message: The error.
         offset: Position of the frame with the error; the batches before it are fine.
+        cut: Whether the frame is only cut off.
     """
 
-    def __init__(self, message: str, offset: int = 0) -> None:
+    def __init__(self, message: str, offset: int = 0, *, cut: bool = False) -> None:
         super().__init__(f"{message} (batch at byte {offset} of the bundle)")
         self.offset = offset
+        self.cut = cut
 
 
 class BatchHead(msgspec.Struct, omit_defaults=True):
@@ -207,7 +209,7 @@ def split_from(
     while start < total:
         header = read(start, HEADER.size)
         if len(header) < HEADER.size:
-            raise BundleError(_ends_early(total - start, HEADER.size), start)
+            raise BundleError(_ends_early(total - start, HEADER.size), start, cut=True)
         size, head_size, status, kind, form, number = HEADER.unpack(header)
         if kind != Op.BATCH or status or form or number:
             raise BundleError(
@@ -228,7 +230,7 @@ def split_from(
         offset = start + HEADER.size + head_size
         if offset + size > total:
             needed = HEADER.size + head_size + size
-            raise BundleError(_ends_early(total - start, needed), start)
+            raise BundleError(_ends_early(total - start, needed), start, cut=True)
         yield BatchPlace(
             _head_of(read(start + HEADER.size, head_size), start), offset, size
         )

@@ -3,6 +3,7 @@
 from gym_http_client.relay.batches import BadBatch, Batch
 from gym_http_client.relay.calls import Blob, RelayCalls
 from gym_http_client.relay.replay import PrioritizedReplay, Replay
+from gym_http_client.relay.spool import Spool, SpoolError
 from gym_http_client.relay.trainer import NoBatch, Trainer, TrainerReplaced
 from gym_http_client.relay.weights import BadWeights, load_weights, save_weights
 
@@ -15,6 +16,8 @@ __all__ = [
     "PrioritizedReplay",
     "RelayCalls",
     "Replay",
+    "Spool",
+    "SpoolError",
     "Trainer",
     "TrainerReplaced",
     "load_weights",

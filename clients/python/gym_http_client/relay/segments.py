@@ -1,0 +1,346 @@
+"""Segments: a log of frames on disk, in files that outlive a kill of the process.
+
+A frame is written with one call and begins where the last whole one ended: what a kill
+left of a frame is cut off when the log is opened again. The log is not synced, so a
+power failure may lose frames that were just written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from gym_http_wire.bundles import (
+    BatchHead,
+    BatchPlace,
+    BundleError,
+    encode_batch_start,
+    split,
+    split_from,
+)
+from gym_http_wire.frames import HEADER
+
+__all__ = ["Entry", "Piece", "Segments", "SpooledHead"]
+
+_SUFFIX = ".bundle"
+# A first read that has a few frames at least.
+_FIRST_READ = 64 * 1024
+
+
+class SpooledHead(BatchHead):
+    """The head of a frame in a spool; servers ignore its further members.
+
+    Attributes:
+        progress: Counts of the worker once the frame is written.
+        batch: For records: the batch that they belong to, or 0.
+    """
+
+    progress: dict[str, int] = msgspec.field(default_factory=dict)
+    batch: int = 0
+
+
+_decode_head = msgspec.json.Decoder(SpooledHead).decode
+
+
+@dataclass
+class Entry:
+    """A frame that was read back: its head and its body."""
+
+    head: SpooledHead
+    body: bytes
+
+
+@dataclass
+class Piece:
+    """Whole frames of a log in a row.
+
+    Attributes:
+        data: The frames.
+        places: The places of their bodies in the data.
+    """
+
+    data: bytes
+    places: list[BatchPlace]
+
+    @property
+    def first(self) -> int:
+        """Number of the first frame."""
+        return self.places[0].head.number
+
+    @property
+    def last(self) -> int:
+        """Number of the last frame."""
+        return self.places[-1].head.number
+
+    def declare(self, dropped: int) -> None:
+        """Note in the first frame how many batches before it were dropped."""
+        head, offset, size = self.places[0]
+        head.dropped = dropped
+        start = encode_batch_start(head, size)
+        self.data = start + self.data[offset:]
+        shift = len(start) - offset
+        self.places = [
+            place._replace(offset=place.offset + shift) for place in self.places
+        ]
+
+    def entries(self) -> list[Entry]:
+        """Return the frames with their further members."""
+        found, start = [], 0
+        for place in self.places:
+            head = _decode_head(self.data[start + HEADER.size : place.offset])
+            found.append(Entry(head, self.data[place.offset : place.end]))
+            start = place.end
+        return found
+
+
+@dataclass
+class _Segment:
+    path: Path
+    first: int
+    size: int
+
+
+class Segments:
+    """A log of frames with consecutive numbers, in files of limited size.
+
+    Threads may read while one appends; everything else needs a lock around it.
+
+    Args:
+        folder: The folder of the files; it is made if it does not exist.
+        segment_bytes: Size at which a new file begins.
+        visit: Called with each head of the newest file, and the size of its frame.
+
+    Attributes:
+        next: Number of the next frame.
+        size: Bytes of all files.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        segment_bytes: int,
+        visit: Callable[[SpooledHead, int], None],
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self._file: BinaryIO | None = None
+        self._segments = [
+            _Segment(path, int(path.stem), path.stat().st_size)
+            for path in sorted(folder.glob(f"*{_SUFFIX}"))
+            if path.stem.isdigit()
+        ]
+        # File, number and position of the frame after the last piece.
+        self._known = Path(), 0, 0
+        # Whether the next frame begins a new file.
+        self._full = False
+        self.next = 1
+        while self._segments and not self._recover(visit):
+            self._segments.pop().path.unlink()
+        self.size = sum(each.size for each in self._segments)
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest frame, or `next` if there is none."""
+        return self._segments[0].first if self._segments else self.next
+
+    def continue_at(self, number: int) -> None:
+        """Raise the number of the next frame, if frames before it were removed."""
+        if number > self.next:
+            self.next = number
+            self._full = True
+
+    def append(self, data: bytes) -> None:
+        """Append the frame with the number `next`.
+
+        Raises:
+            OSError: It cannot be written; the log is as before.
+        """
+        if (
+            self._full
+            or not self._segments
+            or self._segments[-1].size >= self._segment_bytes
+        ):
+            self._begin()
+        segment, file = self._segments[-1], self._open()
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError:
+            file.truncate(segment.size)
+            raise
+        segment.size += len(data)
+        self.size += len(data)
+        self.next += 1
+
+    def undo(self, size: int) -> None:
+        """Remove the last frame, which has the given size."""
+        segment = self._segments[-1]
+        segment.size -= size
+        self._open().truncate(segment.size)
+        self.size -= size
+        self.next -= 1
+
+    def piece(self, number: int, max_bytes: int) -> Piece | None:
+        """Return frames from a number on, of one file.
+
+        Args:
+            number: Number of the first frame.
+            max_bytes: Size of the piece at most, unless its first frame is larger.
+
+        Returns:
+            The piece. It begins with a later number if the frames before are missing.
+            None if there are no such frames.
+        """
+        for segment, end in self._ends():
+            if end <= number:
+                continue
+            with contextlib.suppress(FileNotFoundError, BundleError):
+                found = self._read(segment, number, max_bytes)
+                if found is not None:
+                    return found
+        return None
+
+    def bytes_from(self, number: int) -> int:
+        """Return the size of the files that have frames from a number on."""
+        return sum(each.size for each, end in self._ends() if end > number)
+
+    def remove_before(self, number: int, *, all_files: bool = False) -> None:
+        """Remove the files that have only frames below a number.
+
+        Args:
+            number: The number of the first frame that is kept.
+            all_files: Remove the file that is being written, too.
+        """
+        while len(self._segments) > 1 and self._segments[1].first <= number:
+            self._remove_first()
+        if all_files and len(self._segments) == 1 and self.next <= number:
+            self._remove_first()
+
+    def drop_first(self) -> int:
+        """Remove the oldest file, and return the number of the next frame."""
+        self._remove_first()
+        return self.first
+
+    def close(self) -> None:
+        """Close the file that is being written."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _recover(self, visit: Callable[[SpooledHead, int], None]) -> bool:
+        """Cut what follows the last whole frame off the newest file.
+
+        Returns:
+            Whether the file has frames.
+        """
+        segment = self._segments[-1]
+        data, end = segment.path.read_bytes(), 0
+        number = segment.first
+        with contextlib.suppress(BundleError, ValueError):
+            for place in split(data):
+                body = data[place.offset : place.end]
+                right = hashlib.sha256(body).hexdigest() == place.head.digest
+                if place.head.number != number or not right:
+                    break
+                head = _decode_head(data[end + HEADER.size : place.offset])
+                visit(head, place.end - end)
+                number += 1
+                end = place.end
+        if end < segment.size:
+            os.truncate(segment.path, end)
+            segment.size = end
+        self.next = number
+        return end > 0
+
+    def _ends(self) -> list[tuple[_Segment, int]]:
+        """Return the files, each with the first number that is not in it."""
+        segments = list(self._segments)
+        ends = [*(each.first for each in segments[1:]), self.next]
+        return list(zip(segments, ends, strict=False))
+
+    def _begin(self) -> None:
+        self.close()
+        path = self._folder / f"{self.next:016d}{_SUFFIX}"
+        self._segments.append(_Segment(path, self.next, 0))
+        self._open()
+        self._full = False
+
+    def _open(self) -> BinaryIO:
+        if self._file is None:
+            path = self._segments[-1].path
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        return self._file
+
+    def _remove_first(self) -> None:
+        segment = self._segments.pop(0)
+        if not self._segments:
+            self.close()
+        self.size -= segment.size
+        # Windows does not remove a file that is being read; the next start does.
+        with contextlib.suppress(PermissionError):
+            segment.path.unlink()
+
+    def _read(self, segment: _Segment, number: int, max_bytes: int) -> Piece | None:
+        """Read frames of one file from a number on; raise `BundleError` if damaged."""
+        # Frames that are appended meanwhile come with the next piece.
+        size = segment.size
+        with open(segment.path, "rb") as file:
+
+            def read(offset: int, wanted: int) -> bytes:
+                file.seek(offset)
+                return file.read(min(wanted, size - offset))
+
+            start = self._offset(segment, number, read, size)
+            data = read(start, max(max_bytes, _FIRST_READ))
+            places = _whole_frames(data)
+            if not places and len(data) >= HEADER.size:
+                body_size, head_size, *_ = HEADER.unpack_from(data)
+                data = read(start, HEADER.size + head_size + body_size)
+                places = list(split(data))
+        while len(places) > 1 and places[-1].end > max_bytes:
+            places.pop()
+        if not places:
+            return None
+        end = places[-1].end
+        self._known = segment.path, places[-1].head.number + 1, start + end
+        return Piece(data[:end], places)
+
+    def _offset(
+        self,
+        segment: _Segment,
+        number: int,
+        read: Callable[[int, int], bytes],
+        size: int,
+    ) -> int:
+        """Return the position of a frame, or of the first one of the file."""
+        path, known, offset = self._known
+        if path == segment.path and known == number:
+            return offset
+        end = 0
+        if number > segment.first:
+            for place in split_from(read, size):
+                end = place.end
+                if place.head.number + 1 >= number:
+                    break
+        return end
+
+
+def _whole_frames(data: bytes) -> list[BatchPlace]:
+    """Return the frames before one that is cut off; raise if the first is malformed."""
+    places: list[BatchPlace] = []
+    try:
+        for place in split(data):
+            places.append(place)
+    except BundleError as error:
+        if not places and not error.cut:
+            raise
+    return places
