@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from typing import Any
+from typing import Any, Self
 
 from gym_http_client import ServerError
 from gym_http_client.relay.batches import COLUMNS_TYPE, encode_columns
@@ -132,6 +132,12 @@ class FakeRelay:
         """As ``RelayCalls.put_records``."""
         self.records += records
         return {"stored": len(records)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     def abandon(self) -> None:
         """Do nothing: no call waits long."""

@@ -2,6 +2,7 @@
 
 from gym_http_client.relay.batches import BadBatch, Batch
 from gym_http_client.relay.calls import Blob, RelayCalls
+from gym_http_client.relay.play import Played, play, play_weights
 from gym_http_client.relay.replay import PrioritizedReplay, Replay
 from gym_http_client.relay.spool import Spool, SpoolError
 from gym_http_client.relay.trainer import NoBatch, Trainer, TrainerReplaced
@@ -13,6 +14,7 @@ __all__ = [
     "Batch",
     "Blob",
     "NoBatch",
+    "Played",
     "PrioritizedReplay",
     "RelayCalls",
     "Replay",
@@ -21,5 +23,7 @@ __all__ = [
     "Trainer",
     "TrainerReplaced",
     "load_weights",
+    "play",
+    "play_weights",
     "save_weights",
 ]
