@@ -44,8 +44,6 @@ _CONSUMED = (
     "SELECT b.key, b.size, b.file FROM leases l JOIN batches b ON b.key = l.key "
     "WHERE l.state = 5 AND l.key > ? AND l.key < ? ORDER BY 1 LIMIT ?"
 )
-#: States of batches in the queue; `None` is a batch that was never leased.
-_QUEUED = (None, LeaseState.RETURNED, LeaseState.ACKED, LeaseState.LEASED)
 
 
 class Store(Tables):
@@ -336,7 +334,7 @@ class Store(Tables):
                 self._untrimmed.add(run.run)
             else:
                 totals.waiting += change
-        if old in _QUEUED and lease.state not in _QUEUED:
+        if lease.state in (LeaseState.ASIDE, LeaseState.CONSUMED):
             _leave_queue(run, worker, transitions, size)
         totals.leasing = True
         totals.cursor = max(totals.cursor, lease.position)
