@@ -376,7 +376,7 @@ def _hidden(settings: Settings, run: RunDir, secrets: Sequence[str]) -> frozense
     runs = os.path.join(os.path.dirname(run.path), NAME_PREFIX + "*")
     data = (settings.data_dir, settings.relay_dir)
     paths = [run.path, *data, *secrets, *glob.glob(runs)]
-    return frozenset(os.path.realpath(path) for path in paths)
+    return frozenset(os.path.realpath(path) for path in paths if path)
 
 
 def _readable(path: str, hidden: frozenset[str]) -> Iterator[str]:

@@ -56,11 +56,13 @@ class RelaySettings(msgspec.Struct, frozen=True):
         folder: Its directory.
         disk_limit: Bytes that it may use on the disk.
         max_upload: Bytes that one body may have.
+        max_body: Bytes that a body in a frame may have.
     """
 
     folder: str
     disk_limit: int
     max_upload: int
+    max_body: int
 
 
 class RelayHead(msgspec.Struct, omit_defaults=True):

@@ -6,6 +6,7 @@
      ├─ lock                 locked while the launcher lives
      ├─ supervisor.sock      requests to the supervisor
      ├─ broker.sock          requests to the broker, once there is one
+     ├─ relay.sock           requests to the relay, once there is one
      ├─ serving              renamed to draining when the server is about to stop
      ├─ tickets/             unused tickets
      ├─ trash/               directories of ended instances, until they are removed

@@ -132,7 +132,7 @@ class RunDir:
         # A directory comes before its content.
         for folder in (self.path, self.trash, self.tickets):
             changed = _restore(folder, 0o700) or changed
-        for socket in (self.supervisor_socket, self.broker_socket):
+        for socket in (self.supervisor_socket, self.broker_socket, self.relay_socket):
             changed = _restore(socket, 0o600) or changed
         for instance_id in instance_ids:
             changed = _restore(self.instance(instance_id), 0o700) or changed

@@ -72,6 +72,7 @@ class Requests:
         issued_ids: IDs of instances, of this server and of earlier ones.
         poller: The supervisor's poller.
         start_broker: Starts the broker, unless it runs.
+        start_relay: Starts the relay, unless it runs.
         watch: Called with an instance that has been started.
     """
 
@@ -86,6 +87,7 @@ class Requests:
         issued_ids: IssuedIDs,
         poller: Poller,
         start_broker: Callable[[], None],
+        start_relay: Callable[[], None],
         watch: Callable[[Instance], None],
     ) -> None:
         self._run = run
@@ -96,6 +98,7 @@ class Requests:
         self._issued_ids = issued_ids
         self._poller = poller
         self._start_broker = start_broker
+        self._start_relay = start_relay
         self._watch = watch
         self._create_keys = CreateKeys()
         self._envs: bytes | None = None
@@ -120,6 +123,7 @@ class Requests:
             Op.STATUS: self._status,
             Op.SHUTDOWN: self._shutdown,
             Op.BROKER: self._open_broker,
+            Op.RELAY: self._open_relay,
         }
         poller.add(self._listener, self._accept)
 
@@ -349,6 +353,10 @@ class Requests:
 
     def _open_broker(self, connection: RequestSocket, frame: Frame) -> None:
         self._start_broker()
+        self._reply(connection, {})
+
+    def _open_relay(self, connection: RequestSocket, frame: Frame) -> None:
+        self._start_relay()
         self._reply(connection, {})
 
     def _shutdown(self, connection: RequestSocket, frame: Frame) -> None:

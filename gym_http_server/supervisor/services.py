@@ -1,8 +1,9 @@
 """Services: the processes besides hosts that the supervisor starts.
 
 Each is a `ServiceProcess`: the fork server (`supervisor/fork_server`), the remover, the
-broker and the gateway. `Services` starts and stops them, and starts a new process when
-one ends. A new service is a subclass, added to the list in `supervisor/supervisor`.
+broker, the gateway and the relay. `Services` starts and stops them, and starts a new
+process when one ends. A new service is a subclass, added to the list in
+`supervisor/supervisor`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gym_http_server.errors import ForkFailed, StartError
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.gateway import check_installed
 from gym_http_server.log_lines import SUPERVISOR
+from gym_http_server.relay.messages import DATABASE, RelaySettings
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.removal import empty, move
 from gym_http_server.rundir.sockets import listen
@@ -32,6 +34,7 @@ from gym_http_wire.messages import Op, request
 __all__ = [
     "BrokerProcess",
     "GatewayProcess",
+    "RelayProcess",
     "RemoverProcess",
     "ServiceProcess",
     "Services",
@@ -352,3 +355,50 @@ class GatewayProcess(ServiceProcess):
             tango_name=settings.tango_name,
         )
         return run(listener, tokens, gateway_settings, parent)
+
+
+class RelayProcess(ServiceProcess):
+    """Starts the relay when it is first needed, or at start where there are runs.
+
+    Its socket stays open in the supervisor, so requests that arrive while no relay runs
+    wait for the next one.
+
+    Args:
+        run_dir: The run directory.
+        settings: The settings.
+    """
+
+    name = "relay"
+    has_peers = True
+
+    def __init__(self, run_dir: RunDir, settings: Settings) -> None:
+        super().__init__()
+        self._run_dir = run_dir
+        self._settings = RelaySettings(
+            folder=settings.relay_dir,
+            disk_limit=settings.relay_disk,
+            max_upload=settings.max_upload,
+            max_body=settings.max_body,
+        )
+        self._listener: socket.socket | None = None
+        self.wanted = os.path.exists(f"{settings.relay_dir}/{DATABASE}")
+
+    def start(self) -> None:
+        """Start the relay unless it runs; from now on it is wanted.
+
+        Raises:
+            OSError: Its socket cannot be made.
+            ForkFailed: No process can be started.
+        """
+        self.wanted = True
+        if self.pid:
+            return
+        if self._listener is None:
+            self._listener = listen(self._run_dir.relay_socket, BACKLOG)
+        listener = self._listener
+        self._fork([listener.fileno()], lambda parent: self._run(listener, parent))
+
+    def _run(self, listener: socket.socket, parent: int) -> int:
+        from gym_http_server.relay.server import run
+
+        return run(listener, self._settings, self._run_dir.path, parent)

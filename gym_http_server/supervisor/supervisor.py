@@ -37,7 +37,9 @@ from gym_http_server.supervisor.requests import Requests
 from gym_http_server.supervisor.services import (
     BrokerProcess,
     GatewayProcess,
+    RelayProcess,
     RemoverProcess,
+    ServiceProcess,
     Services,
 )
 from gym_http_wire.frames import Frame
@@ -110,8 +112,10 @@ class Supervisor:
             pass_to_broker=self._broker.connect_host,
         )
         self._gateway = GatewayProcess(settings, zmq_sockets)
+        self._relay = RelayProcess(run, settings)
         self._services = Services(
-            (fork_server, remover, self._broker, self._gateway), self._hosts.exempt
+            (fork_server, remover, self._broker, self._gateway, self._relay),
+            self._hosts.exempt,
         )
         self._stopping = False
         # Whether permissions were restored before.
@@ -126,6 +130,7 @@ class Supervisor:
             issued_ids=self._issued_ids,
             poller=self._poller,
             start_broker=self._start_broker,
+            start_relay=self._start_relay,
             watch=self._watch,
         )
         self._poller.add(signals, self._on_signal)
@@ -173,22 +178,37 @@ class Supervisor:
         self._services.on_ended(pid)
 
     def _start_broker(self) -> None:
+        self._start(self._broker, "lets no environment in", "external environments")
+
+    def _start_relay(self) -> None:
+        self._start(self._relay, "accepts no samples", "requests to the relay")
+
+    def _start(self, service: ServiceProcess, refusal: str, peers: str) -> None:
+        """Start a service, unless it runs.
+
+        Args:
+            service: The service.
+            refusal: What a server that is stopping does.
+            peers: Those for which the service listens.
+
+        Raises:
+            Problem: It cannot be started.
+        """
         if self._stopping:
-            raise Draining("the server is stopping and lets no environment in")
+            raise Draining(f"the server is stopping and {refusal}")
         try:
-            self._services.start(self._broker)
+            self._services.start(service)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise ForkFailed(
-                    "the server cannot listen for external environments "
-                    f"({error.strerror}): close instances or connections, or raise "
-                    "its limit of open files"
+                    f"the server cannot listen for {peers} ({error.strerror}): close "
+                    "instances or connections, or raise its limit of open files"
                 ) from None
             if not is_full(error):
                 raise
             raise DiskFull(
-                "the server cannot listen for external environments, since the disk "
-                f"of its run directory is full: {error.strerror}"
+                f"the server cannot listen for {peers}, since the disk of its run "
+                f"directory is full: {error.strerror}"
             ) from None
 
     def _watch(self, instance: Instance) -> None:

@@ -1,0 +1,275 @@
+"""Samples out: bundles by position, readers, and leases."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from gym_http_server.errors import PositionPassed, SamplesGone, UnknownReader
+from gym_http_server.relay.calls import Call, LiveRun, Reply, read_json
+from gym_http_server.relay.files import FileSlice
+from gym_http_server.relay.leases import deliver, readers_floor
+from gym_http_server.relay.rows import BatchRow, ReaderRow
+from gym_http_server.relay.runs import name_of
+from gym_http_server.relay.store import Store
+from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch_start
+from gym_http_wire.problems import BadParameter
+
+__all__ = [
+    "Move",
+    "acknowledge",
+    "check_move",
+    "consume",
+    "delete_reader",
+    "get_aside",
+    "get_reader",
+    "get_samples",
+    "give_back",
+    "lease",
+    "move_reader",
+    "put_reader",
+]
+
+#: Bytes of bodies in a bundle, unless the request has another limit.
+BUNDLE_BYTES = 4 * 1024**2
+MOST_BYTES = 2**40
+MOST_BATCHES = 10_000
+MOST_LEASES = 10_000
+
+_Bytes = Annotated[int, msgspec.Meta(ge=1, le=MOST_BYTES)]
+
+
+class LeaseRequest(msgspec.Struct):
+    """The body of a request for leases."""
+
+    max_bytes: _Bytes = BUNDLE_BYTES
+    max_batches: Annotated[int, msgspec.Meta(ge=1, le=MOST_BATCHES)] = 1000
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=50)] = 0.0
+
+
+class LeaseList(msgspec.Struct):
+    """The body of an acknowledgement."""
+
+    leases: Annotated[list[str], msgspec.Meta(max_length=MOST_LEASES)]
+
+
+class ReaderPosition(msgspec.Struct):
+    """The body of a request that moves a reader."""
+
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+    draws: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)] | None = None
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A reader that is about to move, and how many draws it adds."""
+
+    row: ReaderRow
+    draws: int
+
+
+def get_samples(call: Call) -> Reply | None:
+    """Return the batches after a position as a bundle; change nothing."""
+    totals = call.run.totals
+    name = call.text("reader")
+    reader = None
+    if name:
+        reader = call.store.reader(call.run, name_of(name, "reader"))
+    after = call.number("after", reader.after if reader else 0)
+    if reader is not None:
+        _see(call, reader)
+    max_bytes = call.number("max_bytes", BUNDLE_BYTES)
+    if after > totals.stored:
+        raise BadParameter(
+            f"after is {after}, beyond the last position: expected an integer from 0 "
+            f"to {totals.stored}"
+        )
+    first = call.store.first(call.run)
+    if after + 1 < first:
+        raise SamplesGone(
+            f"the batches after position {after} were consumed and removed: the first "
+            f"one that is kept is {first}",
+            extras={"first": first},
+        )
+    if after == totals.stored:
+        return Reply(204) if call.final else None
+    return _bundle(
+        call.store.batches(
+            call.run, after, max_bytes=max_bytes, max_batches=MOST_BATCHES
+        )
+    )
+
+
+def _bundle(batches: list[BatchRow]) -> Reply:
+    pieces: list[bytes | FileSlice] = []
+    for batch in batches:
+        head = BatchHead(
+            batch.session,
+            batch.number,
+            batch.policy,
+            batch.count,
+            0,
+            batch.content_type,
+            batch.packing,
+            batch.unpacked,
+            batch.digest.hex(),
+            batch.position,
+            batch.worker,
+            batch.lag,
+            batch.stale,
+            batch.received,
+            batch.lease,
+            batch.delivery,
+        )
+        pieces.append(encode_batch_start(head, batch.size))
+        if batch.size:
+            pieces.append(batch.body)
+    headers = {
+        "Gym-First": str(batches[0].position),
+        "Gym-Last": str(batches[-1].position),
+    }
+    return Reply(200, b"", headers, BUNDLE, pieces)
+
+
+# Readers
+
+
+def get_reader(call: Call) -> Reply:
+    """Report a reader."""
+    return _reader_reply(_find_reader(call))
+
+
+def put_reader(call: Call) -> Reply:
+    """Commit that a reader has used all batches up to a position."""
+    given = read_json(call.body, ReaderPosition)
+    move = check_move(call, call.head.value, given.after, given.draws)
+    move_reader(call, move)
+    return _reader_reply(move.row)
+
+
+def delete_reader(call: Call) -> Reply:
+    """Remove a reader, which no longer holds batches back."""
+    reader = _find_reader(call)
+    call.store.delete_reader(call.run, reader.reader)
+    consume(call.store, call.live, call.now)
+    return Reply(204)
+
+
+def check_move(call: Call, name: str, after: int, draws: int | None) -> Move:
+    """Check that a reader may move to a position.
+
+    Raises:
+        PositionPassed: It is past that position.
+        BadParameter: There is no such position, or its name is malformed.
+    """
+    name_of(name, "reader")
+    known = call.store.reader(call.run, name)
+    if known is not None and after < known.after:
+        raise PositionPassed(
+            f"the reader {name!r} is at {known.after}, past {after}: another trainer "
+            "may use the same name; resume from the state that is stored",
+            extras={"after": known.after},
+        )
+    if after > call.run.totals.stored:
+        raise BadParameter(
+            f"after is {after}, beyond the last position: expected an integer from 0 "
+            f"to {call.run.totals.stored}"
+        )
+    before = known.draws if known else 0
+    total = max(before, draws or 0)
+    return Move(ReaderRow(name, after, total, call.now), total - before)
+
+
+def move_reader(call: Call, move: Move) -> None:
+    """Move a reader, and count the batches that all readers are past as consumed."""
+    call.store.put_reader(call.run, move.row)
+    call.run.totals.draws += move.draws
+    call.run.totals.last = call.now
+    call.store.changed(call.run)
+    consume(call.store, call.live, call.now)
+
+
+def consume(store: Store, live: LiveRun, now: float) -> None:
+    """Count the batches that all readers are past as consumed."""
+    floor = readers_floor(store.readers(live.row), now)
+    if floor is not None and floor > live.row.totals.floor:
+        store.consume_to(live.row, floor)
+
+
+def _find_reader(call: Call) -> ReaderRow:
+    reader = call.store.reader(call.run, call.head.value)
+    if reader is None:
+        raise UnknownReader(
+            f"the run {call.run.run!r} has no reader {call.head.value!r:.80}: the "
+            "first PUT of its position makes it"
+        )
+    return reader
+
+
+#: Seconds after which a reader that only reads is noted again.
+SEEN_SECONDS = 60.0
+
+
+def _see(call: Call, reader: ReaderRow) -> None:
+    if call.now - reader.seen > SEEN_SECONDS:
+        reader.seen = call.now
+        call.store.put_reader(call.run, reader)
+
+
+def _reader_reply(row: ReaderRow) -> Reply:
+    return Reply.of(200, {"reader": row.reader, "after": row.after, "draws": row.draws})
+
+
+# Leases
+
+
+def lease(call: Call) -> Reply | None:
+    """Lease the next batches."""
+    given = read_json(call.body, LeaseRequest)
+    batches = deliver(
+        call.store,
+        call.run,
+        call.live.leases,
+        call.now,
+        max_bytes=given.max_bytes,
+        max_batches=given.max_batches,
+    )
+    if batches:
+        call.run.totals.last = call.now
+        return _bundle(batches)
+    return Reply(204) if call.final else None
+
+
+def acknowledge(call: Call) -> Reply:
+    """Acknowledge leased batches, which are not delivered again."""
+    floor = readers_floor(call.store.readers(call.run), call.now)
+    past = call.run.totals.stored if floor is None else floor
+    leases = _leases_of(call)
+    changed, unknown = call.live.leases.ack(leases, past)
+    for row in changed:
+        call.store.put_lease(call.run, row)
+    return Reply.of(200, {"acked": len(changed), "unknown": unknown})
+
+
+def give_back(call: Call) -> Reply:
+    """Return leased batches, which are delivered again at once."""
+    changed, unknown = call.live.leases.nack(_leases_of(call))
+    for row in changed:
+        call.store.put_lease(call.run, row)
+    call.touched = bool(changed)
+    return Reply.of(200, {"nacked": len(changed), "unknown": unknown})
+
+
+def get_aside(call: Call) -> Reply:
+    """Return the batches that were set aside after too many deliveries."""
+    batches = call.store.aside(
+        call.run,
+        call.number("after", 0),
+        max_bytes=call.number("max_bytes", BUNDLE_BYTES),
+    )
+    return _bundle(batches) if batches else Reply(204)
+
+
+def _leases_of(call: Call) -> list[str]:
+    found: Any = read_json(call.body, LeaseList)
+    return list(found.leases)

@@ -1,0 +1,433 @@
+"""Runs, their tokens, and the sessions of their workers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from gym_http_server.errors import (
+    Gap,
+    RunExists,
+    UnknownRunToken,
+    UnknownSession,
+)
+from gym_http_server.relay.calls import (
+    Call,
+    Column,
+    Limits,
+    Reply,
+    Request,
+    convert,
+    read_json,
+)
+from gym_http_server.relay.columns import DTYPES
+from gym_http_server.relay.limiter import Limiter
+from gym_http_server.relay.records import parse_records, record_line
+from gym_http_server.relay.roles import OBSERVER, TRAINER, WORKER
+from gym_http_server.relay.rows import RunRow, SessionRow, TokenRow
+from gym_http_server.relay.status import active_workers, run_status
+from gym_http_server.relay.store import Store
+from gym_http_wire.problems import BadParameter, KeyReused, MissingParameter
+
+__all__ = [
+    "RunKeys",
+    "create_run",
+    "create_session",
+    "create_token",
+    "delete_run",
+    "delete_token",
+    "end_session",
+    "find_session",
+    "get_records",
+    "list_runs",
+    "list_tokens",
+    "name_of",
+    "put_records",
+    "session_status",
+    "status",
+]
+
+#: Seconds for which the answer to the creation of a run is kept.
+KEEP_SECONDS = 600.0
+MOST_KEYS = 1000
+MOST_COLUMNS = 256
+#: Records in one answer, and bytes after which no more are added.
+LINES = 10_000
+LINES_BYTES = 2 * 1024**2
+MAX_DIMENSIONS = 32
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
+_TOKEN_ID = 8
+
+
+class NewRun(msgspec.Struct):
+    """The body of a request to create a run."""
+
+    run: Any = None
+    limits: dict[str, Any] = {}
+    columns: dict[str, dict[str, Any]] | None = None
+
+
+class NewToken(msgspec.Struct):
+    """The body of a request for a token."""
+
+    role: Any = None
+
+
+class NewSession(msgspec.Struct):
+    """The body of a request for a session."""
+
+    worker: Any = None
+
+
+class RunKeys:
+    """Answers to creations of runs, by idempotency key.
+
+    They are kept in memory only, since they have tokens in them.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[str, tuple[float, bytes, Reply]] = {}
+
+    def find(self, key: str, body: bytes, now: float) -> Reply | None:
+        """Return the answer that was kept, or ``None``.
+
+        Raises:
+            KeyReused: Another request had this key.
+        """
+        while self._answers:
+            oldest = next(iter(self._answers))
+            if (
+                now - self._answers[oldest][0] < KEEP_SECONDS
+                and len(self._answers) <= MOST_KEYS
+            ):
+                break
+            del self._answers[oldest]
+        if not key or key not in self._answers:
+            return None
+        _, digest, reply = self._answers[key]
+        if digest != hashlib.sha256(body).digest():
+            raise KeyReused(
+                f"the idempotency key {key!r} was used for another request: choose a "
+                "new key for each run"
+            )
+        headers = reply.headers | {"Idempotent-Replayed": "true"}
+        return msgspec.structs.replace(reply, headers=headers)
+
+    def keep(self, key: str, body: bytes, now: float, reply: Reply) -> None:
+        """Keep an answer."""
+        if key:
+            self._answers[key] = (now, hashlib.sha256(body).digest(), reply)
+
+
+def name_of(value: object, name: str) -> str:
+    """Check the name of a run, worker or reader.
+
+    Args:
+        value: The name.
+        name: The parameter.
+
+    Raises:
+        MissingParameter: It is missing.
+        BadParameter: It is not such a name.
+    """
+    if value is None:
+        raise MissingParameter(name)
+    if not isinstance(value, str) or not _NAME(value):
+        raise BadParameter(
+            f"{name} is {value!r:.80}: expected a letter or digit, then up to 63 of "
+            "A-Z, a-z, 0-9, _, . and -"
+        )
+    return value
+
+
+def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Reply:
+    """Create a run with a token for each role, or confirm that it exists."""
+    kept = keys.find(request.head.key, request.body, now)
+    if kept is not None:
+        return kept
+    new = read_json(request.body, NewRun)
+    name = name_of(new.run, "run")
+    limits = convert(new.limits, Limits, "limits")
+    if limits.limiter is not None:
+        # It refuses settings that end in a deadlock.
+        Limiter(limits.limiter)
+    columns = None if new.columns is None else _columns(new.columns)
+    known = store.run(name)
+    if known is not None:
+        return _confirm(known, limits, columns)
+    row = store.add_run(
+        name,
+        msgspec.json.encode(limits),
+        None if columns is None else msgspec.json.encode(columns),
+        limits.keep_bytes,
+        now,
+    )
+    tokens = {
+        role: _add_token(store, row, role, now)[1]
+        for role in (WORKER, TRAINER, OBSERVER)
+    }
+    reply = Reply.of(201, _described(row) | {"tokens": tokens})
+    keys.keep(request.head.key, request.body, now, reply)
+    return reply
+
+
+def _confirm(known: RunRow, limits: Limits, columns: dict[str, Column] | None) -> Reply:
+    for name, given, there in (
+        ("limits", limits, msgspec.json.decode(known.limits, type=Limits)),
+        ("columns", columns, _columns_of(known)),
+    ):
+        if given != there:
+            raise RunExists(
+                f"the run {known.run!r} exists with other {name}: "
+                f"{msgspec.json.encode(there).decode():.1000}; choose another name, or "
+                "send the same again",
+                extras={name: msgspec.to_builtins(there)},
+            )
+    tokens = f"/v1/runs/{known.run}/tokens/"
+    return Reply.of(200, _described(known) | {"tokens": None, "further_tokens": tokens})
+
+
+def _columns_of(row: RunRow) -> dict[str, Column] | None:
+    if row.columns is None:
+        return None
+    return msgspec.json.decode(row.columns, type=dict[str, Column])
+
+
+def _columns(given: dict[str, dict[str, Any]]) -> dict[str, Column]:
+    if not 1 <= len(given) <= MOST_COLUMNS:
+        raise BadParameter(
+            f"columns has {len(given)} members: expected from 1 to {MOST_COLUMNS}"
+        )
+    columns = {}
+    for name, members in given.items():
+        where = f"columns.{name[:80]}"
+        for needed in ("dtype", "shape"):
+            if needed not in members:
+                raise BadParameter(f"{where} has no {needed!r}: expected one")
+        column = convert(members, Column, where)
+        if column.dtype not in DTYPES:
+            raise BadParameter(
+                f"{where}.dtype is {column.dtype!r:.80}: expected one of "
+                f"{', '.join(DTYPES)}"
+            )
+        if len(column.shape) > MAX_DIMENSIONS:
+            raise BadParameter(
+                f"{where}.shape has {len(column.shape)} dimensions: expected at most "
+                f"{MAX_DIMENSIONS}"
+            )
+        columns[name] = column
+    return columns
+
+
+def _described(row: RunRow) -> dict[str, Any]:
+    return {
+        "run": row.run,
+        "limits": msgspec.Raw(row.limits),
+        "columns": None if row.columns is None else msgspec.Raw(row.columns),
+        "created": _time(row.created),
+    }
+
+
+def _time(seconds: float) -> str:
+    """Return a time as ISO 8601, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def list_runs(store: Store, now: float) -> Reply:
+    """List all runs."""
+    runs = [
+        {
+            "run": row.run,
+            "created": _time(row.created),
+            "last": _time(row.totals.last),
+            "version": row.totals.version,
+            "workers": active_workers(store.sessions(row), now),
+        }
+        for row in store.runs()
+    ]
+    return Reply.of(200, {"runs": runs})
+
+
+def status(call: Call) -> Reply:
+    """Report the status of a run."""
+    live = call.live
+    described = _described(call.run)
+    document = run_status(
+        call.store,
+        call.run,
+        call.now,
+        limits=described["limits"],
+        columns=described["columns"],
+        created=described["created"],
+        limiter=live.limiter,
+        rates=live.rates.per_second(call.now),
+        returns=live.returns,
+    )
+    return Reply.of(200, document)
+
+
+def delete_run(call: Call) -> Reply:
+    """Delete a run with all that belongs to it."""
+    call.store.delete_run(call.run)
+    return Reply(204)
+
+
+def create_token(call: Call) -> Reply:
+    """Make a further token."""
+    role = read_json(call.body, NewToken).role
+    if role is None:
+        raise MissingParameter("role")
+    roles = (WORKER, TRAINER, OBSERVER)
+    if role not in roles:
+        raise BadParameter(f"role is {role!r:.80}: expected {', '.join(roles)}")
+    row, token = _add_token(call.store, call.run, role, call.now)
+    return Reply.of(201, _token(row) | {"token": token})
+
+
+def list_tokens(call: Call) -> Reply:
+    """List the tokens of a run, without their secrets."""
+    return Reply.of(200, {"tokens": [_token(r) for r in call.store.tokens(call.run)]})
+
+
+def delete_token(call: Call) -> Reply:
+    """Revoke a token."""
+    if not call.store.delete_token(call.run, call.head.value):
+        raise UnknownRunToken(
+            f"the run {call.run.run!r} has no token {call.head.value!r:.80}: "
+            f"GET /v1/runs/{call.run.run}/tokens/ lists them"
+        )
+    return Reply(204)
+
+
+def _add_token(
+    store: Store, run: RunRow, role: str, now: float
+) -> tuple[TokenRow, str]:
+    """Add a token; return its row and the token."""
+    token = f"ghr_{secrets.token_urlsafe(32)}"
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    row = TokenRow(secrets.token_hex(_TOKEN_ID), role, digest, now)
+    store.add_token(run, row)
+    return row, token
+
+
+def _token(row: TokenRow) -> dict[str, Any]:
+    return {"id": row.id, "role": row.role, "created": _time(row.created)}
+
+
+# Sessions
+
+
+def create_session(call: Call) -> Reply:
+    """Begin a session of a worker."""
+    worker = name_of(read_json(call.body, NewSession).worker, "worker")
+    # Its numbers must not be guessed by another worker.
+    row = call.store.add_session(call.run, secrets.token_urlsafe(16), worker, call.now)
+    _use(call)
+    return Reply.of(201, {"session": row.session, "next": row.next})
+
+
+def session_status(call: Call) -> Reply:
+    """Report a session."""
+    row = find_session(call, call.head.value)
+    return Reply.of(
+        200,
+        {
+            "session": row.session,
+            "worker": row.worker,
+            "next": row.next,
+            "records_next": row.records_next,
+        },
+    )
+
+
+def end_session(call: Call) -> Reply:
+    """Say goodbye for a worker."""
+    row = find_session(call, call.head.value)
+    row.ended = True
+    row.seen = call.now
+    call.store.changed(row)
+    _use(call)
+    return Reply(204)
+
+
+def find_session(call: Call, session: str) -> SessionRow:
+    """Return a session.
+
+    Raises:
+        MissingParameter: The request names none.
+        UnknownSession: The run has no such session.
+    """
+    if not session:
+        raise MissingParameter("session")
+    row = call.store.session(call.run, session)
+    if row is None:
+        raise UnknownSession(
+            f"the run {call.run.run!r} has no session {session!r:.80}: begin one with "
+            f"POST /v1/runs/{call.run.run}/sessions/"
+        )
+    return row
+
+
+# Records
+
+
+def put_records(call: Call) -> Reply:
+    """Store the records of one request, once if it is numbered."""
+    body = call.body
+    if call.head.file:
+        with os.fdopen(call.store.files.open(call.head.file), "rb") as file:
+            body = file.read()
+    session = None
+    if call.head.args.get("session") or call.head.args.get("number") is not None:
+        session = find_session(call, call.text("session"))
+        number = call.number("number")
+        if number < session.records_next:
+            answer = {"stored": 0, "next": session.records_next}
+            return Reply.of(200, answer)
+        if number > session.records_next:
+            raise Gap(
+                f"records {number} of the session do not follow: expected number "
+                f"{session.records_next}",
+                extras={"next": session.records_next},
+            )
+    totals = call.run.totals
+    worker = session.worker if session else ""
+    rows = parse_records(body, call.now, worker=worker, newest=totals.version)
+    call.store.add_records(call.run, rows)
+    call.live.returns.add(rows)
+    answer = {"stored": len(rows)}
+    if session is not None:
+        session.records_next += 1
+        session.seen = call.now
+        call.store.changed(session)
+        answer["next"] = session.records_next
+    _use(call)
+    return Reply.of(201, answer)
+
+
+def get_records(call: Call) -> Reply:
+    """Return records as JSON lines."""
+    type_ = call.text("type")
+    if type_ not in ("", "episode", "training"):
+        raise BadParameter(f"type is {type_!r:.80}: expected episode or training")
+    limit = min(max(1, call.number("limit", LINES)), LINES)
+    rows = call.store.records(call.run, call.number("after", 0), limit, type_)
+    lines: list[bytes] = []
+    size = 0
+    for row in rows:
+        lines.append(record_line(row))
+        size += len(lines[-1])
+        if size > LINES_BYTES:
+            break
+    return Reply(200, b"", {}, "application/x-ndjson", lines)
+
+
+def _use(call: Call) -> None:
+    call.run.totals.last = call.now
+    call.store.changed(call.run)

@@ -1,0 +1,437 @@
+"""Samples in: batches of sessions, in order, each stored once."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import mmap
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from gym_http_server.errors import (
+    BadColumns,
+    DigestMismatch,
+    Gap,
+    LimiterWaits,
+    RunQueueFull,
+    ShareUsedUp,
+    Stale,
+)
+from gym_http_server.relay.calls import Call, Reply
+from gym_http_server.relay.columns import check_columns
+from gym_http_server.relay.files import FileSlice
+from gym_http_server.relay.rows import BatchRow, SessionRow
+from gym_http_server.relay.runs import find_session
+from gym_http_wire.bundles import BUNDLE, BatchHead, BundleError, split
+from gym_http_wire.problems import BadParameter, KeyReused, Problem
+
+__all__ = ["admit_samples", "put_samples"]
+
+RETRY_SECONDS = 1
+OCTETS = "application/octet-stream"
+
+
+class _Sent(NamedTuple):
+    """A batch as it was sent.
+
+    Attributes:
+        head: Its head.
+        body: Its bytes, or where they are.
+        view: Its bytes.
+    """
+
+    head: BatchHead
+    body: bytes | FileSlice
+    view: memoryview
+
+
+def admit_samples(call: Call) -> None:
+    """Check whether a request with samples would be refused, before its body is read.
+
+    Raises:
+        Problem: It would be.
+    """
+    size = max(0, call.head.size)
+    session = _session_of(call)
+    if not _is_bundle(call):
+        head = _head_of(call)
+        if head.number < (session.next if session else 1):
+            # It is stored already, and is confirmed whatever the queue holds.
+            return
+        _check_policy(call, head)
+    _check_queue(call, session, size, 1)
+    call.store.check_sample_room(size)
+
+
+def put_samples(call: Call) -> Reply:
+    """Store a batch or a bundle."""
+    body = _Body(call)
+    return _put_bundle(call, body) if _is_bundle(call) else _put_batch(call, body)
+
+
+def _is_bundle(call: Call) -> bool:
+    return call.head.content_type.partition(";")[0].strip().lower() == BUNDLE
+
+
+class _Body:
+    """The body of a request: bytes of its frame, or a mapped file."""
+
+    def __init__(self, call: Call) -> None:
+        self.name = call.head.file
+        # Once nothing refers to the view, the file is no longer mapped.
+        self.view = memoryview(call.body)
+        if self.name:
+            descriptor = call.store.files.open(self.name)
+            try:
+                if os.fstat(descriptor).st_size:
+                    mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+                    self.view = memoryview(mapped)
+            finally:
+                os.close(descriptor)
+
+    def part(self, offset: int, size: int) -> bytes | FileSlice:
+        """Return a part of it as it is stored."""
+        if self.name:
+            return FileSlice(self.name, offset, size)
+        return bytes(self.view[offset : offset + size])
+
+
+def _session_of(call: Call) -> SessionRow | None:
+    session = call.text("session")
+    if not session and _is_bundle(call):
+        # The heads of the batches name it.
+        return None
+    return find_session(call, session)
+
+
+def _head_of(call: Call) -> BatchHead:
+    """Return the head of a batch that the query describes."""
+    number = call.number("number")
+    if number < 1:
+        raise BadParameter("the parameter number is 0: expected an integer from 1")
+    return BatchHead(
+        call.text("session"),
+        number,
+        call.number("policy"),
+        call.number("count"),
+        call.number("dropped", 0),
+        call.head.content_type or OCTETS,
+        digest=call.head.digest,
+    )
+
+
+def _put_batch(call: Call, body: _Body) -> Reply:
+    session = find_session(call, call.text("session"))
+    head = _head_of(call)
+    sent = _Sent(head, body.part(0, len(body.view)), body.view)
+    group = _Group(call, session, trusted=True)
+    try:
+        stored = group.add(sent)
+    except Stale:
+        # Its number is used up.
+        group.flush()
+        raise
+    group.flush()
+    answer: dict[str, Any] = {"next": session.next, "version": call.run.totals.version}
+    if not stored:
+        return Reply.of(200, {"stored": False, **answer})
+    (row,) = group.rows
+    return Reply.of(201, {"position": row.position, "stale": row.stale, **answer})
+
+
+def _put_bundle(call: Call, body: _Body) -> Reply:
+    group: _Group | None = None
+    problem: Problem | None = None
+    try:
+        for sent in _batches(body):
+            if group is None:
+                session = _only_session(call, sent.head.session)
+                group = _Group(call, session)
+            elif sent.head.session != group.session.session:
+                raise BadParameter(
+                    "the bundle has batches of several sessions: send one bundle for "
+                    "each session"
+                )
+            group.add(sent)
+    except BundleError as error:
+        problem = BadParameter(f"the bundle is malformed: {error}")
+    except Problem as error:
+        problem = error
+    if group is None:
+        raise problem or BadParameter("the bundle has no batches: expected one or more")
+    if problem is not None and problem.status in (429, 503, 507):
+        # The sender sends all of it again.
+        raise problem
+    group.flush()
+    if problem is not None:
+        problem.extras |= {"next": group.session.next, "stored": len(group.rows)}
+        raise problem
+    return Reply.of(
+        201,
+        {
+            "stored": len(group.rows),
+            "repeated": group.repeated,
+            "next": group.session.next,
+            "last": call.run.totals.stored,
+            "version": call.run.totals.version,
+        },
+    )
+
+
+def _batches(body: _Body) -> Iterator[_Sent]:
+    for head, offset, size in split(body.view):
+        view = body.view[offset : offset + size]
+        yield _Sent(head, body.part(offset, size), view)
+
+
+def _only_session(call: Call, session: str) -> SessionRow:
+    given = call.text("session")
+    if given and given != session:
+        raise BadParameter(
+            f"the parameter session is {given!r:.80}, and the batches are of session "
+            f"{session!r}: expected one session"
+        )
+    return find_session(call, session)
+
+
+class _Group:
+    """The batches of one request, checked one after the other, stored together.
+
+    Args:
+        call: The request.
+        session: The session of its batches.
+        trusted: Whether the digests are those that a web worker computed.
+
+    Attributes:
+        session: The session.
+        rows: The batches to store.
+        repeated: Batches that had been stored before.
+    """
+
+    def __init__(
+        self, call: Call, session: SessionRow, *, trusted: bool = False
+    ) -> None:
+        self.session = session
+        self._trusted = trusted
+        self.rows: list[BatchRow] = []
+        self.repeated = 0
+        self._call = call
+        # The session's members as they will be.
+        self._next = session.next
+        self._dropped = 0
+        self._stale = 0
+        self._bytes = 0
+        self._transitions = 0
+        self._policy = session.policy
+
+    def add(self, sent: _Sent) -> bool:
+        """Check a batch, and add it to those to store unless it was stored before.
+
+        Returns:
+            Whether it is stored with the others.
+
+        Raises:
+            Problem: The batch is refused.
+        """
+        call, head, size = self._call, sent.head, len(sent.view)
+        if head.number < self._next:
+            self._check_repeated(sent)
+            self.repeated += 1
+            return False
+        if head.number != self._next + head.dropped:
+            raise Gap(
+                f"batch {head.number} of the session does not follow: expected number "
+                f"{self._next}"
+                + (f" + {head.dropped} dropped" if head.dropped else "")
+                + "; send the missing batches first, or say how many were dropped",
+                extras={"next": self._next},
+            )
+        _check_policy(call, head)
+        digest = _digest_of(sent) if self._trusted else _check_digest(sent)
+        if call.live.columns is not None and not head.packing:
+            try:
+                check_columns(
+                    call.live.columns, head.count, head.content_type, sent.view
+                )
+            except BadColumns as problem:
+                problem.extras["next"] = self._next
+                raise
+        limits = call.live.limits
+        lag = call.run.totals.version - head.policy
+        stale = limits.max_lag is not None and lag > limits.max_lag
+        if stale and limits.stale == "refuse":
+            self._dropped += head.dropped
+            self._stale += 1
+            self._next = head.number + 1
+            raise Stale(
+                f"batch {head.number} was made with version {head.policy}, {lag} "
+                f"behind the newest: this run refuses more than {limits.max_lag}",
+                extras={
+                    "next": self._next,
+                    "lag": lag,
+                    "version": call.run.totals.version,
+                },
+            )
+        _check_queue(
+            call,
+            self.session,
+            self._bytes + size,
+            len(self.rows) + 1,
+            self._transitions,
+        )
+        self._dropped += head.dropped
+        self._next = head.number + 1
+        self._bytes += size
+        self._transitions += head.count
+        self._policy = head.policy
+        self.rows.append(
+            BatchRow(
+                head.number,
+                head.policy,
+                head.count,
+                sent.body,
+                digest,
+                head.content_type,
+                head.packing,
+                head.unpacked,
+                lag,
+                stale,
+                call.now,
+            )
+        )
+        return True
+
+    def flush(self) -> None:
+        """Store the batches that were added, and count all others.
+
+        Raises:
+            StorageFull: There is no room; nothing is stored or counted.
+        """
+        call, session, totals = self._call, self.session, self._call.run.totals
+        if self.rows:
+            call.store.append(call.run, session, self.rows)
+            call.live.rates.add(
+                call.now, len(self.rows), self._transitions, self._bytes
+            )
+            call.touched = True
+        session.sent += len(self.rows) + self._stale + self._dropped
+        session.dropped += self._dropped
+        session.stale += self._stale
+        session.next = self._next
+        session.policy = self._policy
+        session.seen = call.now
+        session.ended = False
+        totals.dropped += self._dropped
+        totals.stale += self._stale
+        totals.repeated += self.repeated
+        totals.last = call.now
+        call.store.changed(session)
+        call.store.changed(call.run)
+
+    def _check_repeated(self, sent: _Sent) -> None:
+        number = sent.head.number
+        added = [row for row in self.rows[-1000:] if row.number == number]
+        if added:
+            known: bytes | None = added[0].digest
+        else:
+            known = self._call.store.digest(self.session, number)
+        # Of a batch that was dropped or refused, or that is too old, none is kept.
+        if known and known.strip(b"\0") and known != _digest_of(sent):
+            raise KeyReused(
+                f"batch {number} of the session was stored with other content: begin a "
+                "new session for other batches",
+                extras={"next": self._next},
+            )
+
+
+def _digest_of(sent: _Sent) -> bytes:
+    if sent.head.digest:
+        return bytes.fromhex(sent.head.digest)
+    return hashlib.sha256(sent.view).digest()
+
+
+def _check_digest(sent: _Sent) -> bytes:
+    digest = hashlib.sha256(sent.view).digest()
+    if sent.head.digest and bytes.fromhex(sent.head.digest) != digest:
+        raise DigestMismatch(
+            f"the body of batch {sent.head.number} has the SHA-256 {digest.hex()}, and "
+            f"its head names {sent.head.digest}: it was changed on its way; send it "
+            "again"
+        )
+    return digest
+
+
+def _check_policy(call: Call, head: BatchHead) -> None:
+    newest = call.run.totals.version
+    if head.policy > newest:
+        raise BadParameter(
+            f"policy is {head.policy}, a version that was not published: expected an "
+            f"integer from 0 to {newest}"
+        )
+
+
+def _check_queue(
+    call: Call,
+    session: SessionRow | None,
+    size: int,
+    batches: int,
+    transitions: int = 0,
+) -> None:
+    """Check that the queue has room.
+
+    Args:
+        call: The request.
+        session: Its session.
+        size: Bytes of its batches.
+        batches: Their number.
+        transitions: Transitions of the batches before the last one.
+
+    Raises:
+        RunQueueFull: The queue is full.
+        ShareUsedUp: The worker holds its share of the queue, and it is half full.
+        LimiterWaits: The limiter holds batches back.
+    """
+    limits, totals = call.live.limits, call.run.totals
+    waiting = totals.waiting + totals.leased
+    held = totals.queue_bytes + size
+    retry = {"Retry-After": str(RETRY_SECONDS)}
+    if waiting and (
+        held > limits.queue_bytes or waiting + batches > limits.queue_batches
+    ):
+        raise RunQueueFull(
+            f"{waiting} batches of {totals.queue_bytes} bytes wait in run "
+            f"{call.run.run!r}, and it allows {limits.queue_batches} of "
+            f"{limits.queue_bytes} bytes: send this again when a trainer has read some",
+            headers=retry,
+        )
+    if session is not None and 2 * held > limits.queue_bytes:
+        _check_share(call, session, size, retry)
+    limiter = call.live.limiter
+    if limiter is not None and limiter.inserts_wait(
+        totals.transitions + transitions, totals.draws
+    ):
+        inserts = totals.transitions + transitions
+        raise LimiterWaits(
+            f"the limiter of run {call.run.run!r} waits for draws: "
+            f"{inserts} transitions were inserted, {totals.draws} drawn, and the "
+            f"difference is {limiter.difference(inserts, totals.draws):g}, above "
+            f"{limiter.max_diff:g}; send this again later",
+            headers=retry,
+        )
+
+
+def _check_share(
+    call: Call, session: SessionRow, size: int, headers: dict[str, str]
+) -> None:
+    limits = call.live.limits
+    workers = call.live.workers(call.now)
+    share = limits.queue_bytes / workers
+    held = call.run.worker_bytes.get(session.worker, 0)
+    if workers > 1 and held and held + size > share:
+        raise ShareUsedUp(
+            f"worker {session.worker!r} holds {held} bytes of the queue, which is "
+            f"more than half full: {workers} workers have {math.floor(share)} bytes "
+            "each; send this again when a trainer has read some",
+            headers=headers,
+        )

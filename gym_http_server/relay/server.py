@@ -1,0 +1,484 @@
+"""The relay's process: one thread, one poll loop, one transaction for all that waits.
+
+It takes all requests that wait, executes them in one transaction, and answers after the
+commit. So many small requests share a sync of the disk. Requests that wait for
+something to happen in a run stay here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from gym_http_server.errors import RelayTaken, RelayUnavailable
+from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.log_lines import LimitedLog
+from gym_http_server.peer_credentials import PeerCredentials
+from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.relay.calls import Reply, Request
+from gym_http_server.relay.dispatch import Relay
+from gym_http_server.relay.files import INLINE_BYTES, FileSlice
+from gym_http_server.relay.messages import (
+    Piece,
+    RelaySettings,
+    pieces_answer,
+    relay_problem,
+    request_of,
+)
+from gym_http_server.relay.store import Store
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.sockets import refuse_descriptors
+from gym_http_server.service_process import isolate, limit_waits
+from gym_http_wire.frames import Frame, encode
+from gym_http_wire.messages import AnswerHead, Form, Op, answer
+from gym_http_wire.problems import Problem
+
+__all__ = ["run"]
+
+#: Seconds between two looks at waiting requests.
+TICK_SECONDS = 0.25
+#: Seconds between two looks for work that requests have left.
+MAINTAIN_SECONDS = 1.0
+IDLE_SECONDS = 60.0
+#: Seconds between two attempts to open the store.
+OPEN_SECONDS = 1.0
+#: Seconds in which a web worker has to read an answer.
+READ_SECONDS = 30.0
+
+log = logging.getLogger("gym_http_server.relay")
+
+
+class Connection(FrameSocket):
+    """A web worker's connection. Its answers, and their files, never block.
+
+    Args:
+        end: Its socket.
+        max_body: Bytes that the body of a request may have.
+
+    Attributes:
+        stuck_since: When it last accepted nothing of an answer, in monotonic seconds;
+            0.0 if no answer waits.
+    """
+
+    def __init__(self, end: socket.socket, max_body: int) -> None:
+        end.setblocking(False)
+        super().__init__(end, max_body)
+        self.stuck_since = 0.0
+        self._answers: deque[tuple[memoryview, Sequence[int]]] = deque()
+
+    def answer(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
+        """Send an answer with descriptors, which are closed once they are sent.
+
+        Raises:
+            OSError: The other end is closed.
+        """
+        self._answers.append((memoryview(encode(frame)), descriptors))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the socket accepts of the answers.
+
+        Raises:
+            OSError: The other end is closed.
+        """
+        while self._answers:
+            data, descriptors = self._answers[0]
+            try:
+                if descriptors:
+                    sent = socket.send_fds(self.socket, [data], descriptors)
+                else:
+                    sent = self.socket.send(data)
+            except BlockingIOError:
+                self.stuck_since = self.stuck_since or time.monotonic()
+                return
+            self.stuck_since = 0.0
+            _close(descriptors)
+            if sent < len(data):
+                self._answers[0] = (data[sent:], ())
+            else:
+                self._answers.popleft()
+
+    @property
+    def unsent(self) -> bool:
+        """Whether answers wait until the socket accepts them."""
+        return bool(self._answers)
+
+    def close(self) -> None:
+        """Close the connection, and the files of answers that were not sent."""
+        while self._answers:
+            _close(self._answers.popleft()[1])
+        super().close()
+
+
+class Waiting(NamedTuple):
+    """A request, and the connection that it came from.
+
+    Attributes:
+        connection: The connection.
+        request: The request.
+        number: Number of its frame.
+        until: When it must be answered, in monotonic seconds.
+    """
+
+    connection: Connection
+    request: Request
+    number: int
+    until: float
+
+
+class _Answer(NamedTuple):
+    waiting: Waiting
+    frame: Frame
+    descriptors: list[int]
+
+
+class RelayServer:
+    """Receives requests, executes them in groups, and answers them.
+
+    Args:
+        listener: The socket to which web workers connect.
+        signals: End of a pair of sockets on which signal numbers arrive.
+        settings: The relay's settings.
+        run: The run directory.
+        peers: Distinguishes processes of the server from those of environments.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        signals: socket.socket,
+        settings: RelaySettings,
+        run: RunDir,
+        peers: PeerCredentials,
+    ) -> None:
+        self._settings = settings
+        self._run = run
+        self._peers = peers
+        self._refusals = LimitedLog(log)
+        self._relay: Relay | None = None
+        self._open_again = 0.0
+        self._why_closed: Problem = RelayUnavailable("the relay is starting")
+        self._connections: dict[int, Connection] = {}
+        # Requests that have arrived, and those that wait for something to happen.
+        self._arrived: list[Waiting] = []
+        self._waiting: dict[Connection, Waiting] = {}
+        self._maintain_at = 0.0
+        self._stopping = False
+        # Whether the listener cannot accept, since too many descriptors are open.
+        self._paused = False
+        self._listener = listener
+        listener.setblocking(False)
+        self._signals = signals
+        self._poller = Poller()
+        self._poller.add(listener, self._accept)
+        self._poller.add(signals, self._on_signal)
+
+    def run(self) -> None:
+        """Serve until SIGTERM; then answer the requests that wait."""
+        self._open()
+        while not self._stopping:
+            self._poller.serve(self._patience())
+            self._execute(self._due())
+            self._maintain()
+        self._execute([*self._arrived, *self._waiting.values()])
+        if self._relay is not None:
+            self._relay.store.close()
+
+    def _patience(self) -> float | None:
+        """Return for how many seconds no work is due; ``None``: until an event."""
+        now = time.monotonic()
+        if (
+            self._waiting
+            or self._paused
+            or any(each.unsent for each in self._connections.values())
+        ):
+            ends = [each.until for each in self._waiting.values()]
+            return max(0.0, min([now + TICK_SECONDS, *ends]) - now)
+        if self._relay is None:
+            return None
+        return max(0.0, self._maintain_at - now)
+
+    # Connections
+
+    def _on_signal(self, events: int) -> None:
+        if signal.SIGTERM in self._signals.recv(4096):
+            self._stopping = True
+
+    def _accept(self, events: int) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:
+                # Too many descriptors are open; there may be fewer at the next tick.
+                self._poller.want(self._listener, 0)
+                self._paused = True
+                return
+            if not self._peers.permits(sock):
+                self._refusals.warning(
+                    "refused a connection of an environment to the relay"
+                )
+                sock.close()
+                continue
+            connection = Connection(sock, max(self._settings.max_body, INLINE_BYTES))
+            self._connections[connection.fileno()] = connection
+            self._poller.add(connection, functools.partial(self._serve, connection))
+            # Its request has mostly arrived with it.
+            self._serve(connection, READ)
+
+    def _serve(self, connection: Connection, events: int) -> None:
+        try:
+            if events & WRITE:
+                connection.flush()
+                self._listen_to(connection)
+            frames = connection.receive() if events & READ else []
+            if frames is None:
+                self._disconnect(connection)
+                return
+            for frame in frames:
+                self._receive(connection, frame)
+        except OSError:
+            self._disconnect(connection)
+        except (msgspec.MsgspecError, ValueError) as error:
+            log.warning("a request to the relay is malformed: %r", error)
+            self._disconnect(connection)
+
+    def _receive(self, connection: Connection, frame: Frame) -> None:
+        if frame.kind == Op.RELAY_STATUS:
+            connection.answer(answer(204, number=frame.number, form=Form.NONE))
+            self._listen_to(connection)
+            return
+        request = Request(Op(frame.kind), request_of(frame), frame.body)
+        until = time.monotonic() + request.wait_s
+        self._arrived.append(Waiting(connection, request, frame.number, until))
+
+    def _disconnect(self, connection: Connection) -> None:
+        self._waiting.pop(connection, None)
+        if self._connections.pop(connection.fileno(), None) is not None:
+            self._poller.remove(connection)
+        connection.close()
+
+    def _listen_to(self, connection: Connection) -> None:
+        events = READ | WRITE if connection.unsent else READ
+        self._poller.want(connection, events)
+
+    # Execution
+
+    def _due(self) -> list[Waiting]:
+        """Return the requests to execute now."""
+        now = time.monotonic()
+        due, self._arrived = self._arrived, []
+        if self._waiting:
+            draining = os.path.exists(self._run.draining)
+            for each in list(self._waiting.values()):
+                if draining or each.until <= now or self._may_lease(each):
+                    due.append(each)
+        for connection in list(self._connections.values()):
+            stuck = connection.stuck_since
+            if stuck and now - stuck > READ_SECONDS:
+                self._disconnect(connection)
+        if self._paused:
+            self._paused = False
+            self._poller.want(self._listener, READ)
+        return due
+
+    def _may_lease(self, waiting: Waiting) -> bool:
+        """Whether a lease has ended whose batch a request waits for."""
+        relay = self._relay
+        return relay is not None and relay.lease_ended(waiting.request, time.time())
+
+    def _execute(self, group: list[Waiting]) -> None:
+        while group:
+            relay = self._open()
+            if relay is None:
+                for each in group:
+                    self._send(_Answer(each, relay_problem(self._why_closed), []))
+                return
+            for answered in self._commit(relay, group):
+                self._send(answered)
+            self._discard(relay, group)
+            soon = time.monotonic() + MAINTAIN_SECONDS
+            self._maintain_at = min(self._maintain_at, soon)
+            touched = relay.take_touched()
+            group = [
+                each
+                for each in self._waiting.values()
+                if each.request.head.run in touched
+            ]
+
+    def _commit(self, relay: Relay, group: list[Waiting]) -> list[_Answer]:
+        """Execute requests in one transaction; return the answers."""
+        answers: list[_Answer] = []
+        try:
+            relay.store.begin()
+            for each in group:
+                answered = self._answer(relay, each)
+                if answered is not None:
+                    answers.append(answered)
+            relay.store.commit()
+        except Exception as error:
+            relay.roll_back()
+            for answered in answers:
+                _close(answered.descriptors)
+            if len(group) > 1:
+                # One of them may be the reason.
+                return [got for each in group for got in self._commit(relay, [each])]
+            if not isinstance(error, Problem):
+                log.exception("a request to the relay failed")
+                error = RelayUnavailable(
+                    "the relay failed; the log of the server has the reason",
+                    headers={"Retry-After": "1"},
+                )
+            return [_Answer(group[0], relay_problem(error), [])]
+        return answers
+
+    def _answer(self, relay: Relay, waiting: Waiting) -> _Answer | None:
+        """Execute a request; return its answer, or ``None`` if it waits."""
+        final = (
+            self._stopping
+            or waiting.until <= time.monotonic()
+            or (waiting.request.wait_s > 0 and os.path.exists(self._run.draining))
+        )
+        try:
+            reply = relay.reply(waiting.request, time.time(), final=final)
+        except Problem as problem:
+            return _Answer(waiting, relay_problem(problem), [])
+        if reply is None:
+            self._waiting[waiting.connection] = waiting
+            return None
+        return _Answer(waiting, *_frame_of(relay.store, reply))
+
+    def _send(self, answered: _Answer) -> None:
+        waiting, frame, descriptors = answered
+        connection = waiting.connection
+        self._waiting.pop(connection, None)
+        if connection.closed:
+            _close(descriptors)
+            return
+        try:
+            connection.answer(frame._replace(number=waiting.number), descriptors)
+            self._listen_to(connection)
+        except OSError:
+            self._disconnect(connection)
+
+    def _discard(self, relay: Relay, group: list[Waiting]) -> None:
+        """Remove the uploaded files that no row refers to."""
+        for each in group:
+            if each.request.head.file and each.request.op != Op.RELAY_ADMIT:
+                with contextlib.suppress(OSError):
+                    relay.store.discard(each.request.head.file)
+
+    # The store
+
+    def _open(self) -> Relay | None:
+        """Return the open store, opening it if it is time to; or ``None``."""
+        now = time.monotonic()
+        if self._relay is None and now >= self._open_again:
+            self._open_again = now + OPEN_SECONDS
+            folder = self._settings.folder
+            try:
+                store = Store(folder, self._settings.disk_limit)
+            except RelayTaken as problem:
+                problem.headers["Retry-After"] = "5"
+                self._why_closed = problem
+                self._refusals.warning("%s", str(problem))
+            except Exception as error:
+                self._refusals.warning("cannot open the relay's store: %s", str(error))
+                self._why_closed = RelayUnavailable(
+                    f"the relay cannot open its directory: {error}",
+                    headers={"Retry-After": "5"},
+                )
+            else:
+                self._relay = Relay(store, self._settings)
+        return self._relay
+
+    def _maintain(self) -> None:
+        """Do a step of the work that requests have left, where it is due."""
+        relay = self._relay
+        if relay is None or self._maintain_at > time.monotonic():
+            return
+        try:
+            more = relay.maintain(time.time())
+        except Exception:
+            relay.roll_back()
+            log.exception("the relay cannot remove what it no longer needs")
+            more = True
+        # Requests come first: the next step is done after the next poll.
+        self._maintain_at = time.monotonic() + (0.0 if more else IDLE_SECONDS)
+
+
+def _frame_of(store: Store, reply: Reply) -> tuple[Frame, list[int]]:
+    """Return the frame of an answer, and the files that it refers to.
+
+    Raises:
+        Problem: A file is gone.
+    """
+    head = AnswerHead(reply.content_type, reply.headers)
+    if reply.pieces is None:
+        form = Form.PLAIN if reply.body else Form.NONE
+        return answer(reply.status, reply.body, head, form=form), []
+    descriptors: list[int] = []
+    numbers: dict[str, int] = {}
+    pieces: list[Piece] = []
+    inline = bytearray()
+    try:
+        for piece in reply.pieces:
+            if isinstance(piece, FileSlice):
+                if piece.name not in numbers:
+                    numbers[piece.name] = len(descriptors)
+                    descriptors.append(store.files.open(piece.name))
+                number, offset, size = numbers[piece.name], piece.offset, piece.size
+            elif pieces and pieces[-1].file < 0:
+                # It continues the bytes before it.
+                last = pieces.pop()
+                number, offset, size = -1, last.offset, last.size + len(piece)
+                inline += piece
+            else:
+                number, offset, size = -1, len(inline), len(piece)
+                inline += piece
+            pieces.append(Piece(number, offset, size))
+    except BaseException:
+        _close(descriptors)
+        raise
+    return pieces_answer(pieces, bytes(inline), head, reply.status), descriptors
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def run(
+    listener: socket.socket, settings: RelaySettings, run_path: str, parent_pid: int
+) -> int:
+    """Run the relay until it ends; return the exit status.
+
+    Args:
+        listener: The socket to which web workers connect.
+        settings: The relay's settings.
+        run_path: Path of the run directory.
+        parent_pid: The supervisor; the process ends with it.
+    """
+    isolate(parent_pid)
+    signals, waker = socket.socketpair()
+    for end in (signals, waker):
+        end.setblocking(False)
+    # A transaction must not be interrupted: the loop looks at the signal.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+    limit_waits()
+    refuse_descriptors(listener)
+    peers = PeerCredentials(parent_pid)
+    RelayServer(listener, signals, settings, RunDir(run_path), peers).run()
+    return 0
