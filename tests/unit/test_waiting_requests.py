@@ -36,7 +36,7 @@ def test_requests_of_one_session_keep_their_order_and_others_pass() -> None:
     second = line.take(renders)
     assert second is not None
     assert (second.session, second.frame.number) == ("s", 2)
-    assert [each.sender for each in line] == ["b"]
+    assert [each.sender for each in line.requests] == ["b"]
 
 
 def test_requests_of_a_client_that_left_are_dropped() -> None:
@@ -46,7 +46,7 @@ def test_requests_of_a_client_that_left_are_dropped() -> None:
     assert line.count("a") == 2
     line.drop("a")
     assert [each.sender for each in line.take_all()] == ["b"]
-    assert not line
+    assert not line.requests
 
 
 def test_hosts_without_a_clock_load_nothing_of_real_time() -> None:

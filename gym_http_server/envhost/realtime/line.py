@@ -72,10 +72,6 @@ class Line(Generic[T]):
         """Add a request at the end."""
         self.requests.append(waiting)
 
-    def holds(self, session: str) -> bool:
-        """Whether a request of a session waits."""
-        return any(each.session == session for each in self.requests)
-
     def count(self, sender: T) -> int:
         """Return the number of requests of a connection or stream."""
         return sum(each.sender is sender for each in self.requests)
