@@ -79,6 +79,13 @@ class Poller:
     def handle(self, happened: list[tuple[int, int]]) -> None:
         """Call the handlers of events that `poll` has returned."""
         handlers = self._handlers
+        if len(happened) == 1:
+            # As below, without a list: events mostly come one by one.
+            descriptor, events = happened[0]
+            if events & _END:
+                events |= self._wanted[descriptor] or READ
+            handlers[descriptor](events & _BOTH)
+            return
         taken = [(handlers[each[0]], each) for each in happened]
         for handler, (descriptor, events) in taken:
             # An earlier handler may have removed this descriptor, or used it anew.

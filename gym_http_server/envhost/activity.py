@@ -23,6 +23,7 @@ class Activity:
         operations: Counts the steps and episodes of the environment.
 
     Attributes:
+        page: The host's status page. Each call begins with `StatusPage.begin`.
         streams: Number of open streams that send requests.
         watchers: Number of open streams that watch.
     """
@@ -30,7 +31,7 @@ class Activity:
     def __init__(self, page: StatusPage, operations: Operations) -> None:
         self.streams = 0
         self.watchers = 0
-        self._page = page
+        self.page = page
         self._operations = operations
         self._created_ns = self._last_used_ns = time.monotonic_ns()
 
@@ -44,53 +45,49 @@ class Activity:
         """Seconds since the last call that counts as use ended."""
         return (time.monotonic_ns() - self._last_used_ns) / 1e9
 
-    def begin(self) -> None:
-        """Record that a call begins; its deadline counts from now."""
-        self._page.begin(time.monotonic_ns())
-
     def begin_next(self) -> None:
         """Record that another call begins within the same request.
 
         A request for many steps may take long, if each step takes less than the limit.
         """
         fork_guard.check()
-        self._page.begin(time.monotonic_ns())
+        self.page.begin(time.monotonic_ns())
 
     def finish(self) -> None:
         """Record that a call which counts as use has ended."""
         operations = self._operations
         self._last_used_ns = now_ns = time.monotonic_ns()
-        self._page.finish(now_ns, operations.steps, operations.episodes)
+        self.page.finish(now_ns, operations.steps, operations.episodes)
 
     def finish_unused(self) -> None:
         """Record that a call has ended which does not count as use."""
-        self._page.set_orphaned(0)
-        self._page.end(time.monotonic_ns(), used=False)
+        self.page.set_orphaned(0)
+        self.page.end(time.monotonic_ns(), used=False)
 
     def set_clock(self) -> None:
         """Record that the instance has a clock."""
-        self._page.set_clock()
+        self.page.set_clock()
 
     def finish_tick(self) -> None:
         """Record that calls of the world by its clock have ended; this is no use."""
         operations = self._operations
         now_ns = time.monotonic_ns()
-        self._page.finish_tick(now_ns, operations.steps, operations.episodes)
+        self.page.finish_tick(now_ns, operations.steps, operations.episodes)
 
     def mark_waiting(self) -> None:
         """Record that a client waits, which counts as use."""
         self._last_used_ns = now_ns = time.monotonic_ns()
-        self._page.mark_used(now_ns)
+        self.page.mark_used(now_ns)
 
     def mark_alive(self) -> None:
         """Record that the host responds; this does not count as use."""
-        self._page.mark_alive(time.monotonic_ns())
+        self.page.mark_alive(time.monotonic_ns())
 
     def set_streams(self, streams: int, watchers: int) -> None:
         """Record how many streams are open."""
         self.streams, self.watchers = streams, watchers
-        self._page.set_streams(streams, watchers)
+        self.page.set_streams(streams, watchers)
 
     def set_orphaned(self, orphaned: bool) -> None:
         """Record whether the kernels of all clients have ended their streams."""
-        self._page.set_orphaned(time.monotonic_ns() if orphaned else 0)
+        self.page.set_orphaned(time.monotonic_ns() if orphaned else 0)

@@ -130,7 +130,7 @@ def member(frame: Frame, given: Any, name: str) -> Any:
     if not isinstance(given, dict):
         raise BadJSON()
     value = given.get(name)
-    if lossless(frame):
+    if frame.form & 15 != _PLAIN:
         if name not in given:
             raise MissingParameter(name)
     elif not plain_json.is_given(value):

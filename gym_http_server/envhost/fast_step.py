@@ -11,6 +11,7 @@ Measured gain: a stream's step takes 73 µs with it and 91 µs without, 19 % les
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from gym_http_server.envhost import env_warnings, fork_guard
@@ -75,7 +76,7 @@ class FastStepper:
         if not self._sessions.accept_next(session, number):
             return False
         activity, dispatch = self._activity, self._dispatch
-        activity.begin()
+        activity.page.begin(time.monotonic_ns())
         outcome: Any = None
         answer, external_step = None, self._external_step
         if external_step is not None and not self._watchers:
@@ -90,7 +91,11 @@ class FastStepper:
                 outcome = external.perform(key, lambda: self._outcome(action))
             fork_guard.check()
             if type(outcome) is dict and not self._warnings:
-                answer = _encode(codec, number, outcome)
+                try:
+                    answer = codec.encode_answer(number, outcome)
+                except Exception:
+                    # The keys of some infos raise when they are compared.
+                    answer = None
         activity.finish()
         if answer is not None:
             message, answer_signature, answer_leaves = answer
@@ -134,14 +139,6 @@ class FastStepper:
         return codec.answer_from_leaves(
             number, stepped.leaves, step.signature, signature_number
         )
-
-
-def _encode(codec: FastHostFrames, number: int, value: Any) -> FastAnswer | None:
-    try:
-        return codec.encode_answer(number, value)
-    except Exception:
-        # The keys of some infos raise when they are compared.
-        return None
 
 
 def frame_of(request: FastRequest) -> Frame:

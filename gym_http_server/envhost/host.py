@@ -134,8 +134,9 @@ class Host:
     def _execute(self, frame: Frame, session: str = "", behind: bool = False) -> Frame:
         """Execute a request, as `Dispatch.answer`, and record it."""
         activity = self._activity
-        self._streams.copy_outputs()
-        activity.begin()
+        if self._streams.uncopied:
+            self._streams.copy_outputs()
+        activity.page.begin(time.monotonic_ns())
         reply = self._dispatch.answer(frame, session, behind=behind)
         fork_guard.check()
         if frame.kind in UNUSED:
@@ -206,14 +207,19 @@ class Host:
 
     def _take(self, connection: WorkerConnection, frame: Frame) -> None:
         """Execute a request of a web worker, and answer it."""
-        self._send(connection, self._execute(frame))
+        reply = self._execute(frame)
+        if not connection.send_answer(encode(reply)):
+            self._keep_unsent(connection)
 
     def _drain(self) -> None:
         """Note that the server is about to stop; here, no request waits long."""
 
     def _send(self, connection: WorkerConnection, reply: Frame) -> None:
-        if connection.send_answer(encode(reply)):
-            return
+        if not connection.send_answer(encode(reply)):
+            self._keep_unsent(connection)
+
+    def _keep_unsent(self, connection: WorkerConnection) -> None:
+        """Send the rest of an answer once the web worker reads."""
         if connection not in self._unsent:
             line = connection.socket
             self._poller.remove(line)
@@ -295,12 +301,17 @@ class WorkerConnection(FrameSocket):
         end.setblocking(False)
         self._first = True
 
-    def _receive(self) -> bytes:
+    def receive(self) -> list[Frame] | None:
+        """Read once, as `FrameSocket` does; descriptors come with the first request."""
         if self._first:
             self._first = False
-            return super()._receive()
+            return super().receive()
         # A read that accepts descriptors costs several times as much.
-        return self.socket.recv(RECEIVE_BYTES)
+        try:
+            data = self.socket.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return []
+        return self._reader.feed(data) if data else None
 
     def send_answer(self, data: bytes) -> bool:
         """Send the bytes of an answer, as many as the web worker takes.
@@ -313,8 +324,10 @@ class WorkerConnection(FrameSocket):
         """
         sent = 0
         if not self._unsent:
-            with contextlib.suppress(BlockingIOError):
+            try:
                 sent = self.socket.send(data)
+            except BlockingIOError:
+                sent = 0
             if sent == len(data):
                 return True
         self._unsent += memoryview(data)[sent:]

@@ -107,7 +107,10 @@ class CallSocket(FrameSocket):
         """
         data = encode(frame)
         try:
-            sent = self._send_some(data, descriptor)
+            if descriptor is None:
+                sent = self.socket.send(data)
+            else:
+                sent = self._send_some(data, descriptor)
         except OSError as error:
             raise NothingSent from error
         if sent < len(data):

@@ -99,24 +99,24 @@ class HostClient:
                 that problem is the answer.
         """
         self._check(instance_id, owner)
-        place = self._enter(instance_id)
+        try:
+            place = self.queues.enter(instance_id)
+        except QueueFull as full:
+            place = self._enter_clocked(instance_id, full)
         try:
             expected = self._expected(instance_id, frame)
             return self._call(instance_id, frame, expected, wait)
         finally:
             self.queues.leave(place)
 
-    def _enter(self, instance_id: str) -> int:
-        """Count a request; its instance may have no more, unless it has a clock.
+    def _enter_clocked(self, instance_id: str, full: QueueFull) -> int:
+        """Count a request beyond the limit, if its instance has a clock.
 
         Requests for a clock wait for their time, which is no sign of too many.
         """
-        try:
-            return self.queues.enter(instance_id)
-        except QueueFull:
-            if not has_clock(self._run.status(instance_id)):
-                raise
-            return self.queues.enter(instance_id, limited=False)
+        if not has_clock(self._run.status(instance_id)):
+            raise full
+        return self.queues.enter(instance_id, limited=False)
 
     def _expected(self, instance_id: str, frame: Frame) -> Room | None:
         """Reserve room for an answer, if the last one to such a call was large."""
@@ -200,7 +200,10 @@ class HostClient:
             QueueFull: Too many requests wait for the instance.
         """
         self._check(instance_id, owner)
-        place = self._enter(instance_id)
+        try:
+            place = self.queues.enter(instance_id)
+        except QueueFull as full:
+            place = self._enter_clocked(instance_id, full)
         try:
             return self._open_stream(instance_id, frame, line, lost_s)
         finally:

@@ -271,8 +271,10 @@ class Remote:
 
     def _request(self, method: str, path: str, given: Any = None) -> Any:
         """Send a request of the instance, and synchronize the generators."""
-        handle = self._open_handle()
-        if not self._shared:
+        handle = self._handle
+        if handle is None:
+            handle = self._open_handle()
+        if not self._shared.generators:
             return handle.call(method, path, given)
         self._send_draws()
         if not self._shared or method == "GET":

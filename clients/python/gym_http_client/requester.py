@@ -180,18 +180,32 @@ class Requester:
             retries = retries.of_closing(closing_seconds)
             limit = min(limit, closing_seconds)
             transport = state.free_transport()
-        tries = Tries(
-            retries, what=f"{method} {self.url}{path}", met=self._met, limit=limit
-        )
+        once = once or method not in REPEATABLE
+        began = retries.clock()
+        first: Reply | Failure
         try:
-            if once or method not in REPEATABLE:
-                # A request without retries needs a connection that is certainly open.
-                return transport.exchange(request, limit, True)
-            return tries.run(lambda limit: transport.exchange(request, limit, False))
+            # A request without retries needs a connection that is certainly open.
+            first = transport.exchange(request, limit, once)
+            if once or first.status not in retries.repeated:
+                self._met = True
+                return first
+        except Failure as failure:
+            first = failure
+        # Only here, since nearly all first tries get an answer.
+        what = f"{method} {self.url}{path}"
+        tries = Tries(retries, began, what=what, met=self._met, limit=limit)
+        try:
+            if once and isinstance(first, Failure):
+                raise first
+            return tries.run(
+                lambda limit: transport.exchange(request, limit, False), first
+            )
         except Failure as failure:
             raise tries.error(failure, method, self.url + path, key) from failure
         finally:
             self._met = tries.met
+            # Its traceback refers to this frame: the cycle would keep sockets open.
+            del first
 
     def begin(self, path: str, seconds: float) -> None:
         """Send a POST without a body once, and do not wait for its answer.

@@ -137,13 +137,15 @@ class Tries:
         self._began = retries.clock() if began is None else began
         self._limit = limit
 
-    def run(self, attempt: Callable[[float], _T], first: Failure | None = None) -> _T:
+    def run(
+        self, attempt: Callable[[float], _T], first: _T | Failure | None = None
+    ) -> _T:
         """Try until there is an answer or the time is over, and return the answer.
 
         Args:
             attempt: Makes one try within the given seconds, and returns its answer. A
                 `Reply` with a status that is retried leads to another try.
-            first: The failure of the first try, if the caller made it.
+            first: The answer or the failure of the first try, if the caller made it.
 
         Returns:
             The first final answer; or, if no try may follow, the last `Reply`.
@@ -151,27 +153,27 @@ class Tries:
         Raises:
             Failure: The failure of the last try; there was no answer.
         """
-        limit, failure = self._limit, first
+        limit, outcome = self._limit, first
         try:
             while True:
-                if failure is None:
+                if outcome is None:
                     try:
-                        answer = attempt(limit)
+                        outcome = attempt(limit)
                     except Failure as error:
-                        failure = error
-                if failure is not None:
-                    if not self.again(failure):
-                        raise failure
-                elif not isinstance(answer, Reply) or not self._is_repeated(answer):
+                        outcome = error
+                if isinstance(outcome, Failure):
+                    if not self.again(outcome):
+                        raise outcome
+                elif not isinstance(outcome, Reply) or not self._is_repeated(outcome):
                     self.met = True
-                    return answer
-                elif not self.again(answer):
-                    return answer
-                failure = None
+                    return outcome
+                elif not self.again(outcome):
+                    return outcome
+                outcome = None
                 limit = min(self._limit, max(self.left(), _SHORTEST))
         finally:
             # Its traceback refers to this frame: the cycle would keep sockets open.
-            del failure
+            del outcome, first
 
     def error(
         self, failure: Failure, method: str, url: str, key: str | None

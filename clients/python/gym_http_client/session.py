@@ -152,7 +152,9 @@ class Session:
             if quick and stream is not None and not self._pending:
                 outcome = self._exchange(stream, path, given)
                 if outcome is not MISSED:
-                    return _value_or_raise(outcome)
+                    if isinstance(outcome, Exception):
+                        raise outcome
+                    return outcome
             self.drain()
             self.send(path, given)
             return _value_or_raise(self._first())

@@ -25,16 +25,19 @@ class SharedGenerators:
     There is one, or a tuple if each environment of a vector has its own generator. A
     copy without references is dropped once its draws were sent to the server. The
     object is false if it holds no copy.
+
+    Attributes:
+        generators: The copies, for reading only.
     """
 
     def __init__(self) -> None:
         self._many = False
-        self._generators: list[np.random.Generator | None] = []
+        self.generators: list[np.random.Generator | None] = []
         self._known: list[Any] = []
         self._serials: list[Any] = []
 
     def __bool__(self) -> bool:
-        return bool(self._generators)
+        return bool(self.generators)
 
     def renew(self, described: dict[str, Any]) -> Any:
         """Set the generators to the server's description, and return them.
@@ -46,20 +49,20 @@ class SharedGenerators:
         """
         self._many = isinstance(described["state"], tuple)
         each = _rows(described) if self._many else [described]
-        known = self._generators or [None] * len(each)
+        known = self.generators or [None] * len(each)
         serials = self._serials or [None] * len(each)
-        self._generators = [
+        self.generators = [
             _renewed(None if serial != row.get("serial") else generator, row)
             for generator, serial, row in zip(known, serials, each, strict=True)
         ]
         self._serials = [row.get("serial") for row in each]
         self.mark_sent()
-        return tuple(self._generators) if self._many else self._generators[0]
+        return tuple(self.generators) if self._many else self.generators[0]
 
     def adopt(self, generator: np.random.Generator, described: dict[str, Any]) -> None:
         """Keep a generator in step from now on, of which the server has a copy."""
         self._many = False
-        self._generators = [generator]
+        self.generators = [generator]
         self._serials = [described.get("serial")]
         self.mark_sent()
 
@@ -67,7 +70,7 @@ class SharedGenerators:
         """Drop unchanged generators that are not referenced anywhere else."""
         changed = self._changed()
         for index in range(len(changed)):
-            held = self._generators
+            held = self.generators
             # A local variable would be a further reference.
             if (
                 held[index] is not None
@@ -75,8 +78,8 @@ class SharedGenerators:
                 and _references(held, index) <= _UNREFERENCED
             ):
                 held[index] = None
-        if not any(each is not None for each in self._generators):
-            self._generators, self._known, self._serials = [], [], []
+        if not any(each is not None for each in self.generators):
+            self.generators, self._known, self._serials = [], [], []
 
     def drawn(self) -> dict[str, Any] | None:
         """Return the states to set on the server; ``None`` without draws and spawns.
@@ -92,7 +95,7 @@ class SharedGenerators:
         return {name: tuple(one and one[name] for one in changed) for name in _SET}
 
     def _changed(self) -> list[Any]:
-        now = [_described(generator) for generator in self._generators]
+        now = [_described(generator) for generator in self.generators]
         return [
             None if is_same(one, known) else one
             for one, known in zip(now, self._known, strict=True)
@@ -100,7 +103,7 @@ class SharedGenerators:
 
     def mark_sent(self) -> None:
         """Note that the server's generators have the same state as these."""
-        self._known = [_described(generator) for generator in self._generators]
+        self._known = [_described(generator) for generator in self.generators]
 
 
 def _rows(described: dict[str, Any]) -> list[dict[str, Any]]:

@@ -59,7 +59,15 @@ class LosslessCalls:
 
     def take(self, action: Any) -> Values:
         """Take an action that was checked already."""
-        return step_values(*self._operations.step(action))
+        observation, reward, terminated, truncated, info = self._operations.step(action)
+        # As `step_values`, without a call.
+        return {
+            "info": info,
+            "observation": observation,
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
 
     def render(self) -> Values:
         """Render the environment."""
