@@ -5,6 +5,7 @@
 #ifndef GYM_HTTP_CLIENT_HPP
 #define GYM_HTTP_CLIENT_HPP
 
+#include "gym_http_client/client.hpp"
 #include "gym_http_client/env.hpp"
 #include "gym_http_client/real_time.hpp"
 #include "gym_http_client/vector_env.hpp"

@@ -50,6 +50,34 @@ void threads(const std::string& url) {
     check(together[0] != together[1], "seeds differ");
 }
 
+void requests(const std::string& url) {
+    Client client(url);
+    const Answer made = client.request("POST", "/v1/envs/", json_body({{"env_id", "CartPole-v1"}}));
+    check(made.status == 200 && made.header("content-type") == "application/json", "JSON is sent");
+    const std::string path = "/v1/envs/" + made.json()["instance_id"].get<std::string>() + "/";
+    RequestOptions options;
+    options.body = "{\"seed\": 42}";
+    options.content_type = "application/json";
+    options.headers["Accept"] = "application/vnd.gym-http.typed+json";
+    const Answer reset = client.request("POST", path + "reset/", options);
+    check(reset.header("content-type") == "application/vnd.gym-http.typed+json", "a header counts");
+    check(client.request("GET", path).json()["episodes"] == 0, "a GET follows a POST");
+    check(client.request("DELETE", path).status == 204, "it is closed");
+    check(client.request("GET", "/v1/").json()["api"] == "v1", "a GET follows a DELETE");
+    check_throws<ApiError>([&] { client.request("GET", path); }, "an error is thrown");
+    RequestOptions bytes;
+    bytes.body = std::string("\0\xff", 2);
+    try {
+        client.request("PUT", "/v1/envs/", bytes);
+        check(false, "a method that is not there is refused");
+    } catch (const ApiError& error) {
+        check(error.code() == "method-not-allowed", "PUT is sent");
+    }
+    RequestOptions broken;
+    broken.headers["X-A"] = "a\r\nX-B: b";
+    check_throws<UsageError>([&] { client.request("GET", "/v1/", broken); }, "one line only");
+}
+
 void owners(const std::string& url) {
     Env first(url, "CartPole-v1");
     const std::string id = first.instance_id();
@@ -294,6 +322,7 @@ int main(int count, char** words) {
             warnings<Env>(url);
             warnings<StreamEnv>(url);
         }
+        if (command == "requests") requests(url);
         if (command == "clocks") {
             clocks<RealTimeEnv>(url);
             clocks<StreamRealTimeEnv>(url);

@@ -1,6 +1,6 @@
 /** `Client`: a server, its instances and its environments. */
 
-import { TYPED, errorOf, jsonOf, typedOf } from "./answers.js";
+import { JSON_TYPE, TYPED, errorOf, jsonOf, typedOf } from "./answers.js";
 import { Env } from "./env.js";
 import { ProtocolError } from "./errors.js";
 import { Requester } from "./requester.js";
@@ -10,6 +10,9 @@ import { pathOf } from "./remote.js";
 import { spaceOf } from "./spaces/index.js";
 import { writeText } from "./text.js";
 import { VectorEnv } from "./vector_env.js";
+
+const METHODS = new Set(["GET", "POST", "PUT", "DELETE"]);
+const NOTHING = new Uint8Array(0);
 
 /** A server. Its methods also exist as functions, which accept its options as well. */
 export class Client {
@@ -75,6 +78,27 @@ export class Client {
   async info(call) {
     checkOptions("info", call);
     return this.#get("/v1/", call);
+  }
+
+  async request(method, path, options = {}) {
+    checkOptions("request", options);
+    if (!METHODS.has(method)) throw new TypeError(`a method is GET, POST, PUT or DELETE; got ${method}`);
+    if (typeof path !== "string" || !path.startsWith("/")) throw new TypeError(`a path is as /v1/runs/; got ${path}`);
+    const { body, contentType, headers = {}, ...call } = options;
+    const isBytes = body === undefined || typeof body === "string" || body instanceof Uint8Array;
+    const what = {
+      body: isBytes ? body : writeText(stringify(body)),
+      contentType: contentType ?? (isBytes ? "application/octet-stream" : JSON_TYPE),
+      headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)])),
+    };
+    const url = this.#requester.url + path;
+    return this.#requester.within(call, async (deadline) => {
+      const answer = await this.#requester.request(method, path, deadline, what);
+      const isJson = answer.headers.get("content-type")?.split(";")[0] === JSON_TYPE;
+      if (answer.status === 304) return { ...answer, value: null };
+      const value = jsonOf(isJson ? answer : { ...answer, body: answer.status < 300 ? NOTHING : answer.body }, url);
+      return { ...answer, value };
+    });
   }
 
   async #get(path, call) {

@@ -348,6 +348,31 @@ export class Client {
   registry(options?: RegistryOptions & CallOptions): Promise<RegistryEntry[]>;
   /** Return the server's version, capabilities and limits. */
   info(options?: CallOptions): Promise<any>;
+  /**
+   * Send any request of the API, as for training runs; it is sent again like all others.
+   *
+   * @param path As `/v1/runs/`, with its query.
+   * @throws ApiError The server refuses.
+   */
+  request(method: "GET" | "POST" | "PUT" | "DELETE", path: string, options?: RequestOptions): Promise<Answer>;
+}
+
+/** Options of a request. */
+export interface RequestOptions extends CallOptions {
+  /** Bytes or text, sent as they are; any other value is sent as JSON. */
+  body?: Uint8Array | string | Value;
+  /** Media type of the body, by default `application/octet-stream` for bytes and text. */
+  contentType?: string;
+  headers?: Record<string, string | number>;
+}
+
+/** The answer to a request. */
+export interface Answer {
+  status: number;
+  headers: { get(name: string): string | null };
+  body: Uint8Array;
+  /** The value of JSON; null for other answers. */
+  value: any;
 }
 
 /** The instances of a server. */

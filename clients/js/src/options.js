@@ -26,6 +26,7 @@ const NAMES = {
   instances: CALL,
   registry: REGISTRY,
   info: CALL,
+  request: ["body", "contentType", "headers", ...CALL],
   reset: ["seed", "options", ...CALL],
   step: CALL,
   stepMany: CALL,

@@ -63,16 +63,17 @@ export class Requester {
   /**
    * Send a request until there is an answer, and return that, with any status.
    *
-   * @param {string} method GET, or POST, which gets a key.
+   * @param {string} method GET, POST, which gets a key, PUT or DELETE.
    * @param {string} path Below the server's address.
    * @param {Deadline} deadline
    * @param {object} [what] Among others `creates`: whether the request creates an instance.
    * @returns {Promise<{ status: number, headers: Headers, body: Uint8Array }>}
    */
-  async request(method, path, deadline, { body, contentType, accept, key, keepalive, creates } = {}) {
+  async request(method, path, deadline, { body, contentType, accept, key, keepalive, creates, headers } = {}) {
     const url = this.url + path;
     const init = { method, body, keepalive };
     init.headers = this.#headers(accept, contentType, method === "POST" ? (key ?? this.key()) : undefined);
+    Object.assign(init.headers, headers);
     const tries = new Tries(deadline, this.#met, creates);
     for (;;) {
       const outcome = await this.#exchange(url, init, tries);

@@ -13,6 +13,7 @@ import {
   VectorEnv,
   array,
   attach,
+  decodeBinary,
   float,
   instances,
   list,
@@ -278,6 +279,29 @@ test("what is closed stays closed, and closing twice does nothing", { skip }, as
   assert.equal((await list({ url }))[env.instanceId], undefined);
   const ended = (await instances({ url })).ended.find((each) => each.instance_id === env.instanceId);
   assert.equal(ended.reason, "closed");
+});
+
+test("any request can be sent", { skip }, async () => {
+  const client = new Client({ url });
+  const made = await client.request("POST", "/v1/envs/", { body: { env_id: "CartPole-v1" } });
+  assert.equal(made.status, 200);
+  const path = `/v1/envs/${made.value.instance_id}/`;
+  const reset = await client.request("POST", `${path}reset/`, {
+    body: '{"seed": 42}',
+    contentType: "application/json",
+    headers: { Accept: "application/vnd.gym-http.binary" },
+  });
+  assert.equal(reset.headers.get("content-type"), "application/vnd.gym-http.binary");
+  assert.equal(reset.value, null);
+  assert.equal(decodeBinary(reset.body).observation.data[0], Math.fround(0.027395604));
+  assert.deepEqual((await client.request("DELETE", path)).status, 204);
+  const unknown = client.request("GET", "/v1/envs/ffffffff/", { headers: { Accept: "application/problem+json" } });
+  await assert.rejects(unknown, { code: "unknown-instance", status: 404 });
+  const bytes = Uint8Array.of(0, 255);
+  await assert.rejects(client.request("PUT", "/v1/envs/", { body: bytes }), { code: "method-not-allowed" });
+  await assert.rejects(client.request("PATCH", "/v1/envs/"), /a method is GET, POST, PUT or DELETE; got PATCH/);
+  await assert.rejects(client.request("GET", "v1"), /a path is as \/v1\/runs\/; got v1/);
+  await assert.rejects(client.request("GET", "/v1/", { header: {} }), /did you mean headers/);
 });
 
 test("making fails with the server's words, and leaves nothing", { skip }, async () => {

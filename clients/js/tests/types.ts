@@ -46,6 +46,7 @@ import {
 import type {
   ActOptions,
   Acted,
+  Answer,
   CallOptions,
   CloseOptions,
   EndedInstance,
@@ -56,6 +57,7 @@ import type {
   Random,
   RegistryEntry,
   RegistryOptions,
+  RequestOptions,
   ResetOptions,
   ResetResult,
   RolloutOptions,
@@ -138,6 +140,9 @@ async function servers(): Promise<string> {
   await (await client.makeVec("CartPole-v1", { numEnvs: 2 })).close();
   await client.attach("c0ffee00");
   console.log(await client.list(), await client.info(), entries, names);
+  const options: RequestOptions = { body: new Uint8Array(2), headers: { "If-None-Match": "*" }, ...call };
+  const answer: Answer = await client.request("PUT", "/v1/runs/cart/weights/", options);
+  console.log(answer.status, answer.headers.get("etag"), answer.body.length, answer.value);
   return client.url;
 }
 

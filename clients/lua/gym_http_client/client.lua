@@ -190,6 +190,49 @@ function Client:batch_step(steps, first)
   return rest.plain(self.requester, "POST", path, { steps = kinds.list(steps), first = first })
 end
 
+local METHODS = { GET = true, POST = true, PUT = true, DELETE = true }
+local REQUEST = { "body", "content_type", "headers" }
+local REQUEST_TYPES = { content_type = "string", headers = "table" }
+
+-- Return the headers as pairs in an order, so that each try has the same bytes.
+local function pairs_of(headers)
+  local found = {}
+  for name, value in pairs(headers or {}) do
+    value = tostring(value)
+    if type(name) ~= "string" or not name:find("^[%w-]+$") or value:find("[%c]") then
+      usage.raise("a header is a name and a text in one line, as {[\"If-Match\"] = etag}")
+    end
+    found[#found + 1] = { name, value }
+  end
+  table.sort(found, function(a, b) return a[1] < b[1] end)
+  return found
+end
+
+--- Send any request of the API, as for training runs; it is sent again like all others.
+-- @tparam string method `"GET"`, `"POST"`, `"PUT"` or `"DELETE"`
+-- @tparam string path as `"/v1/runs/"`, with its query
+-- @tparam[opt] table given `body`, a string of bytes, or a table to send as JSON;
+-- `content_type`; `headers`, values by name
+-- @treturn table `status`, `headers` by names in lower case, `body`, and `value` if the
+-- answer is JSON
+function Client:request(method, path, given)
+  if not METHODS[method] then
+    usage.raise('a method is "GET", "POST", "PUT" or "DELETE"; got %s', usage.shown(method))
+  elseif type(path) ~= "string" or not path:find("^/[%w%p]*$") then
+    usage.raise('a path is as "/v1/runs/", with blanks and the like as %%20; got %s',
+      usage.shown(path))
+  end
+  given = options.checked(given, "request", '{body = "…"}', REQUEST)
+  options.typed(given, REQUEST_TYPES)
+  local kind = type(given.body)
+  if kind ~= "nil" and kind ~= "string" and kind ~= "table" then
+    usage.raise("a body is a string of bytes, or a table; got %s", usage.shown(given.body))
+  end
+  return rest.any(self.requester, method, path, {
+    body = given.body, content_type = given.content_type, headers = pairs_of(given.headers),
+  })
+end
+
 --- Return the server's version, capabilities and limits.
 -- @treturn table
 function Client:server_info()

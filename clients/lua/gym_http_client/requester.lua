@@ -117,10 +117,10 @@ function Requester:url(path)
 end
 
 --- Send a request until there is an answer.
--- @tparam string method GET, POST or DELETE
+-- @tparam string method GET, POST, PUT or DELETE
 -- @tparam string path below the server's address
 -- @tparam[opt] table request `body`, `content_type`, `accept`, `key`, `deadline`;
--- `last_failure`, an earlier failure, as text; and `creation_wait`, if it makes
+-- `headers`, pairs of names and values; `last_failure`, an earlier failure, as text; and `creation_wait`, if it makes
 -- an instance: the seconds that the server may wait for external environments,
 -- on top of all limits; without one, the answer is final
 -- @treturn ?table `status`, `fields` and `body`
@@ -135,6 +135,9 @@ function Requester:request(method, path, request)
   end
   if request.accept then
     fields[#fields + 1] = { "Accept", request.accept }
+  end
+  for _, field in ipairs(request.headers or {}) do
+    fields[#fields + 1] = field
   end
   if method ~= "GET" then
     fields[#fields + 1] = { "Content-Type", request.content_type or "application/json" }

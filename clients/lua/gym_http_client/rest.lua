@@ -72,6 +72,39 @@ function rest.exact(requester, method, path, body, raw)
   return server_warnings.taken(requester, value), why
 end
 
+--- Send any request; return its answer if it succeeded.
+-- @tparam Requester requester
+-- @tparam string method
+-- @tparam string path
+-- @tparam table given see `Client:request`
+-- @treturn[1] table `status`, `headers`, `body`, and `value` if that is JSON
+-- @treturn[2] nil
+-- @treturn[2] Error
+function rest.any(requester, method, path, given)
+  local body, is_value = given.body, type(given.body) == "table"
+  local reply, failed = requester:request(method, path, {
+    body = is_value and plain.encode(body) or body,
+    content_type = given.content_type or (is_value and media.PLAIN) or "application/octet-stream",
+    headers = given.headers,
+  })
+  if not reply then
+    return nil, failed
+  end
+  local url = requester:url(path)
+  if reply.status ~= 304 and (reply.status < 200 or reply.status > 299) then
+    return nil, errors.of_reply(reply, url)
+  end
+  local answer = { status = reply.status, headers = reply.fields, body = reply.body }
+  if media_of(reply) == media.PLAIN and reply.body ~= "" then
+    local why
+    answer.value, why = malformed.attempt(json.read, reply.body)
+    if why then
+      return nil, errors.protocol("the answer is malformed, a value " .. why, url, reply.status)
+    end
+  end
+  return answer
+end
+
 --- Return a required member of an answer.
 -- @return the member, or nil
 -- @treturn ?Error

@@ -382,6 +382,34 @@ both("all updates arrive, up to the end of the world", function(stream)
   gym.assert(env:close())
 end)
 
+test("any request can be sent", function()
+  local client = gym.new(url)
+  local made = gym.assert(client:request("POST", "/v1/envs/", { body = { env_id = "CartPole-v1" } }))
+  equal(made.status, 200)
+  equal(made.headers["content-type"], "application/json")
+  local path = "/v1/envs/" .. made.value.instance_id .. "/"
+  local reset = gym.assert(client:request("POST", path .. "reset/", {
+    body = '{"seed": 42}', content_type = "application/json",
+    headers = { Accept = "application/vnd.gym-http.binary" },
+  }))
+  equal(reset.value, nil)
+  equal(reset.headers["content-type"], "application/vnd.gym-http.binary")
+  -- The first number by Gymnasium, as bytes.
+  assert(reset.body:find("\191\108\224\060", 1, true))
+  local ended = gym.assert(client:request("DELETE", path))
+  equal(ended.status, 204)
+  equal(ended.value, nil)
+  local answer, failed = client:request("GET", "/v1/envs/ffffffff/", {
+    headers = { Accept = "application/problem+json" },
+  })
+  equal(answer, nil)
+  equal(failed.status, 404)
+  equal(failed.code, "unknown-instance")
+  equal(select(2, client:request("PUT", "/v1/envs/", { body = "bytes" })).code,
+    "method-not-allowed")
+  client:close()
+end)
+
 test("the functions of gym-http-api are as they were", function()
   local client = gym.new(url)
   local id = gym.assert(client:env_create("CartPole-v0"))

@@ -53,6 +53,20 @@ test("options of attaching", function()
     function() local _ = gym.attach("7a51be3d", { url = url, render_mode = "ansi" }) end)
 end)
 
+test("any request", function()
+  local client = gym.new(url)
+  raises('a method is "GET", "POST", "PUT" or "DELETE"; got "PATCH"',
+    function() local _ = client:request("PATCH", "/v1/") end)
+  raises('a path is as "/v1/runs/", with blanks and the like as %20; got "/v1/a b"',
+    function() local _ = client:request("GET", "/v1/a b") end)
+  raises("there is no option header: did you mean headers?",
+    function() local _ = client:request("GET", "/v1/", { header = {} }) end)
+  raises("a body is a string of bytes, or a table; got 5",
+    function() local _ = client:request("PUT", "/v1/", { body = 5 }) end)
+  raises('a header is a name and a text in one line, as {["If-Match"] = etag}',
+    function() local _ = client:request("PUT", "/v1/", { headers = { ["X"] = "a\r\nY: b" } }) end)
+end)
+
 test("calls of an environment", function()
   local env = gym.assert(gym.make("CartPole-v1", { url = url }))
   raises("reset takes a table, as {seed = 42}; got 42",

@@ -101,6 +101,7 @@ def test_pkg_config_finds_it(prefix: Path, tmp_path: Path) -> None:
         "conversations",
         "attached",
         "clocks",
+        "requests",
     ],
 )
 def test_native(built: Path, own_server: Server, command: str) -> None:

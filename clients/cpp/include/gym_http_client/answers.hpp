@@ -3,6 +3,8 @@
 #ifndef GYM_HTTP_CLIENT_ANSWERS_HPP
 #define GYM_HTTP_CLIENT_ANSWERS_HPP
 
+#include <map>
+
 #include "gym_http_client/json_tree.hpp"
 
 namespace gym_http::detail {
@@ -16,6 +18,7 @@ struct Reply {
     std::string location{};
     std::string retry_after{};
     std::string warnings{};
+    std::map<std::string, std::string> headers{};  ///< Only if the request asks for them.
     std::shared_ptr<Bytes> body = std::make_shared<Bytes>();
 
     std::string_view text() const {

@@ -53,6 +53,7 @@ struct Receiving {
     bool head_ended = false;
     bool too_large = false;
     bool failed = false;
+    bool keeps_headers = false;
 
     static std::size_t take_head(char* data, std::size_t, std::size_t size, void* self) noexcept {
         return static_cast<Receiving*>(self)->head_line({data, size});
@@ -90,6 +91,7 @@ private:
         const auto last = line.find_last_not_of(" \t\r\n");
         const std::string value(
             first == line.npos || last < first ? "" : line.substr(first, last + 1 - first));
+        if (keeps_headers) reply.headers[name] = value;
         if (name == "content-type") reply.content_type = value;
         if (name == "location") reply.location = value;
         if (name == "retry-after") reply.retry_after = value;

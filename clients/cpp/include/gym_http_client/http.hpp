@@ -20,6 +20,10 @@ struct Request {
     std::string key{};     ///< Idempotency-Key; empty for no key.
     bool creates = false;  ///< Whether it creates an instance.
     double wait_s = 0;     ///< Seconds that the server may wait in it, on top of all limits.
+    std::map<std::string, std::string> headers{};  ///< Further ones.
+    bool keeps_headers = false;                     ///< Whether the reply has its headers.
+
+    bool has_body() const { return method == "POST" || method == "PUT"; }
 };
 
 /// Pauses between tries: the bound of each is twice that of the last.
@@ -147,8 +151,8 @@ private:
         add_header(list, "Accept: " + request.accept);
         // libcurl would wait for 100 Continue before it sends a larger body.
         add_header(list, "Expect:");
-        if (request.method == "POST")
-            add_header(list, "Content-Type: " + request.content_type);
+        if (request.has_body()) add_header(list, "Content-Type: " + request.content_type);
+        for (const auto& [name, value] : request.headers) add_header(list, name + ": " + value);
         if (!request.key.empty()) add_header(list, "Idempotency-Key: " + request.key);
         if (!server_.token.empty()) add_header(list, "Authorization: Bearer " + server_.token);
         return list;
@@ -159,6 +163,7 @@ private:
         CURL* easy = easy_.get();
         Receiving receiving;
         receiving.max_body = server_.max_body;
+        receiving.keeps_headers = request.keeps_headers;
         (*words_)[0] = '\0';
         const double limit =
             std::min(deadline.left(), server_.try_timeout_s + request.wait_s);
@@ -168,8 +173,9 @@ private:
         curl_easy_setopt(easy, CURLOPT_HEADERDATA, &receiving);
         curl_easy_setopt(easy, CURLOPT_WRITEDATA, &receiving);
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, std::max(1L, static_cast<long>(limit * 1e3)));
-        if (request.method == "POST") {
-            curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, nullptr);
+        if (request.has_body()) {
+            curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST,
+                             request.method == "POST" ? nullptr : request.method.c_str());
             curl_easy_setopt(easy, CURLOPT_POST, 1L);
             curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.data());
             curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
