@@ -23,8 +23,9 @@ from tests.support.wait import wait_until
 def server() -> Iterator[Server]:
     """A server with default settings, shared by all tests that do not change it."""
     with Server("--workers", "2") as shared:
-        # The broker starts when it is first needed, and stays.
+        # The broker and the relay start when they are first needed, and stay.
         Api(shared).post("/v1/external/")
+        Api(shared).get("/v1/runs/")
         yield shared
 
 

@@ -44,6 +44,9 @@ class Transport(Protocol):
     def abandon(self) -> None:
         """Close the connection without waiting for a thread that uses it."""
 
+    def interrupt(self) -> None:
+        """End the exchange that another thread waits for, if possible."""
+
 
 class _ProcessState:
     """State of one process: transport, keys, and a request without an answer."""
@@ -130,6 +133,13 @@ class Requester:
     def abandon(self) -> None:
         """Close the connection without waiting for a thread that uses it."""
         self._process.get().transport.abandon()
+
+    def interrupt(self) -> None:
+        """End the exchange that another thread waits for, if possible.
+
+        That thread may try again: the sleep of its `Retries` has to raise.
+        """
+        self._process.get().transport.interrupt()
 
     def request(
         self,

@@ -249,6 +249,10 @@ class RequestsTransport:
         """Close the connection without waiting for a thread that uses it."""
         self._session.close()
 
+    def interrupt(self) -> None:
+        """Close idle connections; ``requests`` cannot end a running exchange."""
+        self._session.close()
+
     def _send(self, request: Request, time_limit: float) -> requests.Response:
         headers = {
             "Accept": request.accept,

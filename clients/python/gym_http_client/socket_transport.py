@@ -174,6 +174,14 @@ class SocketTransport:
         if line is not None:
             line.close()
 
+    def interrupt(self) -> None:
+        """End the exchange that another thread waits for, as if it were cut off."""
+        line = self._socket
+        if line is not None:
+            # Closing it would not wake the thread.
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
     def _dial(self) -> socket.socket:
         line = self._socket = self._dialer.dial(self._left)
         self._set_limit = 0.0

@@ -115,8 +115,8 @@ class RelayCalls:
         self._requester.close()
 
     def abandon(self) -> None:
-        """Close the connection, and so end a call that waits in another thread."""
-        self._requester.abandon()
+        """End the call that another thread waits for, as if it were cut off."""
+        self._requester.interrupt()
 
     # Runs and tokens
 

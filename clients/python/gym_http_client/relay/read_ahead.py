@@ -21,6 +21,8 @@ _PART = 4 << 20
 _WAIT_S = 20.0
 # Seconds between two attempts to end a request that waits.
 _CLOSING_PAUSE = 0.05
+# A request through a proxy cannot be ended, and its thread is left to itself.
+_CLOSING_SECONDS = 5.0
 _logger = logging.getLogger("gym_http_client")
 
 
@@ -105,11 +107,13 @@ class ReadAhead:
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
-        while self._thread.is_alive():
+        end = time.monotonic() + _CLOSING_SECONDS
+        while self._thread.is_alive() and time.monotonic() < end:
             # The thread may just have sent another request.
             self._calls.abandon()
             self._thread.join(_CLOSING_PAUSE)
-        self._calls.close()
+        if not self._thread.is_alive():
+            self._calls.close()
 
     def _run(self) -> None:
         try:
