@@ -26,7 +26,7 @@ from gym_http_server.relay.tables import SPAN, Tables
 
 __all__ = ["DIGESTS_KEPT", "Store"]
 
-#: Digests of so many numbers of a session are kept, to recognise repetitions.
+#: At least so many digests of a session are kept, to recognise repetitions.
 DIGESTS_KEPT = 1000
 #: Rows that one step of trimming removes.
 TRIM_ROWS = 4096
@@ -145,7 +145,7 @@ class Store(Tables):
         return first
 
     def digest(self, session: SessionRow, number: int) -> bytes | None:
-        """Return the digest of a batch of a session, if it is among the last 1,000."""
+        """Return the digest of a batch, which is kept for the last 1,000 of a session."""
         row = self._one(
             "SELECT first, digests FROM digests WHERE session = ? AND first <= ? "
             "ORDER BY first DESC LIMIT 1",
@@ -173,11 +173,10 @@ class Store(Tables):
                 joined,
             )
         self._execute(
-            "DELETE FROM digests WHERE session = ? AND "
-            "first + length(digests) / ? <= ?",
+            "DELETE FROM digests WHERE session = ? AND first <= ?",
             session.id,
-            DIGEST_BYTES,
-            last - DIGESTS_KEPT + 1,
+            # A row has at most as many digests.
+            last - 2 * DIGESTS_KEPT,
         )
 
     def first(self, run: RunRow) -> int:
