@@ -101,6 +101,7 @@ class Database:
         try:
             self.files = BodyFiles(f"{self.folder}/bodies")
             self._reserve = Reserve(f"{self.folder}/reserve", min_free // 4)
+            self._release_reserve()
             self._sql = _open(f"{self.folder}/relay.sqlite3")
             sync_folder(self.folder)
         except BaseException:
@@ -118,11 +119,14 @@ class Database:
 
     def begin(self) -> None:
         """Begin a transaction."""
-        if self._reserve.held and self.free_bytes() < self._min_free // 4:
-            self._reserve.release()
+        self._release_reserve()
         self._room = None
         self._execute("BEGIN IMMEDIATE")
         self._begun = True
+
+    def _release_reserve(self) -> None:
+        if self._reserve.held and self.free_bytes() < self._reserve.size:
+            self._reserve.release()
 
     def commit(self) -> None:
         """Write and sync the transaction, then remove the files that it frees.
@@ -218,12 +222,12 @@ class Database:
         Returns:
             Whether there is more to do.
         """
-        free = self.free_bytes()
-        if not self._reserve.held and free > 2 * self._min_free:
+        ample = self.free_bytes() > self._min_free + 2 * self._reserve.size
+        if ample and not self._reserve.held:
             self._reserve.take()
         (unused,) = self._one("PRAGMA freelist_count")
         allowed = self.disk_limit - self._blob_margin
-        if not unused or (free > 2 * self._min_free and self.used_bytes < allowed):
+        if not unused or (ample and self.used_bytes < allowed):
             return False
         try:
             # One row for each page.
@@ -312,10 +316,10 @@ def _open(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
     try:
         for setting in (
+            # First, so that it needs no file of shared memory.
+            "locking_mode = EXCLUSIVE",
             f"page_size = {PAGE_BYTES}",
             "auto_vacuum = INCREMENTAL",
-            # Without other processes there is no need for shared memory.
-            "locking_mode = EXCLUSIVE",
             "journal_mode = WAL",
             "synchronous = FULL",
             # Zeros over deleted rows would have to be written.

@@ -33,8 +33,6 @@ __all__ = [
 INLINE_BYTES = 256 * 1024
 #: Free space on the disk of the relay that bodies must leave.
 MIN_FREE_BYTES = 64 * 1024**2
-#: Space that commits use if other programs fill the disk.
-RESERVE_BYTES = 16 * 1024**2
 
 _is_name = re.compile(r"[0-9a-f]{32}\.body").fullmatch
 
@@ -142,11 +140,15 @@ class Reserve:
     Args:
         path: The file.
         size: Its bytes.
+
+    Attributes:
+        size: Its bytes.
+        held: Whether the space is allocated.
     """
 
-    def __init__(self, path: str, size: int = RESERVE_BYTES) -> None:
+    def __init__(self, path: str, size: int) -> None:
         self._path = path
-        self._size = size
+        self.size = size
         self.held = os.path.exists(path) and os.path.getsize(path) >= size
 
     def release(self) -> None:
@@ -159,7 +161,7 @@ class Reserve:
         """Allocate the space, if the disk has it."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, self._size)
+            os.posix_fallocate(descriptor, 0, self.size)
             self.held = True
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EOPNOTSUPP, errno.EDQUOT):

@@ -65,6 +65,7 @@ class Store(Tables):
         super().__init__(folder, disk_limit, min_free)
         self._count_file_bytes()
         self.sweep()
+        self.tidy()
         # Runs whose consumed batches may have to go.
         self._untrimmed = {run.run for run in self.runs()}
 
@@ -131,21 +132,22 @@ class Store(Tables):
             (_values(run, session, row, files) for row in rows),
         )
         self._keep_digests(session, rows)
-        size = sum(row.size for row in rows)
+        size = transitions = 0
+        for row in rows:
+            size += row.size
+            transitions += row.count
+            totals.lags[lag_class(row.lag)] += 1
         totals.stored += len(rows)
         totals.waiting += len(rows)
-        transitions = sum(row.count for row in rows)
         totals.transitions += transitions
         totals.queue_transitions += transitions
         totals.queue_bytes += size
         run.worker_bytes[session.worker] += size
-        for row in rows:
-            totals.lags[lag_class(row.lag)] += 1
         self.changed(run)
         return first
 
     def digest(self, session: SessionRow, number: int) -> bytes | None:
-        """Return the digest of a batch, which is kept for the last 1,000 of a session."""
+        """Return the digest of a batch, or ``None`` if it is no longer kept."""
         row = self._one(
             "SELECT first, digests FROM digests WHERE session = ? AND first <= ? "
             "ORDER BY first DESC LIMIT 1",
@@ -369,6 +371,9 @@ class Store(Tables):
             return False
         totals = run.totals
         start = run.id * SPAN
+        if not totals.leasing and not run.keep_bytes:
+            self._trim_range(run)
+            return _too_many_kept(run)
         rows = self._execute(
             _CONSUMED,
             start,
@@ -388,12 +393,31 @@ class Store(Tables):
             if file is not None:
                 files[file] += 1
         self._execute_many("DELETE FROM batches WHERE key = ?", gone)
-        if totals.leasing:
-            self._execute_many("DELETE FROM leases WHERE key = ?", gone)
+        self._execute_many("DELETE FROM leases WHERE key = ?", gone)
         for file, users in files.items():
             self._release_file(file, users)
         self.changed(run)
         return _too_many_kept(run)
+
+    def _trim_range(self, run: RunRow) -> None:
+        """Remove consumed batches of a run that keeps none and leases none: fast."""
+        totals = run.totals
+        start = run.id * SPAN
+        first = self.first(run)
+        last = min(totals.consumed_to, first + TRIM_ROWS - 1)
+        keys = (start + first, start + last)
+        parts = self._execute(
+            "SELECT file, count(*), sum(size) FROM batches WHERE key BETWEEN ? AND ? "
+            "GROUP BY file",
+            *keys,
+        ).fetchall()
+        self._execute("DELETE FROM batches WHERE key BETWEEN ? AND ?", *keys)
+        for file, count, size in parts:
+            totals.kept -= count
+            totals.kept_bytes -= size
+            if file is not None:
+                self._release_file(file, count)
+        self.changed(run)
 
 
 def _leave_queue(run: RunRow, worker: str, transitions: int, size: int) -> None:
@@ -448,23 +472,40 @@ def _limited(
     files: set[str] = set()
     total = inline = 0
     for row in rows:
-        batch = _batch(row, start)
-        total += batch.size
-        if isinstance(batch.body, FileSlice):
-            files.add(batch.body.name)
+        file, size = row[11], row[13]
+        total += size
+        if file is None:
+            inline += size
         else:
-            inline += batch.size
+            files.add(file)
         if found and (
             total > max_bytes or inline > max_inline or len(files) > max_files
         ):
             break
-        found.append(batch)
+        found.append(_batch(row, start))
     return found
 
 
 def _batch(row: tuple[Any, ...], start: int) -> BatchRow:
-    key, number, policy, count, digest, content_type, packing, unpacked = row[:8]
-    lag, stale, received, file, offset, size, body, session, worker = row[8:]
+    (
+        key,
+        number,
+        policy,
+        count,
+        digest,
+        content_type,
+        packing,
+        unpacked,
+        lag,
+        stale,
+        received,
+        file,
+        offset,
+        size,
+        body,
+        session,
+        worker,
+    ) = row
     return BatchRow(
         number,
         policy,
