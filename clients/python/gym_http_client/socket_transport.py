@@ -178,9 +178,10 @@ class SocketTransport:
         """End the exchange that another thread waits for, as if it were cut off."""
         line = self._socket
         if line is not None:
-            # Closing it would not wake the thread.
+            # Closing it would not wake the thread. The method of a TLS socket would
+            # also remove the state that the thread uses.
             with contextlib.suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(line, socket.SHUT_RDWR)
 
     def _dial(self) -> socket.socket:
         line = self._socket = self._dialer.dial(self._left)

@@ -32,6 +32,8 @@ _FILES = 16
 _MAX_RECORDS_BYTES = 256 * 1024
 _RECORDS_TYPE = "application/x-ndjson"
 _FORMAT = 1
+# Seconds between looks whether a wait is interrupted.
+_CHECK = 0.2
 _logger = logging.getLogger("gym_http_client")
 
 
@@ -97,6 +99,10 @@ class Spool:
         when_full: What to do when it is full: ``"block"`` waits until there is room,
             ``"drop_oldest"`` drops and counts the oldest batches.
 
+    Attributes:
+        interrupted: Whether a batch raises `SpoolClosed` instead of waiting for room; a
+            signal handler may set this.
+
     Raises:
         SpoolError: Another process uses the folder, or it belongs to another run or
             worker.
@@ -117,6 +123,7 @@ class Spool:
         self.folder = Path(folder)
         self.max_bytes = max_bytes
         self.when_full = when_full
+        self.interrupted = False
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._closed = False
@@ -499,8 +506,8 @@ class Spool:
             )
         warned = False
         while self._batches.size + needed > self.max_bytes and self._batches.size:
-            if self._closed:
-                raise SpoolClosed(f"the spool {self.folder} was closed")
+            if self._closed or self.interrupted:
+                raise SpoolClosed(f"the spool {self.folder} is full, and is closed")
             if self._state.cursor >= self._batches.next:
                 self._write_state()
                 self._batches.remove_before(self._batches.next, all_files=True)
@@ -516,7 +523,7 @@ class Spool:
                         self.folder,
                         self._batches.size,
                     )
-                self._changed.wait(1.0)
+                self._changed.wait(_CHECK)
 
     def _drop_oldest(self) -> None:
         state = self._state
