@@ -159,7 +159,8 @@ class Settings:
     )
     request_deadline: float = declare(
         8.0,
-        "Time from a request's first byte to its last.",
+        "Time from a request's first byte to its last, and a second for each 64 KiB of "
+        "it.",
         least=0.1,
         unit="s",
     )

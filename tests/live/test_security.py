@@ -251,6 +251,8 @@ def test_allowed_origins(origin: str, cors: Server) -> None:
         assert answer.header("Access-Control-Allow-Origin") == origin
         exposed = names(answer, "Access-Control-Expose-Headers")
         assert {"gym-dtype", "gym-shape", "idempotent-replayed"} <= exposed
+        assert {"etag", "gym-version", "gym-first", "gym-last"} <= exposed
+        assert "content-range" in exposed
         assert "origin" in names(answer, "Vary")
 
 
@@ -269,8 +271,9 @@ def test_preflight(path: str, origin: str, cors: Server) -> None:
     assert response.header("Access-Control-Allow-Origin") == origin
     allowed = names(response, "Access-Control-Allow-Headers")
     assert {"content-type", "authorization", "idempotency-key"} <= allowed
+    assert {"if-match", "if-none-match", "content-digest", "range"} <= allowed
     methods = names(response, "Access-Control-Allow-Methods")
-    assert {"get", "post"} & methods
+    assert {"get", "post", "put", "delete"} <= methods
     if path != "/v1/":
         assert "post" in methods
     assert "origin" in names(response, "Vary")

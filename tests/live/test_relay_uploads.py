@@ -1,0 +1,317 @@
+"""Bodies of runs: refusals that store nothing, slow uploads, and other requests."""
+
+import base64
+import hashlib
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api, error, ok
+from tests.support.raw import RawConnection, Response, chunked, exchange
+from tests.support.runs import Run, body_files, done
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.live
+
+LIMIT = 1024 * 1024
+#: Above the 256 KiB from which a body is a file.
+LARGE = bytes(300 * 1024)
+DEADLINE_S = 0.6
+COLUMNS = {"reward": {"dtype": "float32", "shape": []}}
+
+
+@pytest.fixture(scope="module")
+def relaying() -> Iterator[Api]:
+    """A client of a server with a small limit and a short deadline."""
+    flags = ("--max-upload", str(LIMIT), "--request-deadline", str(DEADLINE_S))
+    with Server(*flags) as server:
+        api = Api(server)
+        # The relay starts when it is first needed, and stays.
+        done(api.get("/v1/runs/"))
+        yield api
+
+
+@pytest.fixture(scope="module")
+def shared_run(relaying: Api) -> Run:
+    """A run that no test fills."""
+    return Run.create(relaying, "shared", columns=COLUMNS)
+
+
+def digest_of(body: bytes) -> dict[str, str]:
+    """Return the header with the digest of a body."""
+    digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
+    return {"Content-Digest": f"sha-256=:{digest}:"}
+
+
+def head(run: Run, target: str, *headers: str) -> bytes:
+    """Return the head of a POST."""
+    lines = [f"POST {target} HTTP/1.1", f"Host: 127.0.0.1:{run.api.server.port}"]
+    return "\r\n".join([*lines, *headers, "", ""]).encode()
+
+
+def too_large(run: Run, target: str) -> Response:
+    return run.api.request("POST", target, data=bytes(LIMIT + 1))
+
+
+def chunked_past_the_limit(run: Run, target: str) -> Response:
+    start = head(run, target, "Transfer-Encoding: chunked")
+    body = chunked(bytes(LIMIT + 1), 100_000)
+    return exchange(run.api.server.port, start + body)
+
+
+def truncated(run: Run, target: str) -> Response:
+    with RawConnection(run.api.server.port) as connection:
+        connection.send(head(run, target, f"Content-Length: {len(LARGE) + 1}") + LARGE)
+        connection.finish_sending()
+        return connection.read_response()
+
+
+def chunked_and_truncated(run: Run, target: str) -> Response:
+    with RawConnection(run.api.server.port) as connection:
+        whole = chunked(LARGE, 100_000).removesuffix(b"0\r\n\r\n")
+        connection.send(head(run, target, "Transfer-Encoding: chunked") + whole)
+        connection.finish_sending()
+        return connection.read_response()
+
+
+def with_digest(body: bytes) -> Callable[[Run, str], Response]:
+    def send(run: Run, target: str) -> Response:
+        headers = digest_of(body + b"x")
+        return run.api.request("POST", target, data=body, headers=headers)
+
+    return send
+
+
+def encoded(run: Run, target: str) -> Response:
+    headers = {"Content-Encoding": "gzip"}
+    return run.api.request("POST", target, data=LARGE, headers=headers)
+
+
+def with_columns(value: Any) -> Callable[[Run, str], Response]:
+    def send(run: Run, target: str) -> Response:
+        return run.api.request("POST", target, value)
+
+    return send
+
+
+REFUSALS: dict[str, tuple[Callable[[Run, str], Response], int, str]] = {
+    "wrong digest": (with_digest(b"small"), 400, "digest-mismatch"),
+    "wrong digest of a file": (with_digest(LARGE), 400, "digest-mismatch"),
+    "too large": (too_large, 413, "body-too-large"),
+    "chunked past the limit": (chunked_past_the_limit, 413, "body-too-large"),
+    "truncated": (truncated, 400, "malformed-request"),
+    "chunked and truncated": (chunked_and_truncated, 400, "malformed-request"),
+    "Content-Encoding": (encoded, 415, "content-encoding"),
+    "another column": (with_columns({"rewards": [1.0]}), 422, "bad-columns"),
+    "another shape": (with_columns({"reward": [[1.0]]}), 422, "bad-columns"),
+    "another count": (with_columns({"reward": [1.0, 2.0]}), 422, "bad-columns"),
+    "no columns": (with_columns([1.0]), 422, "bad-columns"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_refused_batch_is_not_stored(name: str, shared_run: Run) -> None:
+    run = shared_run
+    send, status, code = REFUSALS[name]
+    session = run.session()
+    error(send(run, run.samples(session)), status, code)
+    assert run.stored()["stored"] == run.stored()["sent"] == 0
+    assert done(run.get(f"sessions/{session}/"))["next"] == 1
+    wait_until(lambda: not body_files(run.api.server), 5.0, "no files")
+
+
+TARGETS = [
+    ("session={foreign}&number=1&policy=0&count=1", 404, "unknown-session"),
+    ("session=nothing&number=1&policy=0&count=1", 404, "unknown-session"),
+    ("session=..%2F..%2Fx&number=1&policy=0&count=1", 400, "bad-parameter"),
+    ("session={own}&number=0&policy=0&count=1", 400, "bad-parameter"),
+    ("session={own}&number=2&policy=0&count=1", 409, "gap"),
+    ("session={own}&number=1&policy=1&count=1", 400, "bad-parameter"),
+    ("session={own}&number=1&policy=NaN&count=1", 400, "bad-parameter"),
+    ("session={own}&number=1&policy=0&count=-1", 400, "bad-parameter"),
+    ("session={own}&number=1&count=1&polcy=0", 400, "bad-parameter"),
+]
+
+
+@pytest.mark.parametrize(("query", "status", "code"), TARGETS)
+def test_a_malformed_address_stores_nothing(
+    query: str, status: int, code: str, shared_run: Run
+) -> None:
+    run = shared_run
+    other = Run(run.api, "foreign", {})
+    run.api.post("/v1/runs/", {"run": other.name})
+    query = query.format(foreign=other.session(), own=run.session())
+    for body in (b'{"reward": [1.0]}', LARGE):
+        answer = run.post(f"samples/?{query}", data=body)
+        error(answer, status, code)
+    assert run.stored()["stored"] == other.stored()["stored"] == 0
+    wait_until(lambda: not body_files(run.api.server), 5.0, "no files")
+
+
+NAMES = ["../x", "a/b", "", ".x", "x" * 65, "\u00fc", "a\0b", "-x"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_with_paths_are_refused(name: str, shared_run: Run) -> None:
+    run = shared_run
+    for path, member in (("/v1/runs/", "run"), (run.path("sessions/"), "worker")):
+        answer = run.api.post(path, {member: name})
+        assert answer.status == 400, answer
+        assert answer.json()["code"] in ("bad-parameter", "missing-parameter")
+    quoted = "".join(f"%{byte:02x}" for byte in name.encode())
+    for rest in (f"readers/{quoted}/", f"sessions/{quoted}/", f"weights/{quoted}/"):
+        answer = run.put(rest, {"after": 0})
+        assert answer.status in (400, 404, 405), answer
+    listed = done(run.api.get("/v1/runs/"))["runs"]
+    assert {each["run"] for each in listed} <= {"shared", "foreign", "slow", "whole"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/runs/", "/v1/runs/shared/samples/lease/", "/v1/runs/shared/records/"]
+)
+def test_nan_is_no_json(path: str, shared_run: Run) -> None:
+    body = b'{"run": "nan", "limits": {"lease_s": NaN}, "wait_s": NaN, "return": NaN}'
+    answer = shared_run.api.post(path, data=body)
+    assert error(answer, 400)["code"] in ("bad-json", "bad-parameter")
+
+
+def test_the_token_is_checked_before_a_body_is_asked_for(shared_run: Run) -> None:
+    run = shared_run
+    target = run.samples(run.session())
+    size = f"Content-Length: {len(LARGE)}"
+    expect = "Expect: 100-continue"
+    for extra, status in (
+        ("Authorization: Bearer ghr_wrong", 401),
+        (f"Authorization: Bearer {run.tokens['observer']}", 403),
+        (f"Content-Length: {LIMIT + 1}", 413),
+    ):
+        sent = extra if extra.startswith("Content-Length") else f"{extra}\r\n{size}"
+        with RawConnection(run.api.server.port) as connection:
+            connection.send(head(run, target, sent, expect))
+            assert connection.read_response().status == status
+    worker = f"Authorization: Bearer {run.tokens['worker']}"
+    body = b'{"reward": [1.0, 2.0]}'
+    with RawConnection(run.api.server.port) as connection:
+        connection.send(
+            head(run, target, worker, f"Content-Length: {len(body)}", expect)
+        )
+        assert connection.read_response().status == 100
+        connection.send(body)
+        assert connection.read_response().status == 422
+
+
+def test_a_body_is_stored_whole_in_each_framing(relaying: Api, tmp_path: Path) -> None:
+    run = Run.create(relaying, "whole")
+    session = run.session()
+    bodies = [
+        b"",
+        b"x",
+        bytes(range(256)) * 1024,
+        bytes(range(256)) * 1025,
+        bytes(LIMIT),
+    ]
+    for number, body in enumerate(bodies, 1):
+        target = run.samples(session, number)
+        if number % 2:
+            done(run.api.request("POST", target, data=body, headers=digest_of(body)))
+        else:
+            start = head(run, target, "Transfer-Encoding: chunked")
+            done(exchange(run.api.server.port, start + chunked(body, 70_000)))
+    bundle = run.get("samples/?after=0&max_bytes=99999999")
+    assert (bundle.header("Gym-First"), bundle.header("Gym-Last")) == ("1", "5")
+    for body in bodies:
+        assert body in bundle.body
+    file = tmp_path / "policy.npz"
+    file.write_bytes(bodies[3])
+    address = f"{relaying.server.url}/v1/runs/whole/weights"
+    command = ["curl", "-sS", "-f", "-H", "If-None-Match: *", "-T", str(file)]
+    subprocess.run([*command, address], check=True, timeout=20, capture_output=True)
+    got = run.get("weights/", headers={"Range": "bytes=10-19"})
+    assert (got.status, got.body) == (206, bodies[3][10:20])
+    assert run.get("weights/").body == bodies[3]
+    without = run.api.request("HEAD", run.path("weights/"))
+    assert without.header("Content-Length") == str(len(bodies[3]))
+    wrong = run.put("weights/policy.npz", data=b"x")
+    assert "curl -T" in error(wrong, 404)["message"]
+    run.api.request("DELETE", run.path())
+    wait_until(lambda: not body_files(relaying.server), 10.0, "no files")
+
+
+def trickle(connection: RawConnection, body: bytes, rate: int) -> None:
+    """Send a body at so many bytes a second."""
+    began = time.monotonic()
+    for start in range(0, len(body), 8192):
+        while time.monotonic() < began + start / rate:
+            time.sleep(0.005)
+        connection.send(body[start : start + 8192])
+
+
+def test_a_slow_upload_arrives_and_a_stalled_one_does_not(relaying: Api) -> None:
+    run = Run.create(relaying, "slow")
+    session = run.session()
+    size = f"Content-Length: {len(LARGE)}"
+    with RawConnection(relaying.server.port) as connection:
+        connection.send(head(run, run.samples(session), size))
+        # Three times as long as the deadline.
+        trickle(connection, LARGE, len(LARGE) // 2)
+        assert connection.read_response().status == 201
+    began = time.monotonic()
+    with RawConnection(relaying.server.port) as connection:
+        connection.send(head(run, run.samples(session, 2), size) + LARGE[: 64 * 1024])
+        error(connection.read_response(), 408, "request-timeout")
+    # A second more than the deadline, for the bytes that arrived.
+    assert time.monotonic() - began > DEADLINE_S + 0.8
+    assert run.stored()["stored"] == 1
+    assert len(body_files(relaying.server)) == 1
+    run.api.request("DELETE", run.path())
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_no_file(shared_run: Run) -> None:
+    run = shared_run
+    target = run.samples(run.session())
+    with RawConnection(run.api.server.port) as connection:
+        connection.send(head(run, target, f"Content-Length: {LIMIT}") + LARGE + LARGE)
+        wait_until(lambda: body_files(run.api.server), 5.0, "the file")
+    wait_until(lambda: not body_files(run.api.server), 5.0, "no files")
+    assert run.stored()["stored"] == 0
+
+
+@pytest.mark.alone
+def test_small_requests_go_on_during_a_large_upload(
+    make_server: Callable[..., Server],
+) -> None:
+    """It prints the latencies, for a run on a quiet machine."""
+    api = Api(make_server("--workers", "1"))
+    run = Run.create(api, "large")
+    instance = api.create()
+    instance.reset()
+    target = run.samples(run.session())
+    body = bytes(50 * 1024 * 1024)
+    answers: list[Response] = []
+
+    def upload() -> None:
+        start = head(run, target, f"Content-Length: {len(body)}")
+        answers.append(exchange(api.server.port, start + body, timeout=60))
+
+    thread = threading.Thread(target=upload)
+    thread.start()
+    times = []
+    while thread.is_alive() or len(times) < 20:
+        began = time.perf_counter()
+        ok(instance.post("step/", {"action": 0}))
+        times.append(time.perf_counter() - began)
+        if len(times) % 8 == 0:
+            instance.reset()
+    thread.join()
+    done(answers[0])
+    p50, p95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
+    print(f"{len(times)} steps: p50 {1000 * p50:.1f} ms, p95 {1000 * p95:.1f} ms")
+    assert p95 < 0.5
+    instance.close()
