@@ -83,7 +83,9 @@ _INERT = (
     ("Content-Security-Policy", "sandbox"),
 )
 _RANGED = (Op.WEIGHTS_GET, Op.STATE_GET)
-_COUNT = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
+#: Their answers have tokens, which no cache may keep.
+_SECRET = (Op.RUN_CREATE, Op.TOKEN_CREATE)
+_COUNT = re.compile(r"[0-9]{1,15}", re.ASCII).fullmatch
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII).fullmatch
 _WORDS = frozenset({"session", "reader", "type"})
@@ -216,7 +218,7 @@ def _read_parameter(name: str, text: str) -> str | int | float:
         return text
     if not _COUNT(text):
         raise BadParameter(
-            f"{name} is {text!r:.40}: expected an integer from 0, of 18 digits at most"
+            f"{name} is {text!r:.40}: expected an integer from 0, of 15 digits at most"
         )
     return int(text)
 
@@ -252,7 +254,10 @@ def _wait_of(given: dict[str, Any]) -> float:
 def _answer(answer: RelayAnswer, op: Op, environ: Environ) -> Answer:
     frame, download = answer
     if download is None:
-        return frame_answer(frame)
+        plain = frame_answer(frame)
+        if op in _SECRET:
+            plain.headers.append(("Cache-Control", "no-store"))
+        return plain
     head = answer_head(frame)
     headers = [("Content-Type", head.content_type), *head.headers.items(), *_INERT]
     status = frame.status

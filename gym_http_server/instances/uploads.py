@@ -182,8 +182,22 @@ def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
 
 def _in_thread(call: Callable[..., _T], *arguments: Any) -> _T:
     """Call a function in gevent's pool of threads; other greenlets run meanwhile."""
-    result: _T = gevent.get_hub().threadpool.apply(call, arguments)
-    return result
+    pool = gevent.get_hub().threadpool
+    result, error = pool.apply(_outcome, (call, arguments))
+    if error is not None:
+        raise error
+    done: _T = result
+    return done
+
+
+def _outcome(
+    call: Callable[..., _T], arguments: tuple[Any, ...]
+) -> tuple[_T | None, OSError | None]:
+    # The pool would write what is raised to the server's log.
+    try:
+        return call(*arguments), None
+    except OSError as error:
+        return None, error
 
 
 def _create(path: str) -> int:

@@ -77,7 +77,8 @@ class Reply(msgspec.Struct, frozen=True):
         cls, status: int, value: Any, headers: dict[str, str] | None = None
     ) -> Reply:
         """Return a reply with a value as JSON."""
-        return cls(status, msgspec.json.encode(value) + b"\n", headers or {})
+        body = msgspec.json.encode(value, order="sorted") + b"\n"
+        return cls(status, body, headers or {})
 
 
 class Limits(msgspec.Struct, frozen=True):

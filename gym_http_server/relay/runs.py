@@ -163,8 +163,8 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
         return _confirm(known, limits, columns)
     row = store.add_run(
         name,
-        msgspec.json.encode(limits),
-        None if columns is None else msgspec.json.encode(columns),
+        msgspec.json.encode(limits, order="sorted"),
+        None if columns is None else msgspec.json.encode(columns, order="sorted"),
         limits.keep_bytes,
         now,
     )

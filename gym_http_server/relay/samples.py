@@ -113,8 +113,8 @@ def _head_of(call: Call) -> BatchHead:
     return BatchHead(
         call.text("session"),
         number,
-        call.number("policy"),
-        call.number("count"),
+        call.number("policy", 0),
+        call.number("count", 1),
         call.number("dropped", 0),
         call.head.content_type or OCTETS,
         digest=call.head.digest,

@@ -165,7 +165,7 @@ def test_names_with_paths_are_refused(name: str, shared_run: Run) -> None:
         answer = run.api.post(path, {member: name})
         assert answer.status == 400, answer
         assert answer.json()["code"] in ("bad-parameter", "missing-parameter")
-    quoted = "".join(f"%{byte:02x}" for byte in name.encode())
+    quoted = "".join(f"%{byte:02x}" for byte in name.encode()) or "%20"
     for rest in (f"readers/{quoted}/", f"sessions/{quoted}/", f"weights/{quoted}/"):
         answer = run.put(rest, {"after": 0})
         assert answer.status in (400, 404, 405), answer

@@ -23,8 +23,9 @@ pytestmark = pytest.mark.live
 def guarded() -> Iterator[Server]:
     """A server with a token."""
     with Server(env={"GHS_TOKEN": TOKEN}, token=TOKEN) as server:
-        # The broker starts when it is first needed, and stays.
+        # The broker and the relay start when they are first needed, and stay.
         Api(server).post("/v1/external/")
+        Api(server).get("/v1/runs/")
         yield server
 
 

@@ -26,6 +26,11 @@ def without_lossless(node: Any) -> Any:
     return [without_lossless(each) for each in node] if isinstance(node, list) else node
 
 
+# Bytes as they are, in media types that schemathesis does not know.
+schemathesis.serializer.alias(
+    ["application/x-ndjson", "application/vnd.gym-http.bundle"],
+    "application/octet-stream",
+)
 SCHEMA = schemathesis.openapi.from_dict(without_lossless(DOCUMENT))
 ROUTES = [
     (path, method, definition["operationId"])
@@ -42,8 +47,9 @@ DESTRUCTIVE = {"env_close", "env_delete", "env_set_attribute", "env_call_attribu
 # Operations that only an instance with a clock executes.
 REAL_TIME = {"env_realtime", "env_set_realtime", "env_pause", "env_resume"}
 REAL_TIME |= {"env_trace", "env_act", "env_updates"}
-# Operations that succeed only while there are no weights, or there is no state.
+# Operations that succeed only while there are no weights, no state or no samples.
 FIRST = {"weights_publish": "weights", "state_save": "state"}
+FIRST |= {"samples_send": "samples"}
 CLOCK = {"mode": "free_running", "hz": 50, "default_action": 0, "on_done": "reset"}
 PROMISES: list[Any] = [
     checks.status_code_conformance,
@@ -101,7 +107,7 @@ class Live:
             self.clocked.close()
         self.shared.close()
         if self.names:
-            self.api.delete(f"/v1/runs/{self.names['run']}/")
+            self.api.request("DELETE", f"/v1/runs/{self.names['run']}/")
 
 
 def _run(api: Api, without: str | None) -> dict[str, str]:
@@ -160,7 +166,7 @@ def bodies(request_body: dict[str, Any]) -> list[dict[str, Any]]:
     for media_type, content in resolved(request_body).get("content", {}).items():
         values = [each["value"] for each in content.get("examples", {}).values()]
         values += [content["example"]] if "example" in content else []
-        if "json" not in media_type:
+        if "json" not in media_type or "ndjson" in media_type:
             values = [value.encode() for value in values]
         found += [{"body": value, "media_type": media_type} for value in values]
     return found or [{}]
