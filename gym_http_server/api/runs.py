@@ -89,6 +89,7 @@ _COUNT = re.compile(r"[0-9]{1,15}", re.ASCII).fullmatch
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII).fullmatch
 _WORDS = frozenset({"session", "reader", "type"})
+_FROM_1 = frozenset({"limit", "max_bytes", "number"})
 _MISDIRECTED = re.compile(r"(/v1/runs/[^/]+/(?:weights|state))/[^/]+/?").fullmatch
 
 
@@ -216,9 +217,11 @@ def _read_parameter(name: str, text: str) -> str | int | float:
                 f"{name} is {text!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _, . and -"
             )
         return text
-    if not _COUNT(text):
+    least = 1 if name in _FROM_1 else 0
+    if not _COUNT(text) or int(text) < least:
         raise BadParameter(
-            f"{name} is {text!r:.40}: expected an integer from 0, of 15 digits at most"
+            f"{name} is {text!r:.40}: expected an integer from {least}, of 15 digits "
+            "at most"
         )
     return int(text)
 

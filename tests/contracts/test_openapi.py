@@ -43,8 +43,9 @@ SHUTDOWN = "shutdown_server"
 # Only the environment may fail here, with options that it does not accept.
 FAILURES = {"env-error"}
 # Requests whose wait is accepted would take long.
-WAITING = {"env_log", "env_updates", "samples_read", "weights_get"}
+WAITING = {"env_log", "env_updates", "samples_read", "weights_get", "state_get"}
 WAIT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
+LONGEST_WAIT_S = 50
 # Names of runs, and of things in them.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 # Old clients send these anything, so what is wrong there is ignored and not refused;
@@ -53,6 +54,8 @@ LENIENT = {"env_stream", "external_connect", "tango_connect", "env_reset"}
 LENIENT |= {"external_hello", "external_request", "external_answer"}
 # Here the body may be the value itself, which types of generated clients leave out.
 LENIENT |= {"env_action_space_contains", "env_observation_space_contains"}
+# The body of a number that was stored before is not read.
+LENIENT |= {"records_send"}
 
 
 @pytest.fixture
@@ -150,7 +153,9 @@ def test_promises_hold_for_generated_requests(
     if operation in ON_RUNS:
         put_names(case, live.run(operation))
     if operation == "samples_lease" and isinstance(case.body, dict):
-        case.body.pop("wait_s", None)
+        wait_s = case.body.get("wait_s")
+        if type(wait_s) in (int, float) and 0 <= wait_s <= LONGEST_WAIT_S:
+            case.body["wait_s"] = 0
     response = case.call(live.api.server.url, session)
     if operation == "env_create" and response.status_code == 200:
         Instance(live.api, response.json()["instance_id"]).close()

@@ -136,7 +136,7 @@ TARGETS = [
     ("session={own}&number=1&policy=1&count=1", 400, "bad-parameter"),
     ("session={own}&number=1&policy=NaN&count=1", 400, "bad-parameter"),
     ("session={own}&number=1&policy=0&count=-1", 400, "bad-parameter"),
-    ("session={own}&number=1&count=1&polcy=0", 400, "bad-parameter"),
+    ("session={own}&number=1&count=1&police=0", 400, "bad-parameter"),
 ]
 
 
