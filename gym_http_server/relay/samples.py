@@ -29,6 +29,8 @@ from gym_http_wire.problems import BadParameter, KeyReused, Problem
 __all__ = ["admit_samples", "put_samples"]
 
 RETRY_SECONDS = 1
+#: Seconds after which a worker whose batches are refused is noted again.
+SEEN_SECONDS = 5.0
 OCTETS = "application/octet-stream"
 
 
@@ -213,6 +215,10 @@ class _Group:
         self, call: Call, session: SessionRow, *, trusted: bool = False
     ) -> None:
         self.session = session
+        if call.now - session.seen > SEEN_SECONDS:
+            # It is seen even if its batches are refused.
+            session.seen = call.now
+            call.store.changed(session)
         self._trusted = trusted
         self.rows: list[BatchRow] = []
         self.repeated = 0
@@ -425,7 +431,8 @@ def _check_share(
     call: Call, session: SessionRow, size: int, headers: dict[str, str]
 ) -> None:
     limits = call.live.limits
-    workers = call.live.workers(call.now)
+    # Itself at least, though it may have been silent until now.
+    workers = max(1, call.live.workers(call.now))
     share = limits.queue_bytes / workers
     held = call.run.worker_bytes.get(session.worker, 0)
     if workers > 1 and held and held + size > share:

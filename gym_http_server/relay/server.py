@@ -52,6 +52,8 @@ MAINTAIN_SECONDS = 1.0
 IDLE_SECONDS = 60.0
 #: Seconds between two attempts to open the store.
 OPEN_SECONDS = 1.0
+#: Seconds in which web workers can read the last answers.
+CLOSING_SECONDS = 0.5
 #: Seconds in which a web worker has to read an answer.
 READ_SECONDS = 30.0
 
@@ -193,15 +195,21 @@ class RelayServer:
         self._execute([*self._arrived, *self._waiting.values()])
         if self._relay is not None:
             self._relay.store.close()
+        until = time.monotonic() + CLOSING_SECONDS
+        while self._unsent and time.monotonic() < until:
+            self._poller.serve(CLOSING_SECONDS)
+        for connection in list(self._connections.values()):
+            self._disconnect(connection)
+
+    @property
+    def _unsent(self) -> bool:
+        """Whether web workers have not read their answers."""
+        return any(each.unsent for each in self._connections.values())
 
     def _patience(self) -> float | None:
         """Return for how many seconds no work is due; ``None``: until an event."""
         now = time.monotonic()
-        if (
-            self._waiting
-            or self._paused
-            or any(each.unsent for each in self._connections.values())
-        ):
+        if self._waiting or self._paused or self._unsent:
             ends = [each.until for each in self._waiting.values()]
             return max(0.0, min([now + TICK_SECONDS, *ends]) - now)
         if self._relay is None:

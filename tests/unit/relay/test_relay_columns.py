@@ -1,0 +1,175 @@
+"""Declared columns: bodies in three forms, with names, dtypes and shapes that fit."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym_http_server.errors import BadColumns
+from gym_http_server.relay.calls import Column
+from gym_http_server.relay.columns import DTYPES, check_columns
+from gym_http_wire.values import binary, typed
+
+BINARY = "application/vnd.gym-http.binary"
+TYPED = "application/vnd.gym-http.typed+json"
+PLAIN = "application/json"
+DECLARED = {
+    "observation": Column("float32", (2,)),
+    "action": Column("int64", ()),
+    "done": Column("bool", ()),
+}
+FORMS = {BINARY: binary.encode, TYPED: typed.encode}
+
+
+def columns(count: int = 3) -> dict[str, Any]:
+    return {
+        "observation": np.zeros((count, 2), np.float32),
+        "action": np.zeros(count, np.int64),
+        "done": np.zeros(count, bool),
+    }
+
+
+def check(body: bytes, media: str, count: int = 3) -> None:
+    check_columns(DECLARED, count, media, memoryview(body))
+
+
+def refusal(body: bytes, media: str, count: int = 3) -> str:
+    with pytest.raises(BadColumns) as caught:
+        check(body, media, count)
+    return caught.value.message
+
+
+@pytest.mark.parametrize("media", FORMS)
+def test_columns_that_fit_are_accepted(media: str) -> None:
+    check(FORMS[media](columns()), media)
+    check(FORMS[media](columns()), media.upper() + "; charset=x")
+    check(FORMS[media](columns(0)), media, 0)
+    # Lists of Python's numbers have the dtypes of arrays made of them.
+    lists = columns() | {"action": [1, 2, 3], "done": [True, False, True]}
+    check(FORMS[media](lists), media)
+    special = columns() | {"observation": np.full((3, 2), np.nan, np.float32)}
+    check(FORMS[media](special), media)
+
+
+@pytest.mark.parametrize("media", FORMS)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"action": np.zeros(3, np.int32)},
+            "dtype int32 and shape [3]: expected int64",
+        ),
+        (
+            {"action": np.zeros((3, 1), np.int64)},
+            "shape [3, 1]: expected int64 and [3]",
+        ),
+        ({"action": np.zeros(2, np.int64)}, "shape [2]"),
+        ({"action": np.zeros(3, ">i8")}, ">i8"),
+        ({"action": [1, 2.0, 3]}, "action"),
+        ({"action": "text"}, "is no"),
+        ({"action": None}, "is no"),
+        ({"action": {"a": np.zeros(3)}}, "is no"),
+        ({"more": np.zeros(3)}, "has also 'more'"),
+        ({"action": np.zeros(3, "U4")}, "action"),
+    ],
+)
+def test_other_columns_are_refused(media: str, change: Any, words: str) -> None:
+    message = refusal(FORMS[media](columns() | change), media)
+    assert words in message or media == BINARY or "action" in message
+
+
+@pytest.mark.parametrize("media", FORMS)
+def test_a_missing_column_is_named(media: str) -> None:
+    short = columns()
+    del short["done"]
+    assert "lacks 'done'" in refusal(FORMS[media](short), media)
+    assert "columns" in refusal(FORMS[media]([1, 2]), media) or media == BINARY
+
+
+@given(st.integers(1, 200), st.binary(max_size=9))
+def test_a_body_that_was_cut_or_has_more_is_refused(cut: int, more: bytes) -> None:
+    body = binary.encode(columns())
+    refusal(body[:-cut], BINARY)
+    if more:
+        refusal(body + more, BINARY)
+
+
+@given(st.binary(max_size=200), st.sampled_from([BINARY, TYPED, PLAIN, "text/plain"]))
+def test_any_bytes_are_refused_with_the_same_problem(body: bytes, media: str) -> None:
+    refusal(body, media)
+    # A signature of any JSON.
+    refusal(len(body).to_bytes(4, "little") + bytes(4) + body, BINARY)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        '{"dict":1}',
+        '{"dict":[1]}',
+        '{"dict":[["observation"]]}',
+        '{"dict":[["observation",{"nd":["<f4",[3,2]]},1]]}',
+        '{"dict":[[["observation"],{"nd":["<f4",[3,2]]}]]}',
+        '{"dict":[["observation",{"nd":["<f4",[-1,2]]}]]}',
+        '{"dict":[["observation",{"nd":["<f4",[true,2]]}]]}',
+        '{"dict":[["observation",{"nd":[[],{}]}]]}',
+        '{"dict":[["observation",{"list":[[],{}]}]]}',
+        '{"dict":[["observation",{"list":{"a":1}}]]}',
+        "[" * 100_000,
+    ],
+)
+def test_a_malformed_signature_is_refused(signature: str) -> None:
+    text = signature.encode()
+    text += b" " * (-len(text) % 8)
+    refusal(len(text).to_bytes(4, "little") + bytes(4) + text, BINARY)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, ""),
+        ({"action": [0, 1, -(2**63)]}, ""),
+        ({"action": [0, 1, 2**63]}, "expected values of int64"),
+        ({"action": [0, 1, 2.0]}, "2.0: expected values of int64"),
+        ({"action": [0, 1, True]}, "True: expected values of int64"),
+        ({"done": [0, 1, True]}, "expected values of bool"),
+        ({"observation": [[1, 2], [3, 4], [5]]}, "has 1 at level 1"),
+        ({"observation": [[1, 2], [3, 4]]}, "has 2 at level 0"),
+        ({"observation": [[1, 2], [3, 4], "ab"]}, "has 'ab' at level 1"),
+        (
+            {"observation": [[1, 2], [3, 4], [5, None]]},
+            "None: expected values of float",
+        ),
+    ],
+)
+def test_plain_json_is_checked_number_by_number(change: Any, words: str) -> None:
+    given = {
+        "observation": [[1, 2], [3, 4.5], [5, 6]],
+        "action": [0, 1, 2],
+        "done": [False, False, True],
+    }
+    body = msgspec.json.encode(given | change)
+    if words:
+        assert words in refusal(body, PLAIN)
+    else:
+        check(body, PLAIN)
+
+
+def test_plain_json_has_no_nan() -> None:
+    body = b'{"observation":[[NaN,1]],"action":[1],"done":[true]}'
+    assert "is not application/json" in refusal(body, PLAIN, 1)
+
+
+def test_other_media_types_have_no_columns() -> None:
+    assert "'application/x-pickle'" in refusal(b"\x80\x04", "application/x-pickle")
+
+
+def test_the_dtypes_are_those_of_numpy() -> None:
+    for name in DTYPES:
+        array = np.zeros((2, 3), name)
+        declared = {"x": Column(name, (3,))}
+        for media, encode in FORMS.items():
+            body = memoryview(encode({"x": array}))
+            check_columns(declared, 2, media, body)

@@ -1,0 +1,342 @@
+"""The relay's loop over real sockets: group commit, waits, slow readers, failures."""
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.peer_credentials import PeerCredentials
+from gym_http_server.relay import server as relay_server
+from gym_http_server.relay.messages import (
+    RelayHead,
+    RelaySettings,
+    pieces_of,
+    relay_request,
+)
+from gym_http_server.relay.store import Store
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.sockets import listen
+from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
+from gym_http_wire.frames import Frame, encode
+from gym_http_wire.messages import Op
+from tests.support.wait import wait_until
+
+MIB = 1024 * 1024
+
+
+class Running:
+    """A relay that runs in a thread.
+
+    Args:
+        folder: Folder for its socket and its store.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "relay"
+        self.run_dir = RunDir(str(folder))
+        settings = RelaySettings(str(self.folder), 1024 * MIB, 256 * MIB, 8 * MIB)
+        listener = listen(self.run_dir.relay_socket, 64)
+        signals, self._waker = socket.socketpair()
+        signals.setblocking(False)
+        peers = PeerCredentials(os.getpid())
+        self.server = relay_server.RelayServer(
+            listener, signals, settings, self.run_dir, peers
+        )
+        self._ends = (listener, signals, self._waker)
+        self._thread = threading.Thread(target=self.server.run)
+
+    def start(self) -> None:
+        """Begin to serve; requests that were sent before have waited."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it as SIGTERM does."""
+        self._waker.send(bytes([15]))
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+        for each in self._ends:
+            each.close()
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[FrameSocket]:
+        """Yield a connection of a web worker."""
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(10)
+        with contextlib.closing(FrameSocket(sock, max_descriptors=200)) as connection:
+            sock.connect(self.run_dir.relay_socket)
+            yield connection
+
+    def call(self, op: Op, body: bytes = b"", **head: Any) -> Frame:
+        """Send a request, and return its answer."""
+        with self.connection() as connection:
+            connection.send(relay_request(op, RelayHead(**head), body))
+            frame = connection.receive_one()
+            assert frame is not None
+            return frame
+
+    def json(self, op: Op, body: bytes = b"", **head: Any) -> Any:
+        """Send a request, and return the JSON of its answer."""
+        return msgspec.json.decode(self.call(op, body, **head).body)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    """A relay that is not serving yet."""
+    made = Running(tmp_path)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def served(running: Running) -> Running:
+    """A relay with a run."""
+    running.start()
+    running.json(Op.RUN_CREATE, b'{"run":"r"}')
+    return running
+
+
+def put(session: str, number: int) -> Frame:
+    """Return a request with a batch."""
+    args = {"session": session, "number": number, "policy": 0, "count": 1}
+    head = RelayHead("r", args=args, digest="0" * 64)
+    return relay_request(Op.SAMPLES_PUT, head, b"x" * 1000)
+
+
+def session(served: Running, worker: str = "w") -> str:
+    body = msgspec.json.encode({"worker": worker})
+    return str(served.json(Op.SESSION_CREATE, body, run="r")["session"])
+
+
+def fill(served: Running, session: str) -> None:
+    """Store 3,000 batches of 1 kB, which are more than a socket takes."""
+    for first in range(1, 3001, 100):
+        heads = [BatchHead(session, n, 0, 1) for n in range(first, first + 100)]
+        body = b"".join(encode_batch(head, bytes(1000)) for head in heads)
+        answer = served.call(Op.SAMPLES_PUT, body, run="r", content_type=BUNDLE)
+        assert answer.status == 201
+
+
+def commits(wal: Path) -> int:
+    """Count the transactions in a WAL: the last frame of each has the database's size.
+
+    See https://www.sqlite.org/fileformat2.html#the_write_ahead_log.
+    """
+    data = wal.read_bytes()
+    page, salts = struct.unpack_from(">I", data, 8)[0], data[16:24]
+    count = 0
+    for start in range(32, len(data) - 23, 24 + page):
+        if data[start + 8 : start + 16] != salts:
+            break
+        count += struct.unpack_from(">I", data, start + 4)[0] != 0
+    return count
+
+
+def test_requests_that_wait_share_a_commit(tmp_path: Path) -> None:
+    first = Running(tmp_path)
+    first.start()
+    first.json(Op.RUN_CREATE, b'{"run":"r"}')
+    sessions = [session(first, f"w{n}") for n in range(20)]
+    first.stop()
+    (tmp_path / "relay.sock").unlink()
+    second = Running(tmp_path)
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(second.connection()) for _ in sessions]
+        for connection, each in zip(connections, sessions, strict=True):
+            connection.send(put(each, 1))
+        second.start()
+        for connection in connections:
+            answer = connection.receive_one()
+            assert answer is not None
+            assert answer.status == 201
+        wal = second.folder / "relay.sqlite3-wal"
+        assert commits(wal) < len(sessions) // 2
+        before = commits(wal)
+        for each in sessions[:3]:
+            connections[0].send(put(each, 2))
+            assert connections[0].receive_one() is not None
+        assert commits(wal) == before + 3
+    second.stop()
+
+
+def test_a_waiting_consumer_gets_a_batch_with_its_insert(served: Running) -> None:
+    each = session(served)
+    with served.connection() as consumer, served.connection() as producer:
+        for number in range(1, 4):
+            args = {"after": number - 1, "wait_s": 20.0}
+            consumer.send(relay_request(Op.SAMPLES_GET, RelayHead("r", args=args)))
+            wait_until(lambda: served.server._waiting, message="the wait")
+            producer.send(put(each, number))
+            began = time.monotonic()
+            answer = consumer.receive_one()
+            # No timer has to end first, the shortest of which takes 250 ms.
+            assert time.monotonic() - began < 5.0
+            assert answer is not None
+            assert answer.status == 200
+            assert producer.receive_one() is not None
+
+
+def test_a_wait_ends_in_time_and_with_its_connection(served: Running) -> None:
+    args = {"after": 0, "wait_s": 0.3}
+    began = time.monotonic()
+    answer = served.call(Op.SAMPLES_GET, run="r", args=args)
+    assert answer.status == 204
+    assert time.monotonic() - began >= 0.3
+    with served.connection() as consumer:
+        args = {"after": 0, "wait_s": 50.0}
+        consumer.send(relay_request(Op.SAMPLES_GET, RelayHead("r", args=args)))
+        wait_until(lambda: served.server._waiting, message="the wait")
+    wait_until(lambda: not served.server._waiting, message="the end of the wait")
+
+
+def test_waits_end_when_the_server_drains(served: Running) -> None:
+    with served.connection() as consumer:
+        args = {"after": 0, "wait_s": 50.0}
+        consumer.send(relay_request(Op.SAMPLES_GET, RelayHead("r", args=args)))
+        wait_until(lambda: served.server._waiting, message="the wait")
+        Path(served.run_dir.draining).touch()
+        answer = consumer.receive_one()
+        assert answer is not None
+        assert answer.status == 204
+        # Later ones do not wait.
+        consumer.send(relay_request(Op.SAMPLES_GET, RelayHead("r", args=args)))
+        assert consumer.receive_one() is not None
+
+
+def test_waits_are_answered_at_the_end(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    running.start()
+    running.json(Op.RUN_CREATE, b'{"run":"r"}')
+    with running.connection() as consumer:
+        args = {"wait_s": 50.0}
+        consumer.send(relay_request(Op.WEIGHTS_GET, RelayHead("r", args=args)))
+        wait_until(lambda: running.server._waiting, message="the wait")
+        running.stop()
+        answer = consumer.receive_one()
+        assert answer is not None
+        assert answer.status == 404
+    # The store is closed: the next one may open it.
+    Store(str(running.folder), MIB * 1024).close()
+
+
+def test_a_slow_reader_delays_nobody(served: Running) -> None:
+    each = session(served)
+    with served.connection() as slow:
+        fill(served, each)
+        slow.send(relay_request(Op.SAMPLES_GET, RelayHead("r")))
+        connections = served.server._connections
+        wait_until(lambda: any(c.unsent for c in list(connections.values())))
+        began = time.monotonic()
+        assert served.call(Op.RUN_STATUS, run="r").status == 200
+        assert time.monotonic() - began < 5.0
+        answer = slow.receive_one()
+        assert answer is not None
+        assert pieces_of(answer).size > 2 * MIB
+
+
+def test_a_slow_reader_is_given_up(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_server, "READ_SECONDS", 0.1)
+    each = session(served)
+    with served.connection() as slow:
+        fill(served, each)
+        slow.send(relay_request(Op.SAMPLES_GET, RelayHead("r")))
+        wait_until(lambda: not served.server._connections, message="its end")
+
+
+def test_large_bodies_are_passed_as_descriptors(served: Running) -> None:
+    name = os.urandom(16).hex() + ".body"
+    data = os.urandom(MIB)
+    (served.folder / "bodies" / name).write_bytes(data)
+    args = {"if_none_match": "*"}
+    head = {"run": "r", "file": name, "size": MIB, "digest": "0" * 64}
+    assert served.call(Op.WEIGHTS_PUT, args=args, **head).status == 201
+    with served.connection() as connection:
+        connection.send(relay_request(Op.WEIGHTS_GET, RelayHead("r")))
+        answer = connection.receive_one()
+        assert answer is not None
+        ((file, offset, size),) = pieces_of(answer).pieces
+        descriptor = connection.take_descriptor()
+        assert descriptor is not None
+        # Its removal does no harm to those that have it.
+        served.call(Op.RUN_DELETE, run="r")
+        assert (file, os.pread(descriptor, size, offset)) == (0, data)
+        os.close(descriptor)
+
+
+def test_a_request_that_fails_does_not_undo_others(
+    served: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = session(served), session(served, "bad")
+    held = threading.Event()
+    append = Store.append
+
+    def fail(store: Store, run: Any, row: Any, rows: Any) -> int:
+        position = append(store, run, row, rows)
+        if row.worker == "bad":
+            raise OSError("the disk is on fire")
+        return position
+
+    commit = Store.commit
+
+    def hold(store: Store) -> None:
+        held.wait(10)
+        commit(store)
+
+    monkeypatch.setattr(Store, "append", fail)
+    monkeypatch.setattr(Store, "commit", hold)
+    with contextlib.ExitStack() as stack:
+        first, one, two = (stack.enter_context(served.connection()) for _ in range(3))
+        first.send(relay_request(Op.RUN_STATUS, RelayHead("r")))
+        one.send(put(good, 1))
+        two.send(put(bad, 1))
+        held.set()
+        assert [_status(each) for each in (first, one, two)] == [200, 201, 503]
+    assert "the disk is on fire" in caplog.text
+    status = served.json(Op.RUN_STATUS, run="r")
+    assert status["samples"]["stored"] == 1
+    for each, number in ((good, 2), (bad, 1)):
+        found = served.json(Op.SESSION_STATUS, run="r", value=each)
+        assert found["next"] == number
+
+
+def _status(connection: FrameSocket) -> int:
+    frame = connection.receive_one()
+    assert frame is not None
+    return frame.status
+
+
+def test_bytes_that_are_no_request_end_the_connection(served: Running) -> None:
+    for data in (b"x" * 100, encode(Frame(250)), encode(Frame(130, head=b"[]      "))):
+        with served.connection() as connection:
+            connection.socket.sendall(data)
+            assert connection.receive_one() is None
+    assert served.call(Op.RELAY_STATUS).status == 204
+
+
+def test_a_taken_directory_is_reported_until_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_server, "OPEN_SECONDS", 0.01)
+    with contextlib.closing(Store(str(tmp_path / "relay"), MIB * 1024)):
+        running = Running(tmp_path)
+        running.start()
+        refused = running.call(Op.RUN_CREATE, b'{"run":"r"}')
+        assert refused.status == 503
+        assert b'"relay-taken"' in refused.body
+        assert b"Retry-After" in refused.head
+        assert running.call(Op.RELAY_STATUS).status == 204
+    create: Callable[[], bool] = lambda: (  # noqa: E731
+        running.call(Op.RUN_CREATE, b'{"run":"r"}').status == 201
+    )
+    wait_until(create, message="the free directory")
+    running.stop()
