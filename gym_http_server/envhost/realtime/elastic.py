@@ -140,7 +140,9 @@ class Elastic(Mode):
 
     def change(self, settings: ClockSettings) -> None:
         """Use other settings from the next time step on."""
-        self._pacer.change(settings.period, settings.capture_ns, settings.elastic_ns)
+        self._pacer.change(
+            settings.period, settings.capture_ns, settings.elastic_ns, self._clock()
+        )
         super().change(settings)
 
     def _raise_missed(self, agent: Caller) -> None:

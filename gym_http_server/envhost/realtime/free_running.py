@@ -138,7 +138,7 @@ class FreeRunning(Mode):
 
     def change(self, settings: ClockSettings) -> None:
         """Use other settings from the next tick on."""
-        self._pacer.change(settings.period)
+        self._pacer.change(settings.period, self._clock())
         super().change(settings)
 
     def _tick(self, now: int) -> None:

@@ -38,14 +38,20 @@ class ElasticPacer:
 
     def __init__(self, period: Period, capture_ns: int | None, elastic_ns: int) -> None:
         self.start = self.capture = self.end = 0
-        self.change(period, capture_ns, elastic_ns)
+        self._set(period, capture_ns, elastic_ns)
 
-    def change(self, period: Period, capture_ns: int | None, elastic_ns: int) -> None:
-        """Set other durations, for the next time step."""
-        self._numerator, self._denominator = period
-        self._capture_ns = capture_ns
-        self._elastic_ns = elastic_ns
-        self._remainder = 0
+    def change(
+        self, period: Period, capture_ns: int | None, elastic_ns: int, now: int
+    ) -> None:
+        """Set other durations, for the next time step.
+
+        A shorter period shortens the present time step, too, which may be a long one.
+        """
+        shorter = period[0] * self._denominator < self._numerator * period[1]
+        self._set(period, capture_ns, elastic_ns)
+        if shorter:
+            self.end = min(self.end, max(now, self.start + period[0] // period[1]))
+            self.capture = min(self.capture, max(now, self._planned_capture()))
 
     def anchor(self, now: int) -> None:
         """Begin a new grid: the next time step begins now, without debt."""
@@ -76,10 +82,16 @@ class ElasticPacer:
             self._numerator + self._remainder, self._denominator
         )
         self.end = self.start + whole
-        if self._capture_ns is None:
-            self.capture = self.end
-        else:
-            self.capture = self.start + self._capture_ns
+        self.capture = self._planned_capture()
+
+    def _set(self, period: Period, capture_ns: int | None, elastic_ns: int) -> None:
+        self._numerator, self._denominator = period
+        self._capture_ns = capture_ns
+        self._elastic_ns = elastic_ns
+        self._remainder = 0
+
+    def _planned_capture(self) -> int:
+        return self.end if self._capture_ns is None else self.start + self._capture_ns
 
 
 class GridPacer:
@@ -115,10 +127,19 @@ class GridPacer:
         self._most = most
         self.index = 0
         self.time = self.due = 0
-        self.change(period)
+        self._set(period)
 
-    def change(self, period: Period) -> None:
-        """Set another period, which holds from the next tick on."""
+    def change(self, period: Period, now: int) -> None:
+        """Set another period, which holds from the next tick on.
+
+        That tick comes earlier if the new period is shorter.
+        """
+        shorter = period[0] * self._denominator < self._numerator * period[1]
+        self._set(period)
+        if shorter:
+            self.due = min(self.due, max(now, self.time + self._shortest))
+
+    def _set(self, period: Period) -> None:
         self._numerator, self._denominator = period
         self._shortest, self._rest = divmod(self._numerator, self._denominator)
         self._remainder = 0

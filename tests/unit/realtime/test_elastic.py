@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gym_http_server.envhost.realtime.settings_request import read_change
 from gym_http_wire.problems import (
     BadParameter,
     EnvError,
@@ -14,7 +15,7 @@ from gym_http_wire.problems import (
     ResetNeeded,
     WorldEnded,
 )
-from tests.support.realtime import MS, Run
+from tests.support.realtime import BOX, MS, Run
 
 GIVEN = {"mode": "elastic", "period_s": 0.05}
 
@@ -343,6 +344,23 @@ def test_a_world_that_writes_into_its_last_observation() -> None:
     run.world._observation = observe  # type: ignore[method-assign]
     first, second = run.step(1).observation, run.step(2).observation
     assert (first[0], second[0]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("capture_s", "captured"), [(None, 250), (0.05, 200), (0.225, 225)]
+)
+def test_a_higher_rate_ends_a_long_time_step(
+    capture_s: float | None, captured: int
+) -> None:
+    """The time step of 10 s began at 0; now it takes 0.25 s, with its capture in it."""
+    run = Run({"mode": "elastic", "period_s": 10})
+    run.reset()
+    run.sleep(200 * MS)
+    given = {"period_s": 0.25, "capture_s": capture_s}
+    run.mode.change(read_change(given, run.settings, action_space=BOX, max_hz=1000))
+    assert run.step(1).realtime["now_ns"] == 250 * MS
+    assert run.since_start("capture") == [captured * MS]
+    assert run.step(2).realtime["now_ns"] == 500 * MS
 
 
 def test_refused_actions_are_counted_and_change_nothing() -> None:

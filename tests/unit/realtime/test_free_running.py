@@ -352,6 +352,21 @@ def test_changes_hold_from_the_next_tick_on() -> None:
     assert run.mode.statistics()["settings"]["hz"] == 50
 
 
+def test_a_higher_rate_does_not_wait_for_the_end_of_a_long_period() -> None:
+    run = Run({"mode": "free_running", "hz": 0.1})
+    run.reset()
+    run.sleep(25 * MS)
+    faster = read_change({"hz": 50}, run.settings, action_space=BOX, max_hz=1000)
+    run.mode.change(faster)
+    run.sleep(50 * MS)
+    # It would have been due at 20 ms already.
+    assert run.since_start("capture") == [each * MS for each in (25, 45, 65)]
+    assert run.mode.statistics()["skipped"] == 0
+    run.mode.change(read_change({"hz": 0.1}, faster, action_space=BOX, max_hz=1000))
+    run.sleep(20 * MS)
+    assert run.since_start("capture")[3:] == [85 * MS]
+
+
 def test_updates_merge_what_a_reader_skips() -> None:
     run = run_of()
     run.sleep(35 * MS)

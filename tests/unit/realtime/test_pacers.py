@@ -110,7 +110,14 @@ def test_late_time_steps_borrow_up_to_the_elasticity(
 def test_other_periods_from_the_next_tick_on() -> None:
     pacer = grid((10, 1), "skip")
     pacer.take(pacer.due)
-    pacer.change((7, 1))
+    pacer.change((13, 1), START + 15)
     assert pacer.due == START + 20
     pacer.take(pacer.due)
+    assert pacer.due == START + 33
+    # A shorter one shortens the present period, but not to a time in the past.
+    pacer.change((7, 1), START + 25)
     assert pacer.due == START + 27
+    pacer.change((2, 1), START + 26)
+    assert pacer.due == START + 26
+    assert pacer.take(pacer.due) == (0, False)
+    assert pacer.due == START + 28
