@@ -7,9 +7,15 @@ import re
 import secrets
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from gym_http_server.access import Identity
-from gym_http_server.errors import BodyIncomplete, BodyTooLarge, ContentEncoding
+from gym_http_server.errors import (
+    BodyIncomplete,
+    BodyTooLarge,
+    ContentEncoding,
+    did_you_mean,
+)
 from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_server.instances.uploads import Download
 from gym_http_wire.frames import Frame
@@ -38,6 +44,7 @@ __all__ = [
     "key_of",
     "parts_of",
     "read_body",
+    "read_query",
     "read_some",
     "request_id_of",
     "send",
@@ -250,6 +257,35 @@ def forms(environ: Environ) -> int:
             known = (_FORMS[each] for each in accepted(environ) if each in _FORMS)
             wanted = next(known, Form.PLAIN)
     return given | wanted << 4
+
+
+def read_query(query: str, names: tuple[str, ...], most: int) -> dict[str, str]:
+    """Return the texts of a query's parameters.
+
+    Args:
+        query: The query.
+        names: Names that the parameters may have.
+        most: Characters that the query may have.
+
+    Raises:
+        BadParameter: The query is too long, or a parameter is unknown or given twice.
+    """
+    if len(query) > most:
+        raise BadParameter(
+            f"the query has {len(query)} characters: expected at most {most}"
+        )
+    texts: dict[str, str] = {}
+    for name, text in parse_qsl(query, keep_blank_values=True) if query else ():
+        if name not in names:
+            known = ", ".join(names) if names else "none"
+            hint = did_you_mean(name, names)
+            raise BadParameter(
+                f"the parameter {name!r:.40} is unknown: expected {known}{hint}"
+            )
+        if name in texts:
+            raise BadParameter(f"the parameter {name} is given twice: expected one")
+        texts[name] = text
+    return texts
 
 
 def key_of(environ: Environ) -> str:

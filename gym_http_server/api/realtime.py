@@ -11,7 +11,6 @@ import re
 import select
 import socket
 from typing import Any
-from urllib.parse import parse_qs
 
 import flask
 import msgspec
@@ -26,6 +25,7 @@ from gym_http_server.api.exchange import (
     frame_answer,
     key_of,
     read_body,
+    read_query,
 )
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.instances import INSTANCE
@@ -76,9 +76,9 @@ def _pass_on(
     # A malformed key is refused, and others have no effect: no answer is kept.
     key_of(environ)
     body, form = read_body(environ, web.settings.max_body), forms(environ)
+    texts = read_query(environ.get("QUERY_STRING", ""), names, MAX_QUERY)
     if environ["REQUEST_METHOD"] == "GET":
-        query = environ.get("QUERY_STRING", "")[:MAX_QUERY]
-        body = _read_query(query, names)
+        body = _body_of(texts)
         form = Form.PLAIN | form & 0xF0
     frame = request(op, body, form=form)
     owner, client = caller_of(environ).only, environ.get("gunicorn.socket")
@@ -106,18 +106,14 @@ def _wait(client: Any, answer: socket.socket) -> None:
         raise Abandoned
 
 
-def _read_query(query: str, names: tuple[str, ...]) -> bytes:
-    """Return a query as the JSON object of a request; empty without parameters.
+def _body_of(texts: dict[str, str]) -> bytes:
+    """Return a query's parameters as the JSON object of a request; empty without any.
 
     Raises:
         BadParameter: A number is malformed.
     """
-    texts = parse_qs(query, keep_blank_values=True) if query else {}
     given: dict[str, str | int | float] = {}
-    for name in names:
-        if name not in texts:
-            continue
-        text = texts[name][-1]
+    for name, text in texts.items():
         if name in _WORDS:
             given[name] = text
             continue

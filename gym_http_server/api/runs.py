@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from typing import Any
-from urllib.parse import parse_qsl
 
 import flask
 import msgspec
@@ -23,11 +22,11 @@ from gym_http_server.api.exchange import (
     frame_answer,
     key_of,
     read_body,
+    read_query,
 )
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.run_bodies import cut_to_range, receive_body
 from gym_http_server.api.web import Web, add_route
-from gym_http_server.errors import did_you_mean
 from gym_http_server.instances.relay import LongPoll, RelayAnswer
 from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_server.relay.files import INLINE_BYTES
@@ -185,22 +184,8 @@ def _read_query(query: str, names: tuple[str, ...]) -> dict[str, Any]:
     Raises:
         BadParameter: One is unknown, malformed or given twice.
     """
-    if len(query) > MAX_QUERY:
-        raise BadParameter(
-            f"the query has {len(query)} characters: expected at most {MAX_QUERY}"
-        )
-    args: dict[str, Any] = {}
-    for name, text in parse_qsl(query, keep_blank_values=True):
-        if name not in names:
-            known = ", ".join(names) if names else "none"
-            hint = did_you_mean(name, names)
-            raise BadParameter(
-                f"the parameter {name!r:.40} is unknown: expected {known}{hint}"
-            )
-        if name in args:
-            raise BadParameter(f"the parameter {name} is given twice: expected one")
-        args[name] = _read_parameter(name, text)
-    return args
+    texts = read_query(query, names, MAX_QUERY)
+    return {name: _read_parameter(name, text) for name, text in texts.items()}
 
 
 def _read_parameter(name: str, text: str) -> str | int | float:
