@@ -76,8 +76,17 @@ class Poller:
         """Wait for events, at most so many seconds, and call their handlers."""
         self.handle(self.poll(None if seconds is None else seconds * 1000))
 
-    def handle(self, happened: list[tuple[int, int]]) -> None:
-        """Call the handlers of events that `poll` has returned."""
+    def handle(
+        self,
+        happened: list[tuple[int, int]],
+        between: Callable[[], None] | None = None,
+    ) -> None:
+        """Call the handlers of events that `poll` has returned.
+
+        Args:
+            happened: The events.
+            between: Called after each handler, if there are several.
+        """
         handlers = self._handlers
         if len(happened) == 1:
             # As below, without a list: events mostly come one by one.
@@ -93,6 +102,8 @@ class Poller:
                 if events & _END:
                     events |= self._wanted[descriptor] or READ
                 handler(events & _BOTH)
+                if between is not None:
+                    between()
 
     def _want(self, descriptor: int, events: int) -> None:
         self._wanted[descriptor] = events

@@ -257,6 +257,37 @@ def test_a_stream_with_many_waiting_requests_costs_no_time(
             assert stream.receive()["status"] == 200
 
 
+def test_ticks_come_before_the_actions_of_a_flood(
+    clocked: Callable[..., Instance],
+) -> None:
+    """Once a tick is due, at most the present request of the others precedes it."""
+    instance = clocked(hz=1000)
+    instance.reset()
+    with contextlib.ExitStack() as stack:
+        streams = [
+            stack.enter_context(WebSocket.to(instance, sec_websocket_protocol=TEXT))
+            for _ in range(32)
+        ]
+        for stream in streams:
+            for _ in range(25):
+                stream.send_message(op="act", action=1)
+        for stream in streams:
+            for _ in range(25):
+                assert stream.receive()["status"] == 200
+    path = "realtime/trace/?format=json&last=4096"
+    events = calls.ok(instance.get(path))["events"]
+    acts = [each["start_ns"] for each in events if each["event"] == "act"]
+    assert len(acts) > 700
+    before = [
+        sum(
+            tick["start_ns"] - tick["late_ns"] <= act < tick["start_ns"] for act in acts
+        )
+        for tick in events
+        if tick["event"] == "tick"
+    ]
+    assert max(before) <= 2
+
+
 def test_a_client_that_leaves_takes_its_requests_along(
     clocked: Callable[..., Instance],
 ) -> None:
@@ -497,6 +528,18 @@ def test_an_instance_without_a_clock_refuses_its_calls(api: Api) -> None:
         call = instance.get(path) if method == "GET" else instance.post(path, {})
         calls.error(call, 409, "not-real-time")
     calls.error(instance.get("updates/?after=-1"), 400, "bad-parameter")
+    for path, words in (
+        ("updates/?aftr=3", "'aftr' is unknown: expected after, wait_s, deliver, max"),
+        ("updates/?aftr=3", "did you mean 'after'?"),
+        ("realtime/trace/?max=3", "'max' is unknown: expected last, format"),
+        ("realtime/?x=1", "'x' is unknown: expected none"),
+        ("updates/?after=1&after=2", "after is given twice"),
+    ):
+        refused = instance.get(path)
+        calls.error(refused, 400, "bad-parameter")
+        assert words in refused.json()["message"]
+    posted = instance.post("action/?priority=1", {"action": 0})
+    calls.error(posted, 400, "bad-parameter")
     instance.close()
     clocked = api.create("CartPole-v1", realtime=FREE)
     clocked.reset()
