@@ -21,6 +21,9 @@ from gym_http_wire.problems import BadJSON, BadParameter
 
 __all__ = ["Call", "Column", "Limits", "LiveRun", "Reply", "Request", "read_json"]
 
+#: Records from which the last returns of workers are read after a restart.
+RECORDS = 1000
+
 _Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 _Some = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
@@ -146,6 +149,8 @@ class LiveRun:
         self.limiter = None if settings is None else Limiter(settings)
         self.rates = Rates(now)
         self.returns = Returns()
+        last = row.totals.records
+        self.returns.add(store.records(row, max(0, last - RECORDS), RECORDS))
         self._store = store
         self._leases: Leases | None = None
         self._workers = (0.0, 0)

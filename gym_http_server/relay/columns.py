@@ -20,7 +20,6 @@ from gym_http_wire.messages import MEDIA_TYPES, Form
 __all__ = ["DTYPES", "check_columns"]
 
 MAX_SIGNATURE_BYTES = 2**20
-MAX_DEPTH = 64
 _HEADER = struct.Struct("<II")
 _BINARY, _TYPED, _PLAIN = (
     MEDIA_TYPES[form] for form in (Form.BINARY, Form.TYPED, Form.PLAIN)
@@ -62,11 +61,12 @@ class _Found(NamedTuple):
 def check_columns(
     declared: Mapping[str, Column], count: int, content_type: str, body: memoryview
 ) -> None:
-    """Check that a body has the declared columns, and no others.
+    """Check that a body has the declared columns; others may be anything.
 
     Args:
         declared: The columns.
-        count: Number of transitions, which is the first size of each column.
+        count: Number of transitions, which is the first size of each column. The
+            observations of an episode may have one more, as a rollout answers them.
         content_type: Media type of the body.
         body: Its bytes, which are not packed.
 
@@ -91,27 +91,33 @@ def check_columns(
         raise BadColumns(f"the batch is not {kind}: {error}") from None
     _check_names(declared, found)
     for name, column in declared.items():
-        shape = (count, *column.shape)
-        if found[name].dtype != column.dtype or found[name].shape != shape:
+        given = found[name]
+        if given is None:
             raise BadColumns(
-                f"the column {name!r} has dtype {found[name].dtype} and shape "
-                f"{list(found[name].shape)}: expected {column.dtype} and "
-                f"{list(shape)}, with count {count}"
+                f"the column {name!r} is neither array nor list of numbers"
+            )
+        rows = _rows(name, count, given.shape[0] if given.shape else -1)
+        shape = (rows, *column.shape)
+        if given.dtype != column.dtype or given.shape != shape:
+            raise BadColumns(
+                f"the column {name!r} has dtype {given.dtype} and shape "
+                f"{list(given.shape)}: expected {column.dtype} and {list(shape)}, with "
+                f"count {count}"
             )
 
 
+def _rows(name: str, count: int, given: int) -> int:
+    """Return the rows that a column must have."""
+    # They begin with that of the reset.
+    return count + 1 if name == "observations" and given == count + 1 else count
+
+
 def _check_names(declared: Mapping[str, Column], found: Mapping[str, Any]) -> None:
-    if found.keys() != declared.keys():
-        missing = sorted(declared.keys() - found.keys())
-        unknown = sorted(map(str, found.keys() - declared.keys()))
-        words = [
-            f"{word} {', '.join(repr(name)[:80] for name in names[:10])}"
-            for word, names in (("lacks", missing), ("has also", unknown))
-            if names
-        ]
+    missing = sorted(declared.keys() - found.keys())
+    if missing:
         raise BadColumns(
-            f"the batch {' and '.join(words)}: expected the columns "
-            f"{', '.join(map(repr, sorted(declared)))}"
+            f"the batch lacks {', '.join(repr(name)[:80] for name in missing[:10])}: "
+            f"expected the columns {', '.join(map(repr, sorted(declared)))}"
         )
 
 
@@ -122,19 +128,21 @@ def _json(body: memoryview) -> dict[str, Any]:
     return found
 
 
-def _of_binary(body: memoryview) -> dict[str, _Found]:
+def _of_binary(body: memoryview) -> dict[str, _Found | None]:
     size, reserved = _HEADER.unpack_from(body)
     start = _HEADER.size + size
     if reserved or size % 8 or size > MAX_SIGNATURE_BYTES or start > len(body):
         raise ValueError("its signature has an impossible size")
     signature = msgspec.json.decode(body[_HEADER.size : start])
-    found = {}
+    found: dict[str, _Found | None] = {}
     for name, tree in _tagged(signature, "dict"):
         if not isinstance(name, str) or name in found:
             raise ValueError(f"{name!r:.80} is not the name of a column")
         found[name] = _of_signature(tree)
-    needed = start + sum(column.size for column in found.values())
-    if needed != len(body):
+    needed = start + sum(column.size for column in found.values() if column)
+    # Other values have leaves of varying size.
+    exact = None not in found.values()
+    if needed > len(body) or (exact and needed != len(body)):
         raise ValueError(f"it has {len(body)} bytes, and its columns take {needed}")
     return found
 
@@ -145,15 +153,20 @@ def _tagged(tree: object, tag: str) -> Any:
     return tree[tag]
 
 
-def _of_signature(tree: object) -> _Found:
-    if isinstance(tree, dict) and "list" in tree:
-        items = _tagged(tree, "list")
-        kinds = set(items)
-        if len(kinds) == 1 and kinds <= _SCALARS.keys():
-            return _Found(_SCALARS[items[0]], (len(items),), 8 * len(items))
-        raise ValueError("a list of different values is no column")
-    code, shape = _tagged(tree, "nd")
-    return _array(code, shape)
+def _of_signature(tree: object) -> _Found | None:
+    if not isinstance(tree, dict):
+        return None
+    if list(tree) == ["list"]:
+        items = tree["list"]
+        if isinstance(items, list) and items and items == items[:1] * len(items):
+            kind = _SCALARS.get(str(items[0]))
+            if kind is not None:
+                return _Found(kind, (len(items),), 8 * len(items))
+    if list(tree) != ["nd"]:
+        return None
+    code, shape = tree["nd"]
+    column = _array(code, shape)
+    return column if column.dtype in _ITEM_BYTES else None
 
 
 def _array(code: object, shape: object) -> _Found:
@@ -167,23 +180,24 @@ def _array(code: object, shape: object) -> _Found:
     return _Found(dtype, tuple(shape), size + -size % 8)
 
 
-def _of_typed(columns: dict[str, Any]) -> dict[str, _Found]:
-    found = {}
-    for name, value in columns.items():
-        if isinstance(value, list):
-            kinds = {type(item).__name__ for item in value}
-            if len(kinds) != 1 or not kinds <= _SCALARS.keys():
-                raise ValueError(f"{name!r:.80} is no column of one dtype")
-            found[name] = _Found(_SCALARS[kinds.pop()], (len(value),))
-            continue
-        if not isinstance(value, dict) or value.get("$t") != "nd":
-            raise ValueError(f"{name!r:.80} is no array")
-        column = _array(value["d"], value["s"])
-        size = math.prod(column.shape) * _ITEM_BYTES.get(column.dtype, 0)
-        if len(value["v"]) != -(-size // 3) * 4:
-            raise ValueError(f"{name!r:.80} has not the bytes of its shape")
-        found[name] = column
-    return found
+def _of_typed(columns: dict[str, Any]) -> dict[str, _Found | None]:
+    return {name: _of_typed_value(name, value) for name, value in columns.items()}
+
+
+def _of_typed_value(name: str, value: object) -> _Found | None:
+    if isinstance(value, list):
+        kinds = {type(item).__name__ for item in value}
+        kind = _SCALARS.get(kinds.pop()) if len(kinds) == 1 else None
+        return None if kind is None else _Found(kind, (len(value),))
+    if not isinstance(value, dict) or value.get("$t") != "nd":
+        return None
+    column = _array(value["d"], value["s"])
+    if column.dtype not in _ITEM_BYTES:
+        return None
+    size = math.prod(column.shape) * _ITEM_BYTES[column.dtype]
+    if len(value["v"]) != -(-size // 3) * 4:
+        raise ValueError(f"{name!r:.80} has not the bytes of its shape")
+    return column
 
 
 def _check_plain(
@@ -191,7 +205,9 @@ def _check_plain(
 ) -> None:
     _check_names(declared, columns)
     for name, column in declared.items():
-        _check_nested(name, column.dtype, (count, *column.shape), columns[name])
+        value = columns[name]
+        rows = _rows(name, count, len(value) if isinstance(value, list) else -1)
+        _check_nested(name, column.dtype, (rows, *column.shape), value)
 
 
 def _check_nested(

@@ -91,13 +91,13 @@ def get_samples(call: Call) -> Reply | None:
             f"one that is kept is {first}",
             extras={"first": first},
         )
-    if after == totals.stored:
-        return Reply(204) if call.final else None
-    return _bundle(
-        call.store.batches(
-            call.run, after, max_bytes=max_bytes, max_batches=MOST_BATCHES
-        )
+    # Those after it may have been consumed, beside others that were set aside.
+    found = call.store.batches(
+        call.run, after, max_bytes=max_bytes, max_batches=MOST_BATCHES
     )
+    if not found:
+        return Reply(204) if call.final else None
+    return _bundle(found)
 
 
 def _bundle(batches: list[BatchRow]) -> Reply:
@@ -192,6 +192,9 @@ def move_reader(call: Call, move: Move) -> None:
 def consume(store: Store, live: LiveRun, now: float) -> None:
     """Count the batches that all readers are past as consumed."""
     floor = readers_floor(store.readers(live.row), now)
+    if floor is None and live.row.totals.leasing:
+        # Those that are acknowledged wait for no reader.
+        floor = live.row.totals.stored
     if floor is not None and floor > live.row.totals.floor:
         store.consume_to(live.row, floor)
 
@@ -243,7 +246,9 @@ def lease(call: Call) -> Reply | None:
 def acknowledge(call: Call) -> Reply:
     """Acknowledge leased batches, which are not delivered again."""
     floor = readers_floor(call.store.readers(call.run), call.now)
-    past = call.run.totals.stored if floor is None else floor
+    totals = call.run.totals
+    # A reader that is new may be behind what others were past.
+    past = totals.stored if floor is None else max(floor, totals.floor)
     leases = _leases_of(call)
     changed, unknown = call.live.leases.ack(leases, past)
     for row in changed:

@@ -418,10 +418,13 @@ class RelayServer:
             return
         try:
             more = relay.maintain(time.time())
-        except Exception:
+        except Exception as error:
             relay.roll_back()
-            log.exception("the relay cannot remove what it no longer needs")
-            more = True
+            self._refusals.warning(
+                "the relay cannot remove what it no longer needs: %s", str(error)
+            )
+            self._maintain_at = time.monotonic() + MAINTAIN_SECONDS
+            return
         # Requests come first: the next step is done after the next poll.
         self._maintain_at = time.monotonic() + (0.0 if more else IDLE_SECONDS)
 
