@@ -7,8 +7,10 @@ import hashlib
 import importlib
 import json
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +36,8 @@ _RECORDS_TYPE = "application/x-ndjson"
 _FORMAT = 1
 # Seconds between looks whether a wait is interrupted.
 _CHECK = 0.2
+# Seconds between messages about dropped batches.
+_LOG_PAUSE = 10.0
 _logger = logging.getLogger("gym_http_client")
 
 
@@ -127,6 +131,8 @@ class Spool:
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._closed = False
+        # When dropped batches were logged, and the number of those since.
+        self._logged, self._unlogged = -math.inf, 0
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock_file = _lock(self.folder)
         try:
@@ -532,12 +538,15 @@ class Spool:
         first = self._batches.drop_first()
         state.cursor = max(state.cursor, first)
         self._write_state()
-        if first > before:
+        self._unlogged += max(0, first - before)
+        now = time.monotonic()
+        if self._unlogged and now >= self._logged + _LOG_PAUSE:
             _logger.warning(
                 "the spool %s is full: dropped the oldest %d batches",
                 self.folder,
-                first - before,
+                self._unlogged,
             )
+            self._logged, self._unlogged = now, 0
 
     def _skip_to(self, number: int) -> None:
         """Continue after batches that are missing in damaged files."""
