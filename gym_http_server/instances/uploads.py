@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import gevent  # type: ignore[import-untyped]
 
 from gym_http_server.errors import RelayUnavailable, StorageFull
-from gym_http_server.relay.files import MIN_FREE_BYTES, lock_upload, sync_folder
+from gym_http_server.relay.files import UPLOAD_FREE_BYTES, lock_upload, sync_folder
 from gym_http_server.relay.messages import BodyPieces, Piece
 
 __all__ = ["PIECE", "Download", "StoredBody", "store_body"]
@@ -208,7 +208,7 @@ def _create(path: str) -> int:
 
 def _write(descriptor: int, piece: bytes, digest: Any) -> None:
     disk = os.fstatvfs(descriptor)
-    if disk.f_bavail * disk.f_frsize < MIN_FREE_BYTES + len(piece):
+    if disk.f_bavail * disk.f_frsize < UPLOAD_FREE_BYTES + len(piece):
         raise OSError(errno.ENOSPC, "the disk is nearly full")
     rest = memoryview(piece)
     while rest:

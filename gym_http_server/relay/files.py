@@ -21,6 +21,7 @@ from gym_http_server.errors import RelayUnavailable
 __all__ = [
     "INLINE_BYTES",
     "MIN_FREE_BYTES",
+    "UPLOAD_FREE_BYTES",
     "BodyFiles",
     "FileSlice",
     "Reserve",
@@ -33,6 +34,8 @@ __all__ = [
 INLINE_BYTES = 256 * 1024
 #: Free space on the disk of the relay that bodies must leave.
 MIN_FREE_BYTES = 64 * 1024**2
+#: Free space that uploads must leave: weights and states may use half of it.
+UPLOAD_FREE_BYTES = MIN_FREE_BYTES // 2
 
 _is_name = re.compile(r"[0-9a-f]{32}\.body").fullmatch
 

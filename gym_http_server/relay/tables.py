@@ -299,6 +299,7 @@ class Tables(Database):
             RelayUnavailable: The file of the body is gone.
         """
         if isinstance(blob.body, FileSlice):
+            self._check_room(0, self.files.size(blob.body.name), self._blob_margin)
             file, start, body = self._use_file(blob.body.name, 1), blob.body.offset, b""
         else:
             self.check_blob_room(len(blob.body))

@@ -10,6 +10,7 @@ import pytest
 
 from gym_http_server.errors import RelayTaken, RelayUnavailable, StorageFull
 from gym_http_server.relay.files import FileSlice, lock_upload
+from gym_http_server.relay.records import best_version
 from gym_http_server.relay.rows import (
     BatchRow,
     BlobRow,
@@ -257,6 +258,25 @@ def test_digests_of_the_last_thousand_numbers_are_kept(store: Store) -> None:
         expected = hashlib.sha256(b"%d" % number).digest()
         assert store.digest(session, number) == expected
     assert [store.digest(session, n) for n in (0, 1, 3, 39, 2041)] == [None] * 5
+
+
+def test_evaluations_are_summed_before_and_after_a_restart(tmp_path: Path) -> None:
+    folder = str(tmp_path / "relay")
+    with contextlib.closing(Store(folder, GIB, MIB)) as store:
+        store.begin()
+        run = begin_run(store)
+        for version, value in ((1, 10.0), (2, 7.0), (2, 9.0)):
+            row = RecordRow("episode", b"{}", "evaluation", "w", version, value)
+            store.add_records(run, [row] * 5)
+        training = RecordRow("episode", b"{}", "training", "w", 3, 99.0)
+        store.add_records(run, [training] * 5)
+        store.commit()
+        expected = {1: (5, 50.0), 2: (10, 80.0)}
+        assert store.evaluations(run) == expected
+        assert best_version(store.evaluations(run), {1, 2, 3}) == (1, 10.0, 5)
+        assert best_version(store.evaluations(run), {2, 3}) == (2, 8.0, 10)
+    with contextlib.closing(Store(folder, GIB, MIB)) as store:
+        assert store.evaluations(store.runs()[0]) == expected
 
 
 def test_a_deleted_run_goes_with_all_it_has(store: Store) -> None:
