@@ -260,16 +260,18 @@ def test_digests_of_the_last_thousand_numbers_are_kept(store: Store) -> None:
     assert [store.digest(session, n) for n in (0, 1, 3, 39, 2041)] == [None] * 5
 
 
+def episodes(mode: str, version: int, value: float) -> list[RecordRow]:
+    return [RecordRow("episode", b"{}", mode, "w", version, value) for _ in range(5)]
+
+
 def test_evaluations_are_summed_before_and_after_a_restart(tmp_path: Path) -> None:
     folder = str(tmp_path / "relay")
     with contextlib.closing(Store(folder, GIB, MIB)) as store:
         store.begin()
         run = begin_run(store)
         for version, value in ((1, 10.0), (2, 7.0), (2, 9.0)):
-            row = RecordRow("episode", b"{}", "evaluation", "w", version, value)
-            store.add_records(run, [row] * 5)
-        training = RecordRow("episode", b"{}", "training", "w", 3, 99.0)
-        store.add_records(run, [training] * 5)
+            store.add_records(run, episodes("evaluation", version, value))
+        store.add_records(run, episodes("training", 3, 99.0))
         store.commit()
         expected = {1: (5, 50.0), 2: (10, 80.0)}
         assert store.evaluations(run) == expected
