@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from gym_http_server.envhost import codec
+from gym_http_server.envhost import codec, env_warnings
 from gym_http_server.envhost.broadcast import Broadcast, Watcher
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.handlers import Handlers
-from gym_http_server.envhost.realtime.mode import Event
+from gym_http_server.envhost.realtime.mode import Event, Found
 from gym_http_server.envhost.realtime.operations import ClockedOperations
 from gym_http_server.envhost.realtime.settings_request import read_change
 from gym_http_wire.frames import Frame
@@ -134,33 +134,48 @@ class ClockedHandlers(Handlers):
         )
 
     def answer_updates(
-        self, frame: Frame, wanted: UpdatesRequest, *, last: bool
+        self,
+        frame: Frame,
+        wanted: UpdatesRequest,
+        shared: dict[Any, Frame],
+        *,
+        last: bool,
     ) -> Frame | None:
         """Answer a request for updates; ``None`` if there are none yet.
 
         Args:
             frame: The request.
             wanted: The same, decoded.
+            shared: Answers of this moment, for requests that want the same.
             last: Whether the wait is over, so that the answer may be without updates.
         """
         mode = self._operations.mode
-        value: Json | None = None
+        found: Found | None = None
         refused: Exception | None = None
         try:
-            value = mode.updates(wanted.after, wanted.deliver, wanted.most)
+            found = mode.find_updates(wanted.after, wanted.deliver, wanted.most)
         except Exception as error:
             refused = error
-        if value is None and refused is None and not last:
+        if found is None and refused is None and not last:
             return None
 
         def handle(_: Frame) -> Any:
             if refused is not None:
                 raise refused
-            given = mode.updates_answer([]) if value is None else value
+            if found is None:
+                return mode.updates_answer([])
+            given = mode.show_updates(found)
             updates = [shaped(frame, each) for each in given["updates"]]
             return {**given, "updates": updates}
 
-        reply = self._answer(frame, handle, False)
+        # Warnings are for the first client only.
+        if found is None or env_warnings.pending:
+            reply = self._answer(frame, handle, False)
+        else:
+            same = frame.form, wanted.after, wanted.deliver, wanted.most
+            if same not in shared:
+                shared[same] = self._answer(frame, handle, False)
+            reply = shared[same]
         return reply._replace(number=frame.number)
 
     def _reset(self, frame: Frame) -> Any:

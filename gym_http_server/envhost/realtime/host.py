@@ -253,18 +253,23 @@ class ClockedHost(Host):
             self._reply(waiting.sender, problem_answer(problem, frame.number))
             return
         waiting.until_ns = time.monotonic_ns() + wanted.wait_ns
-        if not self._answer_updates(waiting):
+        if not self._answer_updates(waiting, {}):
             self._updates.add(waiting)
             if self._draining:
                 self._refuse_waiting()
 
-    def _answer_updates(self, waiting: Waiting[Sender]) -> bool:
-        """Answer a request for updates, if it can be; returns whether."""
+    def _answer_updates(
+        self, waiting: Waiting[Sender], shared: dict[Any, Frame]
+    ) -> bool:
+        """Answer a request for updates, if it can be; returns whether.
+
+        Requests that want the same at the same time share an answer.
+        """
         wanted, until_ns = waiting.updates, waiting.until_ns
         if wanted is None or until_ns is None:
             return False
         last = until_ns <= time.monotonic_ns()
-        reply = self._handlers.answer_updates(waiting.frame, wanted, last=last)
+        reply = self._handlers.answer_updates(waiting.frame, wanted, shared, last=last)
         if reply is None:
             return False
         self._reply(waiting.sender, reply)
@@ -272,8 +277,9 @@ class ClockedHost(Host):
 
     def _serve_updates(self) -> None:
         """Answer the requests for updates that need not wait longer."""
+        shared: dict[Any, Frame] = {}
         for each in self._updates.take_all():
-            if not self._answer_updates(each):
+            if not self._answer_updates(each, shared):
                 self._updates.add(each)
 
     def _serve_line(self) -> None:

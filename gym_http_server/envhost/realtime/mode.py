@@ -24,7 +24,7 @@ from gym_http_wire.problems import (
     ExternalDeadline,
 )
 
-__all__ = ["MISSED", "Event", "Mode", "Result"]
+__all__ = ["MISSED", "Event", "Found", "Mode", "Result"]
 
 Json = dict[str, Any]
 
@@ -70,6 +70,18 @@ class Event:
                 value = {key: value[key] for key in ("info", "observation", "realtime")}
             self._value = value
         return value
+
+
+class Found(NamedTuple):
+    """Updates for one reader.
+
+    Attributes:
+        updates: The updates, oldest first.
+        lost: How many before them are no longer kept.
+    """
+
+    updates: list[Merged]
+    lost: int
 
 
 class Result(NamedTuple):
@@ -278,6 +290,13 @@ class Mode:
             BadParameter: A parameter is wrong.
             WorldEnded: There are no more episodes, and no more updates.
         """
+        found = self.find_updates(after, deliver, most)
+        return None if found is None else self.show_updates(found)
+
+    def find_updates(
+        self, after: int | None, deliver: str, most: int | None
+    ) -> Found | None:
+        """Give updates out, as `updates` does, for `show_updates`."""
         newest = self._updates.newest
         if not isinstance(deliver, str) or deliver not in ("latest", "all"):
             raise BadParameter(
@@ -301,9 +320,13 @@ class Mode:
         now = self._clock()
         for each in found:
             self._statistics.age.add(now - each.update.capture_ns)
-        return self.updates_answer(
-            [each.value(now, self._origin, self._rules) for each in found], lost
-        )
+        return Found(found, lost)
+
+    def show_updates(self, found: Found) -> Json:
+        """Return the answer with updates that were found."""
+        now = self._clock()
+        values = [each.value(now, self._origin, self._rules) for each in found.updates]
+        return self.updates_answer(values, found.lost)
 
     def updates_answer(self, values: list[Json], lost: int = 0) -> Json:
         """Return an answer with updates, or without one when the wait is over."""
