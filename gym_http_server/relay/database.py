@@ -23,6 +23,8 @@ from gym_http_server.relay.files import (
 __all__ = ["Database"]
 
 PAGE_BYTES = 4096
+#: To be raised when the schema changes.
+SCHEMA_VERSION = 1
 #: Pages that are given back to the disk in one step.
 VACUUM_PAGES = 1024
 #: Room for a row beside its body.
@@ -217,7 +219,7 @@ class Database:
         )
 
     def tidy(self) -> bool:
-        """Give unused pages back to the disk if it is short, and renew the reserve.
+        """Renew the reserve; give unused pages back if the disk or the limit needs it.
 
         Returns:
             Whether there is more to do.
@@ -225,16 +227,19 @@ class Database:
         ample = self.free_bytes() > self._min_free + 2 * self._reserve.size
         if ample and not self._reserve.held:
             self._reserve.take()
+        (pages,) = self._one("PRAGMA page_count")
         (unused,) = self._one("PRAGMA freelist_count")
-        allowed = self.disk_limit - self._blob_margin
-        if not unused or (ample and self.used_bytes < allowed):
+        size = pages * PAGE_BYTES + self._file_bytes
+        if not unused or (ample and size < self.disk_limit):
             return False
         try:
-            # One row for each page.
-            self._execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
-            self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except StorageFull:
-            return False
+            # `execute` would end it after one page.
+            self._sql.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+            self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode in _FULL:
+                return False
+            raise
         return bool(unused > VACUUM_PAGES)
 
     def _use_file(self, name: str, users: int) -> int:
@@ -329,7 +334,14 @@ def _open(path: str) -> sqlite3.Connection:
             "journal_size_limit = 16777216",
         ):
             connection.execute(f"PRAGMA {setting}").fetchall()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version not in (0, SCHEMA_VERSION):
+            raise OSError(
+                f"{path} has the form {version} of another version of the server: "
+                f"expected {SCHEMA_VERSION}. Use that version, or another directory"
+            )
         connection.executescript(_SCHEMA)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     except BaseException:
         connection.close()
         raise

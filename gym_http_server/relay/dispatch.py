@@ -15,7 +15,7 @@ from gym_http_wire.problems import BadParameter
 
 __all__ = ["Relay"]
 
-#: Seconds between two looks for readers that are silent.
+#: Seconds between two looks for silent readers and for files that belong to nobody.
 READERS_SECONDS = 60.0
 
 #: A handler returns ``None`` if the request waits.
@@ -141,6 +141,8 @@ class Relay:
             except BaseException:
                 self.roll_back()
                 raise
+            # Of uploads whose web workers died.
+            self.store.sweep()
         return self.store.maintain()
 
     def _find(self, name: str, now: float) -> LiveRun:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +113,19 @@ def test_rows_survive_a_restart(tmp_path: Path) -> None:
 def test_a_second_server_is_refused(store: Store) -> None:
     with pytest.raises(RelayTaken, match="--relay-dir"):
         Store(store.folder, GIB)
+
+
+def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
+    folder = str(tmp_path / "relay")
+    Store(folder, GIB, MIB).close()
+    with contextlib.closing(sqlite3.connect(f"{folder}/relay.sqlite3")) as database:
+        database.execute("PRAGMA user_version = 99")
+    with pytest.raises(OSError, match="form 99 of another version"):
+        Store(folder, GIB, MIB)
+    # It is not locked either.
+    with contextlib.closing(sqlite3.connect(f"{folder}/relay.sqlite3")) as database:
+        database.execute("PRAGMA user_version = 1")
+    Store(folder, GIB, MIB).close()
 
 
 def test_a_rollback_undoes_all(store: Store) -> None:
@@ -245,6 +259,29 @@ def test_the_quota_refuses_samples_and_leaves_weights_a_margin(tmp_path: Path) -
         while store.maintain():
             pass
         assert fits(store, run, session, number)
+
+
+def test_freed_pages_go_back_to_the_disk_within_the_limit(tmp_path: Path) -> None:
+    with contextlib.closing(Store(str(tmp_path / "relay"), 8 * MIB, MIB)) as store:
+        database = Path(store.folder, "relay.sqlite3")
+        store.begin()
+        run = begin_run(store)
+        session = store.add_session(run, "s", "w", 1.0)
+        for number in range(1, 6):
+            store.append(run, session, [batch(number, bytes(MIB))])
+        store.commit()
+        store.begin()
+        store.consume_to(run, 5)
+        store.commit()
+        while store.maintain():
+            pass
+        store.begin()
+        name = add_file(store, bytes(5 * MIB))
+        store.append(run, session, [batch(6, FileSlice(name, 0, 5 * MIB))])
+        store.commit()
+        while store.maintain():
+            pass
+        assert database.stat().st_size < 3 * MIB
 
 
 def test_digests_of_the_last_thousand_numbers_are_kept(store: Store) -> None:
