@@ -14,6 +14,9 @@ FILES = (
     "tests/unit/wire/test_handshakes.py",
     "tests/unit/wire/test_streams.py",
     "tests/unit/wire/test_websocket.py",
+    "tests/unit/relay/test_client_batches.py",
+    "tests/unit/relay/test_episodes.py",
+    "tests/unit/relay/test_spool.py",
     "tests/clients/python/test_in_process.py",
     "tests/clients/python/test_socket_transport.py",
 )
