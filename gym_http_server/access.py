@@ -33,6 +33,7 @@ __all__ = [
     "READ",
     "RUNS",
     "RUN_ROLE",
+    "RUN_TOKEN_PREFIX",
     "STEP",
     "Identity",
     "Keys",
@@ -47,6 +48,8 @@ RUNS = "runs"
 _PLAIN = (READ, STEP, CREATE, RUNS, ADMIN)
 #: In the scopes of routes that tokens of a run may use. No file of tokens gives it.
 RUN_ROLE = "run-role"
+#: How the tokens of runs begin, which only the relay can check.
+RUN_TOKEN_PREFIX = b"ghr_"
 #: The scopes of a route that any token may use.
 ANY: frozenset[str] = frozenset()
 MAX_FILE_BYTES = 1024 * 1024

@@ -18,7 +18,13 @@ from http import HTTPStatus
 from typing import NoReturn
 from urllib.parse import parse_qs
 
-from gym_http_server.access import EVERYONE, RUN_ROLE, Identity, Keys
+from gym_http_server.access import (
+    EVERYONE,
+    RUN_ROLE,
+    RUN_TOKEN_PREFIX,
+    Identity,
+    Keys,
+)
 from gym_http_server.api.exchange import Answer, Environ, request_id_of
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.authentication import Authenticator, shared_count
@@ -58,8 +64,6 @@ _EXPOSED = (
     "Gym-Log-Next, Gym-Monitor-Directory, Gym-Shape, Gym-Version, Gym-Warnings, "
     "Idempotent-Replayed, Retry-After, X-Request-Id"
 )
-#: How the tokens of runs begin, which only the relay can check.
-RUN_TOKEN_PREFIX = b"ghr_"
 
 
 class Guard:

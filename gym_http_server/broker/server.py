@@ -58,7 +58,7 @@ class Broker:
         settings: The broker's settings.
         peers: Distinguishes processes of the server from those of environments.
         tcp_listener: The socket for environments by plain TCP; ``None``: there is none.
-        authenticator: Checks their tokens; ``None``: they need no token.
+        authenticator: Checks their tokens; ``None``: they do not connect here.
     """
 
     def __init__(
@@ -272,9 +272,8 @@ def run(
     if doors is not None:
         tcp_listener = socket.socket(fileno=doors[0])
         keys = Keys.of(inherited_settings.read_from(doors[1])[0])
-        if keys:
-            advice = "show it as token in the hello"
-            authenticator = Authenticator(keys, WrongTokens(), advice)
+        advice = "show it as token in the hello"
+        authenticator = Authenticator(keys, WrongTokens(), advice)
     broker = Broker(
         listener,
         control,

@@ -2,6 +2,8 @@
 
 import base64
 import hashlib
+import os
+import signal
 import statistics
 import subprocess
 import threading
@@ -281,6 +283,84 @@ def test_a_client_that_leaves_in_the_middle_leaves_no_file(shared_run: Run) -> N
         wait_until(lambda: body_files(run.api.server), 5.0, "the file")
     wait_until(lambda: not body_files(run.api.server), 5.0, "no files")
     assert run.stored()["stored"] == 0
+
+
+def open_bodies(server: Server) -> list[str]:
+    """List the files of bodies that processes of a server have open."""
+    return [
+        file.path
+        for member in server.members()
+        for file in member.open_files()
+        if file.path.endswith(".body")
+    ]
+
+
+def test_a_download_that_is_left_closes_its_files(relaying: Api) -> None:
+    run = Run.create(relaying, "left")
+    first = {"If-None-Match": "*"}
+    done(run.put("weights/", data=bytes(LIMIT), headers=first))
+    session = run.session()
+    # More than the buffers of two sockets hold.
+    for number in range(1, 13):
+        done(run.api.request("POST", run.samples(session, number), data=bytes(LIMIT)))
+    target = run.path("samples/?after=0&max_bytes=99999999")
+    for _ in range(3):
+        with RawConnection(relaying.server.port) as connection:
+            connection.send(head(run, target).replace(b"POST", b"GET", 1))
+            wait_until(lambda: open_bodies(relaying.server), 5.0, "the download")
+    wait_until(lambda: not open_bodies(relaying.server), 5.0, "no open files")
+    request = f"GET {run.path('weights/')} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with RawConnection(relaying.server.port) as connection:
+        # Complete requests, which the fast reader reads, on one connection.
+        for method in ("GET", "HEAD", "GET"):
+            connection.send(request.replace("GET", method).encode())
+            answer = connection.read_response(head=method == "HEAD")
+            assert answer.header("Content-Length") == str(LIMIT)
+            assert answer.body == (b"" if method == "HEAD" else bytes(LIMIT))
+        connection.send(
+            f"POST {run.path('sessions')} HTTP/1.1\r\nHost: localhost\r\n"
+            'Content-Length: 14\r\n\r\n{"worker":"w"}'.encode()
+        )
+        assert done(connection.read_response())["next"] == 1
+    assert not open_bodies(relaying.server)
+    run.api.request("DELETE", run.path())
+
+
+def test_a_client_that_leaves_while_it_waits_takes_no_lease(relaying: Api) -> None:
+    run = Run.create(relaying, "leases")
+    session = run.session()
+    body = b'{"wait_s": 30}'
+    with RawConnection(relaying.server.port) as connection:
+        target = run.path("samples/lease/")
+        connection.send(head(run, target, f"Content-Length: {len(body)}") + body)
+        # Nothing shows from outside that it waits: others are served meanwhile.
+        assert run.stored()["waiting"] == 0
+    began = time.monotonic()
+
+    def nobody_waits() -> bool:
+        number = done(run.get(f"sessions/{session}/"))["next"]
+        done(run.api.request("POST", run.samples(session, number), data=b"x"))
+        return run.stored()["leased"] == 0
+
+    wait_until(nobody_waits, 10.0, "a batch that is not leased")
+    assert time.monotonic() - began < 10.0
+    run.api.request("DELETE", run.path())
+
+
+def test_a_request_that_waits_ends_when_the_server_stops() -> None:
+    with Server() as server:
+        run = Run.create(Api(server), "waits")
+        with RawConnection(server.port) as connection:
+            target = run.path("samples/?after=0&wait_s=50")
+            request = head(run, target).replace(b"POST", b"GET", 1)
+            connection.send(request)
+            # It is answered before the grace of calls in flight is over.
+            began = time.monotonic()
+            os.kill(server.pid, signal.SIGTERM)
+            answer = connection.read_response()
+            assert answer.status in (204, 503), answer
+            assert time.monotonic() - began < 5.0
+        assert server.stop() == 0
 
 
 @pytest.mark.alone

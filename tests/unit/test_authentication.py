@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from gym_http_server.access import Identity, Keys
+from gym_http_server.access import EVERYONE, Identity, Keys
 from gym_http_server.authentication import (
     SLOTS,
     Authenticator,
@@ -100,3 +100,15 @@ def test_a_missing_token_is_no_wrong_one() -> None:
     for _ in range(30):
         with pytest.raises(Unauthorized):
             authenticator.identify(b"", "10.1.1.1")
+
+
+def test_the_token_of_a_run_is_held_against_its_caller() -> None:
+    open_to_all = Authenticator(None, WrongTokens(Clock()), "send it")
+    for shown in (b"", b"anything"):
+        assert open_to_all.identify(shown, "10.1.1.1") == EVERYONE
+    for authenticator in (
+        open_to_all,
+        Authenticator(KEYS, WrongTokens(Clock()), "send it"),
+    ):
+        with pytest.raises(Unauthorized):
+            authenticator.identify(b"ghr_" + b"x" * 43, "10.1.1.1")
