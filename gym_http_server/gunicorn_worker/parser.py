@@ -23,6 +23,8 @@ MOST_UNREAD = 64 * 1024
 #: Bytes that all headers of a request may have. With the longest request line that is
 #: less than 64 KiB.
 MOST_HEADERS = 60 * 1024
+#: Bytes of a body that are received at a time. gunicorn holds several copies of them.
+MOST_RECEIVED = 256 * 1024
 # gunicorn looks at the size only after it has read another piece.
 _PIECE = 8 * 1024
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -175,6 +177,7 @@ class ClientParser(RequestParser):  # type: ignore[misc]
         whole: Callable[[], FastReader] | None = None,
     ) -> None:
         super().__init__(cfg, client, address)
+        self.unreader.max_body_chunk = MOST_RECEIVED
         self._client = client
         self._make_whole = whole
         self._whole: FastReader | None = None
