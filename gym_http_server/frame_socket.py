@@ -23,6 +23,7 @@ __all__ = [
     "MOST_DESCRIPTORS",
     "RECEIVE_BYTES",
     "FrameSocket",
+    "close_unread",
     "limit_sending",
     "receive_with_descriptors",
 ]
@@ -53,6 +54,21 @@ def receive_with_descriptors(
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             numbers.frombytes(content[: len(content) - len(content) % 4])
     return data, list(numbers)
+
+
+def close_unread(sock: socket.socket) -> None:
+    """Close a connection, and descriptors that were sent over it, without waiting."""
+    with contextlib.suppress(OSError):
+        # From now on, the peer cannot send.
+        sock.shutdown(socket.SHUT_RDWR)
+        sock.setblocking(False)
+        while True:
+            data, descriptors = receive_with_descriptors(sock)
+            for descriptor in descriptors:
+                close_at_once(descriptor)
+            if not data:
+                break
+    sock.close()
 
 
 def limit_sending(end: socket.socket) -> None:

@@ -7,7 +7,6 @@ the hosts that lease them. Steps do not go through it. One thread, one poll loop
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import socket
 import time
@@ -25,13 +24,12 @@ from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
 from gym_http_server.frame_socket import (
     FrameSocket,
+    close_unread,
     limit_sending,
-    receive_with_descriptors,
 )
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import READ, Poller
-from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.service_process import isolate, limit_waits, run_service
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
@@ -167,7 +165,7 @@ class Broker:
             self._refusals.warning(
                 "refused a connection of an environment to the broker"
             )
-            _close_unread(sock)
+            close_unread(sock)
 
     def _add_host(self, supervisor: FrameSocket, frame: Frame) -> None:
         """Add the connection of a host, which the supervisor has passed on."""
@@ -232,21 +230,6 @@ class Broker:
 def _answer_status(client: FrameSocket, frame: Frame) -> None:
     """Answer a status request, which proves that the loop runs."""
     client.send(answer(204, number=frame.number, form=Form.NONE))
-
-
-def _close_unread(sock: socket.socket) -> None:
-    """Close a connection, and descriptors that were sent over it, without waiting."""
-    with contextlib.suppress(OSError):
-        # From now on, the peer cannot send.
-        sock.shutdown(socket.SHUT_RDWR)
-        sock.setblocking(False)
-        while True:
-            data, descriptors = receive_with_descriptors(sock)
-            for descriptor in descriptors:
-                close_at_once(descriptor)
-            if not data:
-                break
-    sock.close()
 
 
 def run(

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from gym_http_server.errors import RelayTaken, RelayUnavailable
-from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.frame_socket import FrameSocket, close_unread
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import READ, WRITE, Poller
@@ -237,7 +237,7 @@ class RelayServer:
                 self._refusals.warning(
                     "refused a connection of an environment to the relay"
                 )
-                sock.close()
+                close_unread(sock)
                 continue
             connection = Connection(sock, max(self._settings.max_body, INLINE_BYTES))
             self._connections[connection.fileno()] = connection

@@ -59,7 +59,9 @@ class Sandboxed(Server):
         self.open.mkdir()
         self.readable = self.base / "readable"
         self.readable.write_text("for all")
+        self.relay_dir = self.base / "samples"
         self._args += ("--token-file", str(self.secret), "--writable", str(self.open))
+        self._args += ("--relay-dir", str(self.relay_dir))
 
     @property
     def run(self) -> Path:
@@ -71,8 +73,9 @@ class Sandboxed(Server):
 def sandboxed() -> Iterator[Sandboxed]:
     """A server with the sandbox on, shared by this module."""
     with Sandboxed() as server:
-        # This starts the broker, which stays.
+        # This starts the broker and the relay, which stay.
         Api(server).post("/v1/external/", {})
+        Api(server).get("/v1/runs/")
         yield server
 
 
@@ -98,6 +101,7 @@ def test_files_that_cannot_be_written(
         Path.home() / "intruder",
         sandboxed.base / "intruder",
         sandboxed.data_dir / "intruder",
+        sandboxed.relay_dir / "bodies" / "intruder",
         sandboxed.run / "intruder",
         sandboxed.run / intruder.id / "status",
         sandboxed.run / intruder.id / "log",
@@ -119,6 +123,7 @@ def test_files_that_cannot_be_read(
     for path in (
         sandboxed.secret,
         stored,
+        sandboxed.relay_dir / "relay.sqlite3",
         sandboxed.run / other.id / "work" / "mine",
         sandboxed.run / other.id / "log",
         Path(f"/proc/{sandboxed.pid}/environ"),
@@ -364,6 +369,8 @@ def test_the_servers_sockets_refuse_environments(
         (sandboxed.run / other.id / "host.sock", Op.ACTION_SPACE),
         (sandboxed.run / "broker.sock", Op.EXTERNAL_LIST),
         (sandboxed.run / "broker.sock", Op.EXTERNAL_STATUS),
+        (sandboxed.run / "relay.sock", Op.RELAY_STATUS),
+        (sandboxed.run / "relay.sock", Op.RUN_LIST),
     ):
         for daemon in (False, True):
             tried = attempt(intruder, "connect", str(path), op, daemon)
