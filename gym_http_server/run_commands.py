@@ -44,8 +44,8 @@ _RUNS = (
     Column("RUN", least=8, weight=2),
     Column("AGE", right=True),
     Column("WORKERS", right=True),
-    Column("BATCHES", right=True),
     Column("WEIGHTS", right=True),
+    Column("USED", right=True),
 )
 _WORKERS = (
     Column("WORKER", least=8, weight=2),
@@ -147,8 +147,8 @@ def _runs_table(calls: RelayCalls) -> str:
             each["run"],
             duration(_age_s(each["created"])),
             amount(each["workers"]),
-            amount(each["last"]),
             str(each["version"] or "-"),
+            f"{duration(_age_s(each['last']))} ago",
         ]
         for each in calls.runs()
     ]

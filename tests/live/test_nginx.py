@@ -78,8 +78,9 @@ class Proxied:
 def behind() -> Iterator[Server]:
     """The server behind nginx."""
     with Server("--access-log") as server:
-        # The broker starts with the first request that needs it, and stays.
+        # Broker and relay start with the first request that needs them, and stay.
         Api(server).post("/v1/external/")
+        Api(server).get("/v1/runs/")
         yield server
 
 
@@ -188,6 +189,22 @@ def test_rest_and_streams(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> 
     assert_identical(seen, episode(gymnasium.make("CartPole-v1")))
     # All went over one stream.
     assert steps_of(proxied.behind)[before:] == [("stream", "101")]
+
+
+def test_large_bodies_and_long_polls_of_training_runs(proxied: Proxied) -> None:
+    api = api_of(proxied)
+    assert api.post("/v1/runs/", {"run": "nginx"}).status == 201
+    weights = bytes(9 << 20)
+    first = {"If-None-Match": "*"}
+    path = "/v1/runs/nginx/weights/"
+    stored = api.request("PUT", path, data=weights, headers=first)
+    assert stored.status == 201, stored.text
+    assert api.get(path).body == weights
+    known = {"If-None-Match": stored.header("ETag") or ""}
+    assert api.request("GET", f"{path}?wait_s=0.2", headers=known).status == 304
+    too_large = api.post("/v1/envs/", data=weights)
+    assert too_large.status == 413
+    assert api.request("DELETE", "/v1/runs/nginx/").status == 204
 
 
 def test_external_environments_and_pages_of_tango(proxied: Proxied) -> None:

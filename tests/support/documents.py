@@ -26,6 +26,8 @@ NAMES = [
     "docs/migration.md",
     "docs/python.md",
     "docs/realtime.md",
+    "docs/relay-clients.md",
+    "docs/relay.md",
     "docs/settings.md",
     "docs/streams.md",
     "docs/trials.md",
