@@ -27,6 +27,8 @@ __all__ = ["SPAN", "Tables"]
 SPAN = 1 << 40
 #: Rows of a deleted run that one step removes.
 PURGE_ROWS = 4096
+#: Newest weights and states that are kept in memory, of at most 256 KiB each.
+MOST_NEWEST = 32
 
 _encode = msgspec.json.Encoder().encode
 _decode_totals = msgspec.json.Decoder(Totals).decode
@@ -55,6 +57,8 @@ class Tables(Database):
         self._runs: dict[str, RunRow] = {}
         self._sessions: dict[str, tuple[int, SessionRow]] = {}
         self._changed: dict[int, RunRow | SessionRow] = {}
+        # Workers that wait for new weights look at these often.
+        self._newest: dict[tuple[int, str], BlobRow] = {}
 
     def changed(self, row: RunRow | SessionRow) -> None:
         """Write the counts of a run, or a session, with the next commit."""
@@ -87,6 +91,7 @@ class Tables(Database):
         self._changed.clear()
         self._runs.clear()
         self._sessions.clear()
+        self._newest.clear()
         super().rollback()
 
     # Runs and their tokens
@@ -317,6 +322,7 @@ class Tables(Database):
             start,
             body,
         )
+        self._newest.pop((run.id, blob.kind), None)
         if blob.kind == "weights":
             run.totals.version = blob.version
         else:
@@ -328,12 +334,22 @@ class Tables(Database):
     ) -> BlobRow | None:
         """Return a version of weights or state, by default the newest, or ``None``."""
         if version is None:
+            return self._newest_blob(run, kind)
+        end = "WHERE run = ? AND kind = ? AND version = ?"
+        row = self._one(_BLOBS + end, run.id, kind, version)
+        return None if row is None else _blob(row)
+
+    def _newest_blob(self, run: RunRow, kind: str) -> BlobRow | None:
+        known = self._newest.get((run.id, kind))
+        if known is None:
             end = "WHERE run = ? AND kind = ? ORDER BY version DESC LIMIT 1"
             row = self._one(_BLOBS + end, run.id, kind)
-        else:
-            end = "WHERE run = ? AND kind = ? AND version = ?"
-            row = self._one(_BLOBS + end, run.id, kind, version)
-        return None if row is None else _blob(row)
+            if row is None:
+                return None
+            if len(self._newest) >= MOST_NEWEST:
+                self._newest.clear()
+            known = self._newest[run.id, kind] = _blob(row)
+        return known
 
     def blobs(self, run: RunRow, kind: str) -> list[BlobRow]:
         """List the versions that are kept, the oldest first, without bodies."""
@@ -347,6 +363,7 @@ class Tables(Database):
 
     def drop_blobs(self, run: RunRow, kind: str, versions: Iterable[int]) -> None:
         """Remove versions of weights or state."""
+        self._newest.pop((run.id, kind), None)
         for version in versions:
             row = self._one(
                 "DELETE FROM blobs WHERE run = ? AND kind = ? AND version = ? "

@@ -297,6 +297,30 @@ def test_digests_of_the_last_thousand_numbers_are_kept(store: Store) -> None:
     assert [store.digest(session, n) for n in (0, 1, 3, 39, 2041)] == [None] * 5
 
 
+def test_the_newest_weights_are_those_of_the_transaction(store: Store) -> None:
+    store.begin()
+    run = begin_run(store)
+    assert store.blob(run, "weights") is None
+    blobs = [BlobRow("weights", n, "", "x/y", 1.0, 1, b"%d" % n) for n in (1, 2)]
+    store.add_blob(run, blobs[0])
+    assert store.blob(run, "weights") == blobs[0]
+    store.commit()
+    store.begin()
+    store.add_blob(run, blobs[1])
+    store.drop_blobs(run, "weights", [1])
+    assert store.blob(run, "weights") == blobs[1]
+    assert store.blob(run, "state") is None
+    store.rollback()
+    run = store.runs()[0]
+    assert store.blob(run, "weights") == blobs[0]
+    assert store.blob(run, "weights", 2) is None
+    store.begin()
+    store.delete_run(run)
+    again = begin_run(store)
+    assert store.blob(again, "weights") is None
+    store.commit()
+
+
 def episodes(mode: str, version: int, value: float) -> list[RecordRow]:
     return [RecordRow("episode", b"{}", mode, "w", version, value) for _ in range(5)]
 
