@@ -113,6 +113,8 @@ class Database:
         self._room: tuple[int, int] | None = None
         self._freed: list[str] = []
         self._begun = False
+        # Why the transaction cannot be committed.
+        self._failure: StorageFull | None = None
 
     def close(self) -> None:
         """Close the database and release the lock."""
@@ -123,6 +125,7 @@ class Database:
         """Begin a transaction."""
         self._release_reserve()
         self._room = None
+        self._failure = None
         self._execute("BEGIN IMMEDIATE")
         self._begun = True
 
@@ -134,8 +137,11 @@ class Database:
         """Write and sync the transaction, then remove the files that it frees.
 
         Raises:
-            StorageFull: The disk is full. The transaction must be rolled back.
+            StorageFull: The disk is full, now or in a statement before: the transaction
+                must be rolled back.
         """
+        if self._failure is not None:
+            raise self._failure
         self._execute("COMMIT")
         self._begun = False
         freed, self._freed = self._freed, []
@@ -295,9 +301,10 @@ class Database:
 
     def _translated(self, error: sqlite3.OperationalError) -> Exception:
         if error.sqlite_errorcode in _FULL:
-            return StorageFull(
+            self._failure = StorageFull(
                 f"the disk of {self.folder} is full: free space on it, then retry"
             )
+            return self._failure
         return error
 
 

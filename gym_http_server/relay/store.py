@@ -77,7 +77,8 @@ class Store(Tables):
         Raises:
             StorageFull: The disk is full. The transaction must be rolled back.
         """
-        self._trim_all()
+        if self._failure is None:
+            self._trim_all()
         super().commit()
 
     def maintain(self) -> bool:

@@ -70,7 +70,7 @@ class Tables(Database):
         Raises:
             StorageFull: The disk is full. The transaction must be rolled back.
         """
-        for row in self._changed.values():
+        for row in () if self._failure else self._changed.values():
             if isinstance(row, RunRow):
                 self._execute(
                     "UPDATE runs SET totals = ? WHERE id = ?",

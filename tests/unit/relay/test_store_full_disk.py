@@ -130,6 +130,34 @@ def test_a_store_opens_on_a_full_disk(folder: str, disk: Disk) -> None:
         assert the_run(store).totals.waiting == 0
 
 
+@pytest.mark.parametrize("size", [MIB, 16 * MIB])
+def test_a_disk_that_fills_within_a_transaction_undoes_all_of_it(
+    store: Store, disk: Disk, size: int
+) -> None:
+    append(store)
+    store.begin()
+    run = the_run(store)
+    session = store.session(run, "s")
+    assert session is not None
+    name = upload(store)
+    rows = [BatchRow(2, 0, 1, FileSlice(name, 0, 1)), BatchRow(3, 0, 1, bytes(size))]
+    # The room is looked at once in a transaction.
+    store.check_sample_room(0)
+    disk.fill_bytes()
+    with contextlib.suppress(StorageFull):
+        store.append(run, session, rows)
+    with pytest.raises(StorageFull, match="is full: free space on it"):
+        store.commit()
+    store.rollback()
+    store.discard(name)
+    assert os.listdir(store.files.folder) == []
+    totals = the_run(store).totals
+    assert (totals.stored, totals.queue_bytes) == (1, len(BODY))
+    assert len(store.batches(the_run(store), 0, max_bytes=GIB)) == 1
+    disk.free()
+    assert append(store)
+
+
 def test_files_count_too(store: Store, folder: str, disk: Disk) -> None:
     names = []
     while append(store, FileSlice(upload(store), 0, 8 * MIB)):
