@@ -63,11 +63,15 @@ class Store(Tables):
         self, folder: str, disk_limit: int, min_free: int = MIN_FREE_BYTES
     ) -> None:
         super().__init__(folder, disk_limit, min_free)
-        self._count_file_bytes()
-        self.sweep()
-        self.tidy()
-        # Runs whose consumed batches may have to go.
-        self._untrimmed = {run.run for run in self.runs()}
+        try:
+            self._count_file_bytes()
+            self.sweep()
+            self.tidy()
+            # Runs whose consumed batches may have to go.
+            self._untrimmed = {run.run for run in self.runs()}
+        except BaseException:
+            self.close()
+            raise
 
     def commit(self) -> None:
         """Write and sync the transaction, then remove the files that it frees.

@@ -128,6 +128,16 @@ def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     Store(folder, GIB, MIB).close()
 
 
+def test_a_store_that_could_not_be_opened_is_not_locked(tmp_path: Path) -> None:
+    folder = tmp_path / "relay"
+    folder.mkdir()
+    (folder / "bodies").touch()
+    with pytest.raises(NotADirectoryError):
+        Store(str(folder), GIB, MIB)
+    (folder / "bodies").unlink()
+    Store(str(folder), GIB, MIB).close()
+
+
 def test_a_rollback_undoes_all(store: Store) -> None:
     store.begin()
     run = begin_run(store)
