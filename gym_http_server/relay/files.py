@@ -37,6 +37,7 @@ MIN_FREE_BYTES = 64 * 1024**2
 #: Free space that uploads must leave: weights and states may use half of it.
 UPLOAD_FREE_BYTES = MIN_FREE_BYTES // 2
 
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EOPNOTSUPP)
 _is_name = re.compile(r"[0-9a-f]{32}\.body").fullmatch
 
 
@@ -162,16 +163,17 @@ class Reserve:
 
     def take(self) -> None:
         """Allocate the space, if the disk has it."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, self.size)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, self.size)
+            finally:
+                os.close(descriptor)
             self.held = True
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EOPNOTSUPP, errno.EDQUOT):
+            if error.errno not in _NO_SPACE:
                 raise
             self.release()
-        finally:
-            os.close(descriptor)
 
 
 def _remove_unlocked(path: str) -> bool:
