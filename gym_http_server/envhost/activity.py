@@ -68,12 +68,6 @@ class Activity:
         """Record that the instance has a clock."""
         self.page.set_clock()
 
-    def finish_tick(self) -> None:
-        """Record that calls of the world by its clock have ended; this is no use."""
-        operations = self._operations
-        now_ns = time.monotonic_ns()
-        self.page.finish_tick(now_ns, operations.steps, operations.episodes)
-
     def mark_waiting(self) -> None:
         """Record that a client waits, which counts as use."""
         self._last_used_ns = now_ns = time.monotonic_ns()

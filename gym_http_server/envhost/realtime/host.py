@@ -333,7 +333,8 @@ class ClockedHost(Host):
         """Record what happened in the world."""
         self._handlers.record_events(events)
         if not self._mode.busy:
-            self._activity.finish_tick()
+            steps, episodes = self._operations.steps, self._operations.episodes
+            self._activity.page.finish_tick(time.monotonic_ns(), steps, episodes)
 
     def _reply(self, sender: Sender, reply: Frame) -> None:
         if isinstance(sender, Stream):

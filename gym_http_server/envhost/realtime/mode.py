@@ -111,6 +111,7 @@ class Mode:
             then only `act`, `updates`, `statistics`, `trace`, `pause`, `resume` and
             `change` may be called.
         closing: Why the instance is to be closed; ``None``: it is not.
+        period_ns: The period, rounded down.
         world_ns: Time spent in calls of the world.
         answers_ns: Time spent on answers, which the caller adds up.
     """
@@ -126,6 +127,7 @@ class Mode:
         self.due_ns: int | None = None
         self.busy = False
         self.closing: str | None = None
+        self.period_ns = settings.period[0] // settings.period[1]
         self.world_ns = 0
         self.answers_ns = 0
         self._world = world
@@ -160,12 +162,6 @@ class Mode:
         return self._state.name
 
     @property
-    def period_ns(self) -> int:
-        """The period, rounded down."""
-        numerator, denominator = self.settings.period
-        return numerator // denominator
-
-    @property
     def now_ns(self) -> int:
         """The time since the clock began; 0 before."""
         return self._clock() - self._origin if self._state.episode else 0
@@ -196,6 +192,7 @@ class Mode:
         """Use other settings from the next time step on."""
         self._count_recorded()
         self.settings = settings
+        self.period_ns = settings.period[0] // settings.period[1]
         self._actions.set_default(settings.default_action)
         self._record(trace.CHANGE, self._tick_number, self._clock())
         self._set_due()

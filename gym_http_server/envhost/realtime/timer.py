@@ -52,33 +52,27 @@ class Timer:
 
         Args:
             at_ns: In monotonic nanoseconds; ``None``: never.
-            every_ns: By how much the next time is probably later. If it is, then
-                setting it costs a fourth.
+            every_ns: By how much the next time is probably later: then the kernel
+                repeats the timer, and setting that time is cheap.
         """
         last = self._at
         if at_ns == last:
             return
         self._at = at_ns
-        if (
-            at_ns is not None
-            and last is not None
-            and at_ns - last == self._every
-            and self._rang_once()
-        ):
-            return
+        if at_ns is not None and last is not None and at_ns - last == self._every:
+            try:
+                # Takes back that the last time has passed.
+                if os.read(self._descriptor, 8) == _ONCE:
+                    return
+            except BlockingIOError:
+                # It has not come yet.
+                pass
         self._every = 0 if at_ns is None else every_ns
         # A time of 0 would stop the timer.
         seconds, rest = (0, 0) if at_ns is None else divmod(max(1, at_ns), _SECOND)
         _SPEC.pack_into(self._spec, 0, *divmod(self._every, _SECOND), seconds, rest)
         settime = _LIBC.timerfd_settime
         _checked(settime(self._descriptor, _TFD_TIMER_ABSTIME, self._spec, None))
-
-    def _rang_once(self) -> bool:
-        """Take back that the time has passed; return whether that was so, once."""
-        try:
-            return os.read(self._descriptor, 8) == _ONCE
-        except BlockingIOError:
-            return False
 
     def close(self) -> None:
         """Close the descriptor."""
