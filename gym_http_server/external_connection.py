@@ -321,9 +321,11 @@ class ExternalConnection:
             Its ID and the bytes to send; ``None`` if the action cannot be encoded or
             the connection is not ready, and then nothing has changed.
         """
-        details, dialect = self.details, self._dialect
+        details, dialect = self._details, self._dialect
+        if details is None or self.state is not ConnectionState.READY:
+            return None
         number = details.next_number
-        if self.state is not ConnectionState.READY or number > MAX_NUMBER:
+        if number > MAX_NUMBER:
             return None
         try:
             request = Request(Op.STEP, number, {"action": action})
