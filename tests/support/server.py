@@ -213,6 +213,18 @@ class Server:
             os.kill(self.pid, sig)
         return self.wait_exit(timeout)
 
+    def kill_and_restart(self) -> None:
+        """Kill the command, whose processes then end, and start it at the same port."""
+        before = processes.descendants(self.pid)
+        self._seen |= before
+        os.kill(self.pid, signal.SIGKILL)
+        self.wait_exit()
+        wait_until(lambda: not processes.alive(before), 20.0, "the server's end")
+        Server.running.remove(self)
+        self._args = (*self._args, "--port", str(self.port))
+        self.launch()
+        self.wait_listening()
+
     def members(self) -> set[psutil.Process]:
         """Return the server's processes but the command and those that start hosts.
 

@@ -14,6 +14,7 @@ from gym_http_client.relay import (
     save_weights,
 )
 from gym_http_client.relay import play as play_function
+from gym_http_client.relay.episodes import episode_seed
 from tests.support.fake_relay import FakeRelay
 
 
@@ -40,9 +41,9 @@ def expected(right: float, episodes: int, seed: int) -> list[tuple[float, int]]:
     """Play with Gymnasium alone, as the documentation says."""
     env = gymnasium.make("CartPole-v1")
     found = []
-    for number in range(episodes):
-        generator = np.random.default_rng([seed, number])
-        env.reset(seed=int(generator.integers(2**31)))
+    for number in range(1, episodes + 1):
+        reset_seed, generator = episode_seed(seed, "play", number, "evaluation")
+        env.reset(seed=reset_seed)
         length, over = 0, False
         while not over:
             _, _, ended, cut, _ = env.step(int(generator.random() < right))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gym_http_client.relay.calls import RelayCalls
+from gym_http_client.relay.episodes import EpisodePlay, Policy
 from gym_http_client.relay.weights import load_weights
 
 __all__ = ["Played", "play", "play_weights"]
 
-#: Chooses an action, given weights by name, an observation and a random generator.
-Policy = Callable[[Mapping[str, npt.NDArray[Any]], Any, np.random.Generator], Any]
+# Episodes are seeded by a worker's name, too.
+_WORKER = "play"
+_PART_STEPS = 1000
 
 
 class Played(NamedTuple):
@@ -101,26 +103,24 @@ def play_weights(
         episodes: Number of episodes.
         seed: Seed of the episodes.
     """
-    return [_played(env, policy, weights, seed, each) for each in range(episodes)]
+    numbers = range(1, episodes + 1)
+    return [_played(env, policy, weights, seed, number) for number in numbers]
 
 
 def _played(
-    env: gymnasium.Env[Any, Any],
-    policy: Policy,
-    weights: Mapping[str, npt.NDArray[Any]],
-    seed: int,
-    number: int,
+    env: gymnasium.Env[Any, Any], policy: Policy, weights: Any, seed: int, number: int
 ) -> Played:
-    generator = np.random.default_rng([seed, number])
-    observation, _ = env.reset(seed=int(generator.integers(2**31)))
-    total, length, over = 0.0, 0, False
-    while not over:
-        action = policy(weights, observation, generator)
-        if isinstance(action, tuple) and len(action) == 2:
-            first, extras = action
-            action = first if isinstance(extras, dict) else action
-        observation, reward, terminated, truncated, _ = env.step(action)
-        total += float(reward)
-        length += 1
-        over = bool(terminated or truncated)
-    return Played(total, length)
+    episode = EpisodePlay(
+        env,
+        policy,
+        weights,
+        seed=seed,
+        worker=_WORKER,
+        number=number,
+        mode="evaluation",
+    )
+    while not episode.step():
+        if episode.count >= _PART_STEPS:
+            # Frees the memory.
+            episode.take()
+    return Played(episode.total, episode.length)
