@@ -405,4 +405,20 @@ LIES = {
         replacing(b'"reward":1.25', b'"reward":1.5', "/step"),
         ["external.reward-channels"],
     ),
+    "a batch after a gap as stored": (
+        with_status(409, 201, '"code":"gap"'),
+        ["runs.batches-once-and-in-order"],
+    ),
+    "another batch under a number as repeated": (
+        with_status(422, 200, '"code":"key-reused"'),
+        ["runs.batches-once-and-in-order"],
+    ),
+    "any role as allowed": (
+        with_status(403, 200, '"code":"scope-missing"'),
+        ["runs.roles"],
+    ),
+    "counts of batches that do not add up": (
+        replacing(b'"waiting":1', b'"waiting":2', "/v1/runs/validate-"),
+        ["runs.readers"],
+    ),
 }
