@@ -108,9 +108,8 @@ def serve(**flags: Any) -> None:
         # The command line may have a token in it.
         set_title("launcher")
         settings = sandbox.resolve_sandbox(tokens.resolve_tokens(given))
-        data_dir = _data_dir(settings)
-        relay_dir = os.path.abspath(settings.relay_dir or f"{data_dir}/relay")
-        settings = dataclasses.replace(settings, data_dir=data_dir, relay_dir=relay_dir)
+        settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
+        settings = dataclasses.replace(settings, relay_dir=_relay_dir(settings))
         status = _serve(settings, given)
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)
@@ -214,7 +213,7 @@ def _print_start(
 def _data_dir(settings: Settings) -> str:
     if settings.data_dir:
         path = Path(settings.data_dir).absolute()
-        _check_data_dir(path)
+        _check_writable(path, "data directory", "--data-dir")
         return str(path)
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     # The specification of this variable has relative paths ignored.
@@ -230,27 +229,40 @@ def _data_dir(settings: Settings) -> str:
     return str(base / "gym_http_server")
 
 
-def _check_data_dir(path: Path) -> None:
-    """Check that monitors can write below a directory, or can make it first.
+def _relay_dir(settings: Settings) -> str:
+    if not settings.relay_dir:
+        return f"{settings.data_dir}/relay"
+    path = Path(settings.relay_dir).absolute()
+    _check_writable(path, "relay directory", "--relay-dir")
+    return str(path)
+
+
+def _check_writable(path: Path, name: str, flag: str) -> None:
+    """Check that the server can write below a directory, or can make it first.
+
+    Args:
+        path: The directory.
+        name: Its name in messages.
+        flag: The flag that chooses it.
 
     Raises:
-        StartError: They cannot.
+        StartError: It cannot.
     """
     there = path
     while not os.path.lexists(there):
         there = there.parent
     if not there.is_dir():
         raise StartError(
-            f"cannot use the data directory {path}: {there} is no directory; choose "
-            "another one with --data-dir"
+            f"cannot use the {name} {path}: {there} is no directory; choose another "
+            f"one with {flag}"
         )
     try:
         # Some file systems, such as /proc, refuse in spite of the permissions.
         os.rmdir(tempfile.mkdtemp(prefix=".gym-http-", dir=there))
     except OSError as error:
         raise StartError(
-            f"cannot use the data directory {path}: {there} is not writable "
-            f"({error.strerror}); choose another one with --data-dir"
+            f"cannot use the {name} {path}: {there} is not writable "
+            f"({error.strerror}); choose another one with {flag}"
         ) from None
 
 

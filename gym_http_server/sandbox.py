@@ -285,7 +285,7 @@ def prepare(settings: Settings, run: RunDir, secrets: Sequence[str]) -> Sandbox:
             raise SettingError(
                 f"environments in the sandbox may write to {path}, but {inside[0]} in "
                 "it is the server's own: choose another place with --run-dir, "
-                "--data-dir or --writable, or for that file"
+                "--data-dir, --relay-dir or --writable, or for that file"
             )
     if seccomp.supported():
         prctl.set_no_new_privs()

@@ -19,8 +19,20 @@ from gym_http_server.relay.store import Store
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadJSON, BadParameter
 
-__all__ = ["Call", "Column", "Limits", "LiveRun", "Reply", "Request", "read_json"]
+__all__ = [
+    "BLOBS",
+    "SAMPLES",
+    "Call",
+    "Column",
+    "Limits",
+    "LiveRun",
+    "Reply",
+    "Request",
+    "read_json",
+]
 
+#: What requests wait for: samples, or weights and states.
+SAMPLES, BLOBS = "samples", "blobs"
 #: Records from which the last returns of workers are read after a restart.
 RECORDS = 1000
 
@@ -41,6 +53,12 @@ class Request(NamedTuple):
     op: Op
     head: RelayHead
     body: bytes = b""
+
+    @property
+    def awaited(self) -> tuple[str, str]:
+        """The run that it may wait for, and what has to happen there."""
+        happens = BLOBS if self.op in (Op.WEIGHTS_GET, Op.STATE_GET) else SAMPLES
+        return self.head.run, happens
 
     @property
     def wait_s(self) -> float:
@@ -191,7 +209,7 @@ class Call:
         body: Its body.
         now: Seconds since 1970.
         final: Whether it may not wait any longer.
-        touched: Whether something happened for which others may wait.
+        touched: What others may wait for that has happened: `SAMPLES`, `BLOBS` or "".
     """
 
     def __init__(
@@ -205,7 +223,7 @@ class Call:
         self.body = request.body
         self.now = now
         self.final = final
-        self.touched = False
+        self.touched = ""
 
     def number(self, name: str, default: int | None = None) -> int:
         """Return an integer of the query.

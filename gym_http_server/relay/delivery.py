@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gym_http_server.errors import PositionPassed, SamplesGone, UnknownReader
-from gym_http_server.relay.calls import Call, LiveRun, Reply, read_json
+from gym_http_server.relay.calls import SAMPLES, Call, LiveRun, Reply, read_json
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.leases import deliver, readers_floor
 from gym_http_server.relay.rows import BatchRow, ReaderRow
@@ -261,7 +261,7 @@ def give_back(call: Call) -> Reply:
     changed, unknown = call.live.leases.nack(_leases_of(call))
     for row in changed:
         call.store.put_lease(call.run, row)
-    call.touched = bool(changed)
+    call.touched = SAMPLES if changed else ""
     return Reply.of(200, {"nacked": len(changed), "unknown": unknown})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gym_http_server.errors import BodyTooLarge, UnknownRun
 from gym_http_server.relay import delivery, runs, samples, weights
-from gym_http_server.relay.calls import Call, LiveRun, Reply, Request
+from gym_http_server.relay.calls import BLOBS, SAMPLES, Call, LiveRun, Reply, Request
 from gym_http_server.relay.messages import ADMITTED, RelaySettings
 from gym_http_server.relay.roles import authorize, find_token
 from gym_http_server.relay.store import Store
@@ -67,8 +67,8 @@ class Relay:
         self._settings = settings
         self._keys = runs.RunKeys()
         self._live: dict[int, LiveRun] = {}
-        # Names of runs in which something happened that requests may wait for.
-        self._touched: set[str] = set()
+        # Runs in which something happened that requests may wait for, and what.
+        self._touched: set[tuple[str, str]] = set()
         self._readers_due = 0.0
 
     def reply(self, request: Request, now: float, *, final: bool) -> Reply | None:
@@ -99,14 +99,18 @@ class Relay:
         if op == Op.RELAY_ADMIT:
             return self._admit(call, asked)
         reply = _HANDLERS[asked](call)
-        if call.touched or op == Op.RUN_DELETE:
-            self._touched.add(head.run)
+        if call.touched:
+            self._touched.add((head.run, call.touched))
         if op == Op.RUN_DELETE:
+            self._touched |= {(head.run, SAMPLES), (head.run, BLOBS)}
             self._live.pop(call.run.id, None)
         return reply
 
-    def take_touched(self) -> set[str]:
-        """Return the runs in which something happened, and forget them."""
+    def take_touched(self) -> set[tuple[str, str]]:
+        """Return what happened that requests may wait for, and forget it.
+
+        Each element is the name of a run, and `SAMPLES` or `BLOBS`.
+        """
         touched, self._touched = self._touched, set()
         return touched
 

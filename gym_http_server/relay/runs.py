@@ -14,6 +14,7 @@ import msgspec
 from gym_http_server.errors import (
     Gap,
     RunExists,
+    StorageFull,
     UnknownRunToken,
     UnknownSession,
 )
@@ -168,10 +169,14 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
         limits.keep_bytes,
         now,
     )
-    tokens = {
-        role: _add_token(store, row, role, now)[1]
-        for role in (WORKER, TRAINER, OBSERVER)
-    }
+    try:
+        tokens = {
+            role: _add_token(store, row, role, now)[1]
+            for role in (WORKER, TRAINER, OBSERVER)
+        }
+    except StorageFull:
+        store.delete_run(row)
+        raise
     reply = Reply.of(201, _described(row) | {"tokens": tokens})
     keys.keep(request.head.key, request.body, now, reply)
     return reply

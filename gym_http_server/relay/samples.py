@@ -18,12 +18,13 @@ from gym_http_server.errors import (
     ShareUsedUp,
     Stale,
 )
-from gym_http_server.relay.calls import Call, Reply
+from gym_http_server.relay.calls import SAMPLES, Call, Reply
 from gym_http_server.relay.columns import check_columns
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.rows import BatchRow, SessionRow
 from gym_http_server.relay.runs import find_session
 from gym_http_wire.bundles import BUNDLE, BatchHead, BundleError, split
+from gym_http_wire.frames import HEADER
 from gym_http_wire.problems import BadParameter, KeyReused, Problem
 
 __all__ = ["admit_samples", "put_samples"]
@@ -127,7 +128,7 @@ def _put_batch(call: Call, body: _Body) -> Reply:
     session = find_session(call, call.text("session"))
     head = _head_of(call)
     sent = _Sent(head, body.part(0, len(body.view)), body.view)
-    group = _Group(call, session, trusted=True)
+    group = _Group(call, session, len(body.view), trusted=True)
     try:
         stored = group.add(sent)
     except Stale:
@@ -149,7 +150,7 @@ def _put_bundle(call: Call, body: _Body) -> Reply:
         for sent in _batches(body):
             if group is None:
                 session = _only_session(call, sent.head.session)
-                group = _Group(call, session)
+                group = _Group(call, session, len(body.view))
             elif sent.head.session != group.session.session:
                 raise BadParameter(
                     "the bundle has batches of several sessions: send one bundle for "
@@ -203,6 +204,7 @@ class _Group:
     Args:
         call: The request.
         session: The session of its batches.
+        size: Bytes of all of them.
         trusted: Whether the digests are those that a web worker computed.
 
     Attributes:
@@ -212,9 +214,11 @@ class _Group:
     """
 
     def __init__(
-        self, call: Call, session: SessionRow, *, trusted: bool = False
+        self, call: Call, session: SessionRow, size: int, *, trusted: bool = False
     ) -> None:
         self.session = session
+        # Then no batch needs a look at the queue.
+        self._all_fit = _fit_in_any_case(call, size)
         if call.now - session.seen > SEEN_SECONDS:
             # It is seen even if its batches are refused.
             session.seen = call.now
@@ -253,7 +257,8 @@ class _Group:
                 + "; send the missing batches first, or say how many were dropped",
                 extras={"next": self._next},
             )
-        _check_policy(call, head)
+        if head.policy > call.run.totals.version:
+            _check_policy(call, head)
         digest = _digest_of(sent) if self._trusted else _check_digest(sent)
         if call.live.columns is not None and not head.packing:
             try:
@@ -279,13 +284,14 @@ class _Group:
                     "version": call.run.totals.version,
                 },
             )
-        _check_queue(
-            call,
-            self.session,
-            self._bytes + size,
-            len(self.rows) + 1,
-            self._transitions,
-        )
+        if not self._all_fit:
+            _check_queue(
+                call,
+                self.session,
+                self._bytes + size,
+                len(self.rows) + 1,
+                self._transitions,
+            )
         self._dropped += head.dropped
         self._next = head.number + 1
         self._bytes += size
@@ -320,7 +326,7 @@ class _Group:
             call.live.rates.add(
                 call.now, len(self.rows), self._transitions, self._bytes
             )
-            call.touched = True
+            call.touched = SAMPLES
         session.sent += len(self.rows) + self._stale + self._dropped
         session.dropped += self._dropped
         session.stale += self._stale
@@ -359,7 +365,7 @@ def _digest_of(sent: _Sent) -> bytes:
 
 def _check_digest(sent: _Sent) -> bytes:
     digest = hashlib.sha256(sent.view).digest()
-    if sent.head.digest and bytes.fromhex(sent.head.digest) != digest:
+    if sent.head.digest and sent.head.digest != digest.hex():
         raise DigestMismatch(
             f"the body of batch {sent.head.number} has the SHA-256 {digest.hex()}, and "
             f"its head names {sent.head.digest}: it was changed on its way; send it "
@@ -375,6 +381,17 @@ def _check_policy(call: Call, head: BatchHead) -> None:
             f"policy is {head.policy}, a version that was not published: expected an "
             f"integer from 0 to {newest}"
         )
+
+
+def _fit_in_any_case(call: Call, size: int) -> bool:
+    """Whether batches of so many bytes fit into the queue, however many they are."""
+    limits, totals = call.live.limits, call.run.totals
+    most = 1 + size // HEADER.size
+    return (
+        call.live.limiter is None
+        and 2 * (totals.queue_bytes + size) <= limits.queue_bytes
+        and totals.waiting + totals.leased + most <= limits.queue_batches
+    )
 
 
 def _check_queue(

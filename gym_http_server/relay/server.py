@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import socket
+import sqlite3
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -322,7 +323,7 @@ class RelayServer:
             group = [
                 each
                 for each in self._waiting.values()
-                if each.request.head.run in touched
+                if each.request.awaited in touched
             ]
 
     def _commit(self, relay: Relay, group: list[Waiting]) -> list[_Answer]:
@@ -342,13 +343,7 @@ class RelayServer:
             if len(group) > 1:
                 # One of them may be the reason.
                 return [got for each in group for got in self._commit(relay, [each])]
-            if not isinstance(error, Problem):
-                log.exception("a request to the relay failed")
-                error = RelayUnavailable(
-                    "the relay failed; the log of the server has the reason",
-                    headers={"Retry-After": "1"},
-                )
-            return [_Answer(group[0], relay_problem(error), [])]
+            return [_Answer(group[0], relay_problem(_problem_of(error)), [])]
         return answers
 
     def _answer(self, relay: Relay, waiting: Waiting) -> _Answer | None:
@@ -427,6 +422,19 @@ class RelayServer:
             return
         # Requests come first: the next step is done after the next poll.
         self._maintain_at = time.monotonic() + (0.0 if more else IDLE_SECONDS)
+
+
+def _problem_of(error: Exception) -> Problem:
+    """Return the problem that a failed request is answered with."""
+    if isinstance(error, Problem):
+        return error
+    log.error("a request to the relay failed", exc_info=error)
+    if isinstance(error, OSError | sqlite3.Error):
+        return RelayUnavailable(
+            f"the relay cannot use its directory: {error}",
+            headers={"Retry-After": "1"},
+        )
+    return Problem("the relay failed; the log of the server has the reason")
 
 
 def _frame_of(store: Store, reply: Reply) -> tuple[Frame, list[int]]:

@@ -11,7 +11,7 @@ from gym_http_server.errors import (
     PreconditionRequired,
     VersionConflict,
 )
-from gym_http_server.relay.calls import Call, Reply
+from gym_http_server.relay.calls import BLOBS, Call, Reply
 from gym_http_server.relay.delivery import Move, check_move, move_reader
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.records import best_version
@@ -67,7 +67,7 @@ def put_blob(call: Call) -> Reply:
         newest = BlobRow(kind, version, digest, content_type, call.now, size, body)
         call.store.add_blob(call.run, newest)
         _drop(call, kind)
-        call.touched = True
+        call.touched = BLOBS
     if move is not None:
         move_reader(call, move)
     call.run.totals.last = call.now

@@ -111,7 +111,7 @@ def test_no_home_directory(home: str | None) -> None:
 
 
 @pytest.mark.parametrize("below", ["", "/below"])
-@pytest.mark.parametrize("setting", ["--data-dir", "--run-dir"])
+@pytest.mark.parametrize("setting", ["--data-dir", "--relay-dir", "--run-dir"])
 def test_a_path_that_is_no_directory(setting: str, below: str, folder: Path) -> None:
     (folder / "file").touch()
     path = f"{folder}/file{below}"
@@ -121,7 +121,7 @@ def test_a_path_that_is_no_directory(setting: str, below: str, folder: Path) -> 
 
 
 @pytest.mark.parametrize("below", ["", "/below"])
-@pytest.mark.parametrize("setting", ["--data-dir", "--run-dir"])
+@pytest.mark.parametrize("setting", ["--data-dir", "--relay-dir", "--run-dir"])
 def test_a_directory_that_cannot_be_written(
     setting: str, below: str, folder: Path
 ) -> None:
@@ -169,7 +169,7 @@ def test_neither_a_temporary_directory_nor_shared_memory_is_needed(
 
 
 @pytest.mark.parametrize("path", ["/proc", "/proc/below", "/sys/below"])
-@pytest.mark.parametrize("setting", ["--data-dir", "--run-dir"])
+@pytest.mark.parametrize("setting", ["--data-dir", "--relay-dir", "--run-dir"])
 def test_a_directory_of_the_kernel(setting: str, path: str) -> None:
     """Permissions let root write there, but the file system refuses."""
     line = refusal(setting, path)

@@ -156,7 +156,7 @@ def test_a_returned_batch_wakes_those_that_wait(make: Make) -> None:
     assert bench.call(Op.LEASE, {"wait_s": 5}, final=False) is None
     bench.relay.take_touched()
     assert bench.json(Op.NACK, {"leases": [taken[0][0].lease]})["nacked"] == 1
-    assert bench.relay.take_touched() == {"pendulum"}
+    assert bench.relay.take_touched() == {("pendulum", "samples")}
     assert positions(bench.batches(bench.call(Op.LEASE, {}))) == [1]
     waiting = Request(Op.LEASE, RelayHead("pendulum"), b'{"wait_s":5}')
     assert waiting.wait_s == 5

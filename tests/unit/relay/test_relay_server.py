@@ -184,6 +184,25 @@ def test_a_waiting_consumer_gets_a_batch_with_its_insert(served: Running) -> Non
             assert producer.receive_one() is not None
 
 
+def test_waits_end_with_their_run_or_with_weights(served: Running) -> None:
+    for op, body, awaited, status in (
+        (Op.WEIGHTS_GET, b"", Op.WEIGHTS_PUT, 200),
+        (Op.STATE_GET, b"", Op.STATE_PUT, 200),
+        (Op.LEASE, b'{"wait_s":20}', Op.RUN_DELETE, 404),
+    ):
+        with served.connection() as waiting:
+            head = RelayHead("r", args={"wait_s": 20.0})
+            waiting.send(relay_request(op, head, body))
+            wait_until(lambda: served.server._waiting, message="the wait")
+            args = {"if_none_match": "*"}
+            assert served.call(awaited, b"w", run="r", args=args).status in (201, 204)
+            began = time.monotonic()
+            answer = waiting.receive_one()
+            assert time.monotonic() - began < 5.0
+            assert answer is not None
+            assert answer.status == status
+
+
 def test_a_wait_ends_in_time_and_with_its_connection(served: Running) -> None:
     args = {"after": 0, "wait_s": 0.3}
     began = time.monotonic()

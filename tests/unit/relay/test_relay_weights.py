@@ -70,7 +70,7 @@ def test_workers_wait_for_another_version(bench: RelayBench) -> None:
     assert bench.call(get, final=False) is None
     assert isinstance(bench.problem(get), NoWeights)
     bench.publish(b"a")
-    assert bench.relay.take_touched() == {"pendulum"}
+    assert bench.relay.take_touched() == {("pendulum", "blobs")}
     known = tag(1, b"a")
     assert bench.call(get, if_none_match=known, final=False) is None
     reply = bench.call(get, if_none_match=known)
