@@ -354,6 +354,30 @@ def test_a_refused_worker_ends_at_once(
     assert caught.value.code == ("unauthorized" if token else "unknown-run")
 
 
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_an_episode_that_stop_cuts_off_is_no_whole_one(
+    synchronous: bool, calls: RelayCalls, make: Make
+) -> None:
+    calls.put_weights(save_weights(WEIGHTS))
+
+    def stops(weights: Any, observation: Any, rng: Any) -> Any:
+        if observation[0] == 2:
+            worker.stop()
+        return act(weights, observation, rng)
+
+    with make(policy=stops, synchronous=synchronous, seed=3) as worker:
+        worker.run()
+        assert worker.episodes == (0 if synchronous else 1)
+    counts = [batch.count for batch in all_batches(calls)]
+    assert counts == ([] if synchronous else [3])
+    assert not calls.records()
+    with make(synchronous=synchronous, seed=3) as worker:
+        worker.run(episodes=1)
+    # A synchronous worker plays the episode again; another one goes on.
+    check_episode(all_batches(calls)[-1], 1 if synchronous else 2, 2.0)
+    assert len(calls.records()) == 1
+
+
 def test_errors_of_the_policy_keep_the_steps_before(
     calls: RelayCalls, make: Make
 ) -> None:

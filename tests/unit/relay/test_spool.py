@@ -166,7 +166,7 @@ class Kills(RuleBasedStateMachine):
         except Killed:
             self.reopen()
 
-    @rule(size=st.integers(0, 40), records=st.integers(0, 2))
+    @rule(size=st.sampled_from([0, 1, 7, 40, 1000]), records=st.integers(0, 2))
     def append(self, size: int, records: int) -> None:
         number = len(self.appended) + 1
         body = bytes([number % 256]) * size
@@ -470,6 +470,21 @@ def test_damaged_files_count_as_dropped(tmp_path: Path) -> None:
         assert piece is not None
         assert piece.first == 3
         assert piece.places[0].head.dropped == spool.dropped == 2
+
+
+def test_what_a_power_failure_left_of_a_batch_is_cut_off(tmp_path: Path) -> None:
+    with new_spool(tmp_path) as spool:
+        add(spool, b"first")
+        add(spool, b"second")
+    (path,) = (tmp_path / "batches").iterdir()
+    data = path.read_bytes()
+    path.write_bytes(data[: -len(b"second")] + bytes(len(b"second")))
+    with Spool(tmp_path, run="r") as spool:
+        assert (spool.next, spool.waiting) == (2, 1)
+        assert add(spool, b"another") == 2
+        piece = spool.piece(1000)
+        assert piece is not None
+        assert piece.data.endswith(b"another")
 
 
 def test_a_disk_error_leaves_the_spool_as_it_was(
