@@ -409,6 +409,26 @@ def test_the_oldest_batches_are_dropped_and_declared(tmp_path: Path) -> None:
         assert following.places[0].head.dropped == 0
 
 
+def test_a_kill_after_the_last_file_was_dropped_reuses_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = new_spool(tmp_path, max_bytes=1500, when_full="drop_oldest")
+    add(spool, bytes(1000))
+    write = spool._write_state
+
+    def write_or_die() -> None:
+        if not spool._batches._segments:
+            raise Killed
+        write()
+
+    monkeypatch.setattr(spool, "_write_state", write_or_die)
+    with pytest.raises(Killed):
+        add(spool, bytes(1000))
+    spool.close()
+    with Spool(tmp_path, run="r") as spool:
+        assert (spool.next, spool.dropped) == (2, 1)
+
+
 def test_batches_that_were_dropped_on_their_way_count_as_sent(tmp_path: Path) -> None:
     with new_spool(tmp_path, max_bytes=5000, when_full="drop_oldest") as spool:
         for _ in range(4):
