@@ -438,9 +438,17 @@ class Spool:
                 return
             self._closed = True
             self._changed.notify_all()
-            self._batches.close()
-            self._records.close()
-            self._lock_file.close()
+            self._close_files()
+
+    def __del__(self) -> None:
+        # A worker may be forgotten without being closed.
+        with contextlib.suppress(AttributeError):
+            self._close_files()
+
+    def _close_files(self) -> None:
+        self._batches.close()
+        self._records.close()
+        self._lock_file.close()
 
     def _open(self, run: str, worker: str | None, default: str) -> None:
         state = self._state = _read_state(self.folder, run, worker, default)

@@ -425,8 +425,9 @@ class RolloutWorker:
         return RelayCalls(self._url, self._run_name, token=self._token, retries=retries)
 
     def _flush(self, sender: Sender) -> None:
+        sent = sender.flush(self._flush_timeout)
         self._progress.show()
-        if not sender.flush(self._flush_timeout):
+        if not sent:
             _logger.warning(
                 "%d batches were not sent within %g s: they stay in %s, and the next "
                 "start with this spool sends them",
