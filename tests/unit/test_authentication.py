@@ -41,7 +41,7 @@ def test_ten_a_second_are_within_the_limit() -> None:
 
 
 def test_forks_count_together() -> None:
-    wrong = WrongTokens()
+    wrong = WrongTokens(Clock())
     for _ in range(9):
         assert wrong.count("a")
     pid = os.fork()
