@@ -260,7 +260,7 @@ class _Remains:
         new += [f"server {s.base}" for s in self.servers if s not in before.servers]
         if started := self.processes - before.processes:
             # A shared server has a new spare host after each create request.
-            left = [e for e in _still_there(started) if not processes.starts_hosts(e)]
+            left = [e for e in _still_there(started) if not _stays(e)]
             new += [processes.describe(left)] if left else []
         for fd in self.descriptors.items() - before.descriptors.items():
             new.append(f"descriptor {fd[0]} on {fd[1]}")
@@ -268,6 +268,11 @@ class _Remains:
             more = now - before.folders.get(running, set())
             new += [f"folder {path}" for path in more]
         return "\n".join(new)
+
+
+def _stays(process: psutil.Process) -> bool:
+    """Return whether a process of a server outlives the test that first needs it."""
+    return processes.starts_hosts(process) or processes.titled(process, "relay")
 
 
 def _left_behind(before: _Remains) -> str:

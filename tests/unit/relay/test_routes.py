@@ -234,7 +234,7 @@ def test_a_full_disk(
         admitted = {"folder": str(relay.bodies), "room": len(LARGE) - 1}
         relay.answers[Op.RELAY_ADMIT] = answer(200, msgspec.json.encode(admitted))
     if full == "disk":
-        monkeypatch.setattr(uploads, "MIN_FREE_BYTES", 1 << 60)
+        monkeypatch.setattr(uploads, "UPLOAD_FREE_BYTES", 1 << 60)
     if full == "write":
         monkeypatch.setattr(
             uploads, "sync_folder", lambda _: (_ for _ in ()).throw(OSError(28, "full"))
