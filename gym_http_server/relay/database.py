@@ -23,6 +23,8 @@ from gym_http_server.relay.files import (
 __all__ = ["Database"]
 
 PAGE_BYTES = 4096
+#: The first with RETURNING.
+OLDEST_SQLITE = (3, 35, 0)
 #: To be raised when the schema changes.
 SCHEMA_VERSION = 1
 #: Pages that are given back to the disk in one step.
@@ -325,6 +327,11 @@ def _lock(folder: str) -> int:
 
 
 def _open(path: str) -> sqlite3.Connection:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise OSError(
+            f"SQLite {sqlite3.sqlite_version} is too old for the relay: expected "
+            f"{'.'.join(map(str, OLDEST_SQLITE))} or later. Use a newer Python or Linux"
+        )
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
     try:
         for setting in (

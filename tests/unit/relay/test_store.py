@@ -128,6 +128,14 @@ def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     Store(folder, GIB, MIB).close()
 
 
+def test_an_old_sqlite_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    with pytest.raises(OSError, match=r"too old for the relay: expected 3\.35\.0"):
+        Store(str(tmp_path / "relay"), GIB, MIB)
+
+
 def test_a_store_that_could_not_be_opened_is_not_locked(tmp_path: Path) -> None:
     folder = tmp_path / "relay"
     folder.mkdir()
