@@ -91,7 +91,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.mkdtemp(prefix="ghst-")
+        # In memory, if that is possible: hundreds of commits are synced.
+        memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        self.folder = tempfile.mkdtemp(prefix="ghst-", dir=memory)
         self.now = 1000.0
         self.numbers: Counter[str] = Counter()
         self.open()
