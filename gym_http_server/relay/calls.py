@@ -22,12 +22,12 @@ from gym_http_wire.problems import BadJSON, BadParameter
 __all__ = [
     "BLOBS",
     "SAMPLES",
-    "Call",
-    "Column",
+    "DeclaredColumn",
     "Limits",
     "LiveRun",
     "Reply",
     "Request",
+    "RunCall",
     "read_json",
 ]
 
@@ -128,7 +128,7 @@ class Limits(msgspec.Struct, frozen=True):
     limiter: LimiterSettings | None = None
 
 
-class Column(msgspec.Struct, frozen=True):
+class DeclaredColumn(msgspec.Struct, frozen=True):
     """A declared column.
 
     Attributes:
@@ -160,9 +160,11 @@ class LiveRun:
     def __init__(self, store: Store, row: RunRow, now: float) -> None:
         self.row = row
         self.limits = msgspec.json.decode(row.limits, type=Limits)
-        self.columns: dict[str, Column] | None = None
+        self.columns: dict[str, DeclaredColumn] | None = None
         if row.columns is not None:
-            self.columns = msgspec.json.decode(row.columns, type=dict[str, Column])
+            self.columns = msgspec.json.decode(
+                row.columns, type=dict[str, DeclaredColumn]
+            )
         settings = self.limits.limiter
         self.limiter = None if settings is None else Limiter(settings)
         self.rates = Rates(now)
@@ -191,7 +193,7 @@ class LiveRun:
         return self._leases
 
 
-class Call:
+class RunCall:
     """A request about a run that is being executed.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gym_http_server.errors import BadColumns
-from gym_http_server.relay.calls import Column
+from gym_http_server.relay.calls import DeclaredColumn
 from gym_http_wire.messages import MEDIA_TYPES, Form
 
 __all__ = ["DTYPES", "check_columns"]
@@ -59,7 +59,10 @@ class _Found(NamedTuple):
 
 
 def check_columns(
-    declared: Mapping[str, Column], count: int, content_type: str, body: memoryview
+    declared: Mapping[str, DeclaredColumn],
+    count: int,
+    content_type: str,
+    body: memoryview,
 ) -> None:
     """Check that a body has the declared columns; others may be anything.
 
@@ -112,7 +115,9 @@ def _rows(name: str, count: int, given: int) -> int:
     return count + 1 if name == "observations" and given == count + 1 else count
 
 
-def _check_names(declared: Mapping[str, Column], found: Mapping[str, Any]) -> None:
+def _check_names(
+    declared: Mapping[str, DeclaredColumn], found: Mapping[str, Any]
+) -> None:
     missing = sorted(declared.keys() - found.keys())
     if missing:
         raise BadColumns(
@@ -201,7 +206,7 @@ def _of_typed_value(name: str, value: object) -> _Found | None:
 
 
 def _check_plain(
-    declared: Mapping[str, Column], count: int, columns: dict[str, Any]
+    declared: Mapping[str, DeclaredColumn], count: int, columns: dict[str, Any]
 ) -> None:
     _check_names(declared, columns)
     for name, column in declared.items():

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gym_http_server.errors import PositionPassed, SamplesGone, UnknownReader
-from gym_http_server.relay.calls import SAMPLES, Call, LiveRun, Reply, read_json
+from gym_http_server.relay.calls import SAMPLES, LiveRun, Reply, RunCall, read_json
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.leases import deliver, readers_floor
 from gym_http_server.relay.rows import BatchRow, ReaderRow
@@ -17,7 +17,7 @@ from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch_start
 from gym_http_wire.problems import BadParameter
 
 __all__ = [
-    "Move",
+    "ReaderMove",
     "acknowledge",
     "check_move",
     "consume",
@@ -40,7 +40,7 @@ MOST_LEASES = 10_000
 _Bytes = Annotated[int, msgspec.Meta(ge=1, le=MOST_BYTES)]
 
 
-class LeaseRequest(msgspec.Struct):
+class BatchLeases(msgspec.Struct):
     """The body of a request for leases."""
 
     max_bytes: _Bytes = BUNDLE_BYTES
@@ -61,14 +61,14 @@ class ReaderPosition(msgspec.Struct):
     draws: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)] | None = None
 
 
-class Move(msgspec.Struct, frozen=True):
+class ReaderMove(msgspec.Struct, frozen=True):
     """A reader that is about to move, and how many draws it adds."""
 
     row: ReaderRow
     draws: int
 
 
-def get_samples(call: Call) -> Reply | None:
+def get_samples(call: RunCall) -> Reply | None:
     """Return the batches after a position as a bundle; change nothing."""
     totals = call.run.totals
     name = call.text("reader")
@@ -134,12 +134,12 @@ def _bundle(batches: list[BatchRow]) -> Reply:
 # Readers
 
 
-def get_reader(call: Call) -> Reply:
+def get_reader(call: RunCall) -> Reply:
     """Report a reader."""
     return _reader_reply(_find_reader(call))
 
 
-def put_reader(call: Call) -> Reply:
+def put_reader(call: RunCall) -> Reply:
     """Commit that a reader has used all batches up to a position."""
     given = read_json(call.body, ReaderPosition)
     move = check_move(call, call.head.value, given.after, given.draws)
@@ -147,7 +147,7 @@ def put_reader(call: Call) -> Reply:
     return _reader_reply(move.row)
 
 
-def delete_reader(call: Call) -> Reply:
+def delete_reader(call: RunCall) -> Reply:
     """Remove a reader, which no longer holds batches back."""
     reader = _find_reader(call)
     call.store.delete_reader(call.run, reader.reader)
@@ -155,7 +155,7 @@ def delete_reader(call: Call) -> Reply:
     return Reply(204)
 
 
-def check_move(call: Call, name: str, after: int, draws: int | None) -> Move:
+def check_move(call: RunCall, name: str, after: int, draws: int | None) -> ReaderMove:
     """Check that a reader may move to a position.
 
     Raises:
@@ -177,10 +177,10 @@ def check_move(call: Call, name: str, after: int, draws: int | None) -> Move:
         )
     before = known.draws if known else 0
     total = max(before, draws or 0)
-    return Move(ReaderRow(name, after, total, call.now), total - before)
+    return ReaderMove(ReaderRow(name, after, total, call.now), total - before)
 
 
-def move_reader(call: Call, move: Move) -> None:
+def move_reader(call: RunCall, move: ReaderMove) -> None:
     """Move a reader, and count the batches that all readers are past as consumed."""
     call.store.put_reader(call.run, move.row)
     call.run.totals.draws += move.draws
@@ -199,7 +199,7 @@ def consume(store: Store, live: LiveRun, now: float) -> None:
         store.consume_to(live.row, floor)
 
 
-def _find_reader(call: Call) -> ReaderRow:
+def _find_reader(call: RunCall) -> ReaderRow:
     reader = call.store.reader(call.run, call.head.value)
     if reader is None:
         raise UnknownReader(
@@ -213,7 +213,7 @@ def _find_reader(call: Call) -> ReaderRow:
 SEEN_SECONDS = 60.0
 
 
-def _see(call: Call, reader: ReaderRow) -> None:
+def _see(call: RunCall, reader: ReaderRow) -> None:
     if call.now - reader.seen > SEEN_SECONDS:
         reader.seen = call.now
         call.store.put_reader(call.run, reader)
@@ -226,9 +226,9 @@ def _reader_reply(row: ReaderRow) -> Reply:
 # Leases
 
 
-def lease(call: Call) -> Reply | None:
+def lease(call: RunCall) -> Reply | None:
     """Lease the next batches."""
-    given = read_json(call.body, LeaseRequest)
+    given = read_json(call.body, BatchLeases)
     batches = deliver(
         call.store,
         call.run,
@@ -243,7 +243,7 @@ def lease(call: Call) -> Reply | None:
     return Reply(204) if call.final else None
 
 
-def acknowledge(call: Call) -> Reply:
+def acknowledge(call: RunCall) -> Reply:
     """Acknowledge leased batches, which are not delivered again."""
     floor = readers_floor(call.store.readers(call.run), call.now)
     totals = call.run.totals
@@ -256,7 +256,7 @@ def acknowledge(call: Call) -> Reply:
     return Reply.of(200, {"acked": len(changed), "unknown": unknown})
 
 
-def give_back(call: Call) -> Reply:
+def give_back(call: RunCall) -> Reply:
     """Return leased batches, which are delivered again at once."""
     changed, unknown = call.live.leases.nack(_leases_of(call))
     for row in changed:
@@ -265,7 +265,7 @@ def give_back(call: Call) -> Reply:
     return Reply.of(200, {"nacked": len(changed), "unknown": unknown})
 
 
-def get_aside(call: Call) -> Reply:
+def get_aside(call: RunCall) -> Reply:
     """Return the batches that were set aside after too many deliveries."""
     batches = call.store.aside(
         call.run,
@@ -275,6 +275,6 @@ def get_aside(call: Call) -> Reply:
     return _bundle(batches) if batches else Reply(204)
 
 
-def _leases_of(call: Call) -> list[str]:
+def _leases_of(call: RunCall) -> list[str]:
     found: Any = read_json(call.body, LeaseList)
     return list(found.leases)

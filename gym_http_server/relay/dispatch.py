@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gym_http_server.errors import BodyTooLarge, UnknownRun
 from gym_http_server.relay import delivery, runs, samples, weights
-from gym_http_server.relay.calls import BLOBS, SAMPLES, Call, LiveRun, Reply, Request
+from gym_http_server.relay.calls import BLOBS, SAMPLES, LiveRun, Reply, Request, RunCall
 from gym_http_server.relay.messages import ADMITTED, RelaySettings
 from gym_http_server.relay.roles import authorize, find_token
 from gym_http_server.relay.store import Store
@@ -19,7 +19,7 @@ __all__ = ["Relay"]
 READERS_SECONDS = 60.0
 
 #: A handler returns ``None`` if the request waits.
-_HANDLERS: dict[int, Callable[[Call], Reply | None]] = {
+_HANDLERS: dict[int, Callable[[RunCall], Reply | None]] = {
     Op.RUN_STATUS: runs.status,
     Op.RUN_DELETE: runs.delete_run,
     Op.TOKEN_CREATE: runs.create_token,
@@ -44,7 +44,7 @@ _HANDLERS: dict[int, Callable[[Call], Reply | None]] = {
     Op.RECORDS_PUT: runs.put_records,
     Op.RECORDS_GET: runs.get_records,
 }
-_ADMISSIONS: dict[int, Callable[[Call], None]] = {
+_ADMISSIONS: dict[int, Callable[[RunCall], None]] = {
     Op.SAMPLES_PUT: samples.admit_samples,
     Op.WEIGHTS_PUT: weights.admit_blob,
     Op.STATE_PUT: weights.admit_blob,
@@ -95,7 +95,7 @@ class Relay:
             return runs.create_run(self.store, self._keys, request, now)
         if asked == Op.RUN_LIST:
             return runs.list_runs(self.store, now)
-        call = Call(self.store, self._find(head.run, now), request, now, final)
+        call = RunCall(self.store, self._find(head.run, now), request, now, final)
         if op == Op.RELAY_ADMIT:
             return self._admit(call, asked)
         reply = _HANDLERS[asked](call)
@@ -166,7 +166,7 @@ class Relay:
             live = self._live[row.id] = LiveRun(self.store, row, now)
         return live
 
-    def _admit(self, call: Call, asked: int) -> Reply:
+    def _admit(self, call: RunCall, asked: int) -> Reply:
         if asked not in ADMITTED:
             raise BadParameter(f"operation {asked} uploads nothing")
         most, size = self._settings.max_upload, call.head.size

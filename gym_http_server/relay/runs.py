@@ -19,11 +19,11 @@ from gym_http_server.errors import (
     UnknownSession,
 )
 from gym_http_server.relay.calls import (
-    Call,
-    Column,
+    DeclaredColumn,
     Limits,
     Reply,
     Request,
+    RunCall,
     convert,
     read_json,
 )
@@ -182,7 +182,9 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
     return reply
 
 
-def _confirm(known: RunRow, limits: Limits, columns: dict[str, Column] | None) -> Reply:
+def _confirm(
+    known: RunRow, limits: Limits, columns: dict[str, DeclaredColumn] | None
+) -> Reply:
     for name, given, there in (
         ("limits", limits, msgspec.json.decode(known.limits, type=Limits)),
         ("columns", columns, _columns_of(known)),
@@ -198,13 +200,13 @@ def _confirm(known: RunRow, limits: Limits, columns: dict[str, Column] | None) -
     return Reply.of(200, _described(known) | {"tokens": None, "further_tokens": tokens})
 
 
-def _columns_of(row: RunRow) -> dict[str, Column] | None:
+def _columns_of(row: RunRow) -> dict[str, DeclaredColumn] | None:
     if row.columns is None:
         return None
-    return msgspec.json.decode(row.columns, type=dict[str, Column])
+    return msgspec.json.decode(row.columns, type=dict[str, DeclaredColumn])
 
 
-def _columns(given: dict[str, dict[str, Any]]) -> dict[str, Column]:
+def _columns(given: dict[str, dict[str, Any]]) -> dict[str, DeclaredColumn]:
     if not 1 <= len(given) <= MOST_COLUMNS:
         raise BadParameter(
             f"columns has {len(given)} members: expected from 1 to {MOST_COLUMNS}"
@@ -215,7 +217,7 @@ def _columns(given: dict[str, dict[str, Any]]) -> dict[str, Column]:
         for needed in ("dtype", "shape"):
             if needed not in members:
                 raise BadParameter(f"{where} has no {needed!r}: expected one")
-        column = convert(members, Column, where)
+        column = convert(members, DeclaredColumn, where)
         if column.dtype not in DTYPES:
             raise BadParameter(
                 f"{where}.dtype is {column.dtype!r:.80}: expected one of "
@@ -259,7 +261,7 @@ def list_runs(store: Store, now: float) -> Reply:
     return Reply.of(200, {"runs": runs})
 
 
-def status(call: Call) -> Reply:
+def status(call: RunCall) -> Reply:
     """Report the status of a run."""
     live = call.live
     described = _described(call.run)
@@ -277,13 +279,13 @@ def status(call: Call) -> Reply:
     return Reply.of(200, document)
 
 
-def delete_run(call: Call) -> Reply:
+def delete_run(call: RunCall) -> Reply:
     """Delete a run with all that belongs to it."""
     call.store.delete_run(call.run)
     return Reply(204)
 
 
-def create_token(call: Call) -> Reply:
+def create_token(call: RunCall) -> Reply:
     """Make a further token."""
     role = read_json(call.body, NewToken).role
     if role is None:
@@ -295,12 +297,12 @@ def create_token(call: Call) -> Reply:
     return Reply.of(201, _token(row) | {"token": token})
 
 
-def list_tokens(call: Call) -> Reply:
+def list_tokens(call: RunCall) -> Reply:
     """List the tokens of a run, without their secrets."""
     return Reply.of(200, {"tokens": [_token(r) for r in call.store.tokens(call.run)]})
 
 
-def delete_token(call: Call) -> Reply:
+def delete_token(call: RunCall) -> Reply:
     """Revoke a token."""
     if not call.store.delete_token(call.run, call.head.value):
         raise UnknownRunToken(
@@ -328,7 +330,7 @@ def _token(row: TokenRow) -> dict[str, Any]:
 # Sessions
 
 
-def create_session(call: Call) -> Reply:
+def create_session(call: RunCall) -> Reply:
     """Begin a session of a worker."""
     worker = name_of(read_json(call.body, NewSession).worker, "worker")
     # Its numbers must not be guessed by another worker.
@@ -337,7 +339,7 @@ def create_session(call: Call) -> Reply:
     return Reply.of(201, {"session": row.session, "next": row.next})
 
 
-def session_status(call: Call) -> Reply:
+def session_status(call: RunCall) -> Reply:
     """Report a session."""
     row = find_session(call, call.head.value)
     return Reply.of(
@@ -351,7 +353,7 @@ def session_status(call: Call) -> Reply:
     )
 
 
-def end_session(call: Call) -> Reply:
+def end_session(call: RunCall) -> Reply:
     """Say goodbye for a worker."""
     row = find_session(call, call.head.value)
     row.ended = True
@@ -361,7 +363,7 @@ def end_session(call: Call) -> Reply:
     return Reply(204)
 
 
-def find_session(call: Call, session: str) -> SessionRow:
+def find_session(call: RunCall, session: str) -> SessionRow:
     """Return a session.
 
     Raises:
@@ -382,7 +384,7 @@ def find_session(call: Call, session: str) -> SessionRow:
 # Records
 
 
-def put_records(call: Call) -> Reply:
+def put_records(call: RunCall) -> Reply:
     """Store the records of one request, once if it is numbered."""
     body = call.body
     if call.head.file:
@@ -416,7 +418,7 @@ def put_records(call: Call) -> Reply:
     return Reply.of(201, answer)
 
 
-def get_records(call: Call) -> Reply:
+def get_records(call: RunCall) -> Reply:
     """Return records as JSON lines."""
     type_ = call.text("type")
     if type_ not in ("", "episode", "training"):
@@ -433,6 +435,6 @@ def get_records(call: Call) -> Reply:
     return Reply(200, b"", {}, "application/x-ndjson", lines)
 
 
-def _use(call: Call) -> None:
+def _use(call: RunCall) -> None:
     call.run.totals.last = call.now
     call.store.changed(call.run)

@@ -18,7 +18,7 @@ from gym_http_server.errors import (
     ShareUsedUp,
     Stale,
 )
-from gym_http_server.relay.calls import SAMPLES, Call, Reply
+from gym_http_server.relay.calls import SAMPLES, Reply, RunCall
 from gym_http_server.relay.columns import check_columns
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.rows import BatchRow, SessionRow
@@ -49,7 +49,7 @@ class _Sent(NamedTuple):
     view: memoryview
 
 
-def admit_samples(call: Call) -> None:
+def admit_samples(call: RunCall) -> None:
     """Check whether a request with samples would be refused, before its body is read.
 
     Raises:
@@ -67,20 +67,20 @@ def admit_samples(call: Call) -> None:
     call.store.check_sample_room(size)
 
 
-def put_samples(call: Call) -> Reply:
+def put_samples(call: RunCall) -> Reply:
     """Store a batch or a bundle."""
     body = _Body(call)
     return _put_bundle(call, body) if _is_bundle(call) else _put_batch(call, body)
 
 
-def _is_bundle(call: Call) -> bool:
+def _is_bundle(call: RunCall) -> bool:
     return call.head.content_type.partition(";")[0].strip().lower() == BUNDLE
 
 
 class _Body:
     """The body of a request: bytes of its frame, or a mapped file."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: RunCall) -> None:
         self.name = call.head.file
         # Once nothing refers to the view, the file is no longer mapped.
         self.view = memoryview(call.body)
@@ -100,7 +100,7 @@ class _Body:
         return bytes(self.view[offset : offset + size])
 
 
-def _session_of(call: Call) -> SessionRow | None:
+def _session_of(call: RunCall) -> SessionRow | None:
     session = call.text("session")
     if not session and _is_bundle(call):
         # The heads of the batches name it.
@@ -108,7 +108,7 @@ def _session_of(call: Call) -> SessionRow | None:
     return find_session(call, session)
 
 
-def _head_of(call: Call) -> BatchHead:
+def _head_of(call: RunCall) -> BatchHead:
     """Return the head of a batch that the query describes."""
     number = call.number("number")
     if number < 1:
@@ -124,7 +124,7 @@ def _head_of(call: Call) -> BatchHead:
     )
 
 
-def _put_batch(call: Call, body: _Body) -> Reply:
+def _put_batch(call: RunCall, body: _Body) -> Reply:
     session = find_session(call, call.text("session"))
     head = _head_of(call)
     sent = _Sent(head, body.part(0, len(body.view)), body.view)
@@ -143,7 +143,7 @@ def _put_batch(call: Call, body: _Body) -> Reply:
     return Reply.of(201, {"position": row.position, "stale": row.stale, **answer})
 
 
-def _put_bundle(call: Call, body: _Body) -> Reply:
+def _put_bundle(call: RunCall, body: _Body) -> Reply:
     group: _Group | None = None
     problem: Problem | None = None
     try:
@@ -188,7 +188,7 @@ def _batches(body: _Body) -> Iterator[_Sent]:
         yield _Sent(head, body.part(offset, size), view)
 
 
-def _only_session(call: Call, session: str) -> SessionRow:
+def _only_session(call: RunCall, session: str) -> SessionRow:
     given = call.text("session")
     if given and given != session:
         raise BadParameter(
@@ -214,7 +214,7 @@ class _Group:
     """
 
     def __init__(
-        self, call: Call, session: SessionRow, size: int, *, trusted: bool = False
+        self, call: RunCall, session: SessionRow, size: int, *, trusted: bool = False
     ) -> None:
         self.session = session
         # Then no batch needs a look at the queue.
@@ -374,7 +374,7 @@ def _check_digest(sent: _Sent) -> bytes:
     return digest
 
 
-def _check_policy(call: Call, head: BatchHead) -> None:
+def _check_policy(call: RunCall, head: BatchHead) -> None:
     newest = call.run.totals.version
     if head.policy > newest:
         raise BadParameter(
@@ -383,7 +383,7 @@ def _check_policy(call: Call, head: BatchHead) -> None:
         )
 
 
-def _fit_in_any_case(call: Call, size: int) -> bool:
+def _fit_in_any_case(call: RunCall, size: int) -> bool:
     """Whether batches of so many bytes fit into the queue, however many they are."""
     limits, totals = call.live.limits, call.run.totals
     most = 1 + size // HEADER.size
@@ -395,7 +395,7 @@ def _fit_in_any_case(call: Call, size: int) -> bool:
 
 
 def _check_queue(
-    call: Call,
+    call: RunCall,
     session: SessionRow | None,
     size: int,
     batches: int,
@@ -445,7 +445,7 @@ def _check_queue(
 
 
 def _check_share(
-    call: Call, session: SessionRow, size: int, headers: dict[str, str]
+    call: RunCall, session: SessionRow, size: int, headers: dict[str, str]
 ) -> None:
     limits = call.live.limits
     # Itself at least, though it may have been silent until now.

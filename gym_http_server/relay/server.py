@@ -123,7 +123,7 @@ class Connection(FrameSocket):
         super().close()
 
 
-class Waiting(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request, and the connection that it came from.
 
     Attributes:
@@ -140,7 +140,7 @@ class Waiting(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    waiting: Waiting
+    waiting: PendingRequest
     frame: Frame
     descriptors: list[int]
 
@@ -173,8 +173,8 @@ class RelayServer:
         self._why_closed: Problem = RelayUnavailable("the relay is starting")
         self._connections: dict[int, Connection] = {}
         # Requests that have arrived, and those that wait for something to happen.
-        self._arrived: list[Waiting] = []
-        self._waiting: dict[Connection, Waiting] = {}
+        self._arrived: list[PendingRequest] = []
+        self._waiting: dict[Connection, PendingRequest] = {}
         self._maintain_at = 0.0
         self._stopping = False
         # Whether the listener cannot accept, since too many descriptors are open.
@@ -270,7 +270,7 @@ class RelayServer:
             return
         request = Request(Op(frame.kind), request_of(frame), frame.body)
         until = time.monotonic() + request.wait_s
-        self._arrived.append(Waiting(connection, request, frame.number, until))
+        self._arrived.append(PendingRequest(connection, request, frame.number, until))
 
     def _disconnect(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
@@ -284,7 +284,7 @@ class RelayServer:
 
     # Execution
 
-    def _due(self) -> list[Waiting]:
+    def _due(self) -> list[PendingRequest]:
         """Return the requests to execute now."""
         now = time.monotonic()
         due, self._arrived = self._arrived, []
@@ -302,12 +302,12 @@ class RelayServer:
             self._poller.want(self._listener, READ)
         return due
 
-    def _may_lease(self, waiting: Waiting) -> bool:
+    def _may_lease(self, waiting: PendingRequest) -> bool:
         """Whether a lease has ended whose batch a request waits for."""
         relay = self._relay
         return relay is not None and relay.lease_ended(waiting.request, time.time())
 
-    def _execute(self, group: list[Waiting]) -> None:
+    def _execute(self, group: list[PendingRequest]) -> None:
         while group:
             relay = self._open()
             if relay is None:
@@ -326,7 +326,7 @@ class RelayServer:
                 if each.request.awaited in touched
             ]
 
-    def _commit(self, relay: Relay, group: list[Waiting]) -> list[_Answer]:
+    def _commit(self, relay: Relay, group: list[PendingRequest]) -> list[_Answer]:
         """Execute requests in one transaction; return the answers."""
         answers: list[_Answer] = []
         try:
@@ -346,7 +346,7 @@ class RelayServer:
             return [_Answer(group[0], relay_problem(_problem_of(error)), [])]
         return answers
 
-    def _answer(self, relay: Relay, waiting: Waiting) -> _Answer | None:
+    def _answer(self, relay: Relay, waiting: PendingRequest) -> _Answer | None:
         """Execute a request; return its answer, or ``None`` if it waits."""
         final = (
             self._stopping
@@ -375,7 +375,7 @@ class RelayServer:
         except OSError:
             self._disconnect(connection)
 
-    def _discard(self, relay: Relay, group: list[Waiting]) -> None:
+    def _discard(self, relay: Relay, group: list[PendingRequest]) -> None:
         """Remove the uploaded files that no row refers to."""
         for each in group:
             if each.request.head.file and each.request.op != Op.RELAY_ADMIT:

@@ -11,8 +11,8 @@ from gym_http_server.errors import (
     PreconditionRequired,
     VersionConflict,
 )
-from gym_http_server.relay.calls import BLOBS, Call, Reply
-from gym_http_server.relay.delivery import Move, check_move, move_reader
+from gym_http_server.relay.calls import BLOBS, Reply, RunCall
+from gym_http_server.relay.delivery import ReaderMove, check_move, move_reader
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.records import best_version
 from gym_http_server.relay.rows import BlobRow
@@ -28,7 +28,7 @@ _TAGS = re.compile(r'(?:W/)?"[^"]*"')
 _VERSION = re.compile(r"[1-9][0-9]{0,15}").fullmatch
 
 
-def admit_blob(call: Call) -> None:
+def admit_blob(call: RunCall) -> None:
     """Check whether an upload would be refused, before its body is read.
 
     Raises:
@@ -43,7 +43,7 @@ def admit_blob(call: Call) -> None:
     call.store.check_blob_room(max(0, call.head.size))
 
 
-def put_blob(call: Call) -> Reply:
+def put_blob(call: RunCall) -> Reply:
     """Store the next version, and move a reader in the same commit."""
     kind, head = _kind(call), call.head
     body: bytes | FileSlice = call.body
@@ -78,7 +78,7 @@ def put_blob(call: Call) -> Reply:
     return Reply.of(200 if repeated else 201, answer, headers)
 
 
-def get_blob(call: Call) -> Reply | None:
+def get_blob(call: RunCall) -> Reply | None:
     """Return a version, or wait for another one than the caller has."""
     kind = _kind(call)
     found = _find(call, kind)
@@ -96,12 +96,12 @@ def get_blob(call: Call) -> Reply | None:
     return Reply(200, b"", headers, found.content_type, pieces)
 
 
-def _kind(call: Call) -> str:
+def _kind(call: RunCall) -> str:
     op = call.op if call.op != Op.RELAY_ADMIT else call.head.args["op"]
     return "state" if op in (Op.STATE_PUT, Op.STATE_GET) else "weights"
 
 
-def _find(call: Call, kind: str) -> BlobRow | None:
+def _find(call: RunCall, kind: str) -> BlobRow | None:
     value = call.head.value
     if not value:
         return call.store.blob(call.run, kind)
@@ -116,7 +116,7 @@ def _find(call: Call, kind: str) -> BlobRow | None:
     return call.store.blob(call.run, kind, int(value))
 
 
-def _missing(call: Call, kind: str) -> NoWeights | NoState:
+def _missing(call: RunCall, kind: str) -> NoWeights | NoState:
     name, value = call.run.run, call.head.value
     if kind == "state":
         return NoState(f"no state of the trainer is stored in run {name!r} yet")
@@ -134,7 +134,7 @@ def _missing(call: Call, kind: str) -> NoWeights | NoState:
     )
 
 
-def _has_condition(call: Call) -> bool:
+def _has_condition(call: RunCall) -> bool:
     return bool(call.text("if_match") or call.text("if_none_match"))
 
 
@@ -142,7 +142,7 @@ def _matches(header: str, tag: str) -> bool:
     return header.strip() == "*" or tag in _TAGS.findall(header)
 
 
-def _check_condition(call: Call, newest: BlobRow | None, digest: str) -> bool:
+def _check_condition(call: RunCall, newest: BlobRow | None, digest: str) -> bool:
     """Check If-Match or If-None-Match; return whether the newest is the same already.
 
     Raises:
@@ -181,7 +181,7 @@ def _check_condition(call: Call, newest: BlobRow | None, digest: str) -> bool:
     )
 
 
-def _move_of(call: Call) -> Move | None:
+def _move_of(call: RunCall) -> ReaderMove | None:
     """Return the move of a reader that the request commits.
 
     Raises:
@@ -200,7 +200,7 @@ def _move_of(call: Call) -> Move | None:
     )
 
 
-def _drop(call: Call, kind: str) -> None:
+def _drop(call: RunCall, kind: str) -> None:
     """Drop the versions that are not needed any more."""
     kept = [blob.version for blob in call.store.blobs(call.run, kind)]
     if kind == "state":

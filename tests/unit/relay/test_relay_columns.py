@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_http_server.errors import BadColumns
-from gym_http_server.relay.calls import Column
+from gym_http_server.relay.calls import DeclaredColumn
 from gym_http_server.relay.columns import DTYPES, check_columns
 from gym_http_wire.values import binary, typed
 
@@ -17,9 +17,9 @@ BINARY = "application/vnd.gym-http.binary"
 TYPED = "application/vnd.gym-http.typed+json"
 PLAIN = "application/json"
 DECLARED = {
-    "observation": Column("float32", (2,)),
-    "action": Column("int64", ()),
-    "done": Column("bool", ()),
+    "observation": DeclaredColumn("float32", (2,)),
+    "action": DeclaredColumn("int64", ()),
+    "done": DeclaredColumn("bool", ()),
 }
 FORMS = {BINARY: binary.encode, TYPED: typed.encode}
 
@@ -86,7 +86,10 @@ def test_undeclared_columns_may_be_anything(media: str) -> None:
 
 @pytest.mark.parametrize("media", [*FORMS, PLAIN])
 def test_observations_of_an_episode_begin_with_that_of_the_reset(media: str) -> None:
-    declared = {"observations": Column("float32", ()), "rewards": Column("float32", ())}
+    declared = {
+        "observations": DeclaredColumn("float32", ()),
+        "rewards": DeclaredColumn("float32", ()),
+    }
 
     def check_rows(observations: int, rewards: int) -> None:
         given = {
@@ -195,7 +198,7 @@ def test_other_media_types_have_no_columns() -> None:
 def test_the_dtypes_are_those_of_numpy() -> None:
     for name in DTYPES:
         array = np.zeros((2, 3), name)
-        declared = {"x": Column(name, (3,))}
+        declared = {"x": DeclaredColumn(name, (3,))}
         for media, encode in FORMS.items():
             body = memoryview(encode({"x": array}))
             check_columns(declared, 2, media, body)
