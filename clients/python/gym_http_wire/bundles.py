@@ -24,8 +24,8 @@ __all__ = [
     "BatchHead",
     "BatchPlace",
     "BundleError",
+    "batch_ends",
     "batch_head",
-    "complete_bytes",
     "encode_batch",
     "encode_batch_start",
     "split",
@@ -53,13 +53,11 @@ class BundleError(FrameError):
     Args:
         message: The error.
         offset: Position of the frame with the error; the batches before it are fine.
-        cut: Whether the frame is only cut off.
     """
 
-    def __init__(self, message: str, offset: int = 0, *, cut: bool = False) -> None:
+    def __init__(self, message: str, offset: int = 0) -> None:
         super().__init__(f"{message} (batch at byte {offset} of the bundle)")
         self.offset = offset
-        self.cut = cut
 
 
 class BatchHead(msgspec.Struct, omit_defaults=True):
@@ -209,7 +207,7 @@ def split_from(
     while start < total:
         header = read(start, HEADER.size)
         if len(header) < HEADER.size:
-            raise BundleError(_ends_early(total - start, HEADER.size), start, cut=True)
+            raise BundleError(_ends_early(total - start, HEADER.size), start)
         size, head_size, status, kind, form, number = HEADER.unpack(header)
         if kind != Op.BATCH or status or form or number:
             raise BundleError(
@@ -230,25 +228,34 @@ def split_from(
         offset = start + HEADER.size + head_size
         if offset + size > total:
             needed = HEADER.size + head_size + size
-            raise BundleError(_ends_early(total - start, needed), start, cut=True)
+            raise BundleError(_ends_early(total - start, needed), start)
         yield BatchPlace(
             _head_of(read(start + HEADER.size, head_size), start), offset, size
         )
         start = offset + size
 
 
-def complete_bytes(data: bytes | bytearray | memoryview) -> int:
-    """Return how many bytes at the start of a cut-off bundle are whole batches.
+def batch_ends(data: bytes) -> list[int]:
+    """Return where the whole batches of a piece of a bundle end.
 
-    For files whose writer was killed.
+    Only headers are read, which is much faster than `split`. The last batch may be cut
+    off, and is left out then.
+
+    Raises:
+        BundleError: The piece does not begin with a batch, or has something else in it.
     """
-    end = 0
-    try:
-        for place in split(data):
-            end = place.end
-    except BundleError as error:
-        return error.offset
-    return end
+    ends: list[int] = []
+    start, total, kind = 0, len(data), Op.BATCH
+    unpack, header_size = HEADER.unpack_from, HEADER.size
+    while start + header_size <= total:
+        size, head_size, _, found, _, _ = unpack(data, start)
+        if found != kind:
+            raise BundleError(f"a frame of kind {found} is not a batch", start)
+        start += header_size + head_size + size
+        if start > total:
+            break
+        ends.append(start)
+    return ends
 
 
 def _head_of(encoded: bytes, start: int) -> BatchHead:

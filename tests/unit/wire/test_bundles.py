@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gym_http_wire.bundles import (
     BatchHead,
     BundleError,
+    batch_ends,
     batch_head,
-    complete_bytes,
     encode_batch,
     encode_batch_start,
     split,
@@ -73,7 +73,7 @@ def test_a_bundle_cut_off_anywhere_keeps_its_whole_batches(
     cut = data.draw(st.integers(0, len(whole)))
     ends = [sum(map(len, parts[:count])) for count in range(len(parts) + 1)]
     kept = max(end for end in ends if end <= cut)
-    assert complete_bytes(whole[:cut]) == kept
+    assert batch_ends(whole[:cut]) == [end for end in ends[1:] if end <= cut]
     if cut != kept:
         with pytest.raises(BundleError, match="ends after") as caught:
             list(split(whole[:cut]))
@@ -90,7 +90,6 @@ def test_any_bytes_are_a_bundle_or_an_error(data: bytes) -> None:
         end = max(end, error.offset)
         end += 1  # it is within the bytes
     assert end <= len(data)
-    assert complete_bytes(data) <= len(data)
 
 
 @given(heads, st.binary(max_size=20), st.data())
@@ -195,6 +194,8 @@ def test_other_frames_are_refused(kind: int) -> None:
         list(split(bundle_with({}, kind=kind)))
     with pytest.raises(BundleError, match="160"):
         batch_head(Frame(kind, head=b"{}"))
+    with pytest.raises(BundleError, match=f"kind {kind} is not a batch"):
+        batch_ends(bundle_with({}) + bundle_with({}, kind=kind))
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ import msgspec
 
 from gym_http_wire.bundles import (
     BatchHead,
-    BatchPlace,
     BundleError,
+    batch_ends,
     encode_batch_start,
     split,
     split_from,
@@ -63,37 +63,32 @@ class Piece:
 
     Attributes:
         data: The frames.
-        places: The places of their bodies in the data.
+        ends: Where each of them ends.
+        first: Number of the first frame; the others follow without gaps.
     """
 
     data: bytes
-    places: list[BatchPlace]
-
-    @property
-    def first(self) -> int:
-        """Number of the first frame."""
-        return self.places[0].head.number
+    ends: list[int]
+    first: int
 
     @property
     def last(self) -> int:
         """Number of the last frame."""
-        return self.places[-1].head.number
+        return self.first + len(self.ends) - 1
 
     def declare(self, dropped: int) -> None:
         """Note in the first frame how many batches before it were dropped."""
-        head, offset, size = self.places[0]
+        head, offset, size = next(split(self.data))
         head.dropped = dropped
         start = encode_batch_start(head, size)
         self.data = start + self.data[offset:]
         shift = len(start) - offset
-        self.places = [
-            place._replace(offset=place.offset + shift) for place in self.places
-        ]
+        self.ends = [end + shift for end in self.ends]
 
     def entries(self) -> list[Entry]:
         """Return the frames with their further members."""
         found, start = [], 0
-        for place in self.places:
+        for place in split(self.data):
             head = _decode_head(self.data[start + HEADER.size : place.offset])
             found.append(Entry(head, self.data[place.offset : place.end]))
             start = place.end
@@ -301,18 +296,20 @@ class Segments:
 
             start = self._offset(segment, number, read, size)
             data = read(start, max(max_bytes, _FIRST_READ))
-            places = _whole_frames(data)
-            if not places and len(data) >= HEADER.size:
+            ends = batch_ends(data)
+            if not ends and len(data) >= HEADER.size:
                 body_size, head_size, *_ = HEADER.unpack_from(data)
                 data = read(start, HEADER.size + head_size + body_size)
-                places = list(split(data))
-        while len(places) > 1 and places[-1].end > max_bytes:
-            places.pop()
-        if not places:
+                ends = batch_ends(data)
+        while len(ends) > 1 and ends[-1] > max_bytes:
+            ends.pop()
+        if not ends:
             return None
-        end = places[-1].end
-        self._known = segment.path, places[-1].head.number + 1, start + end
-        return Piece(data[:end], places)
+        data = data[: ends[-1]]
+        first = next(split(data)).head.number
+        piece = Piece(data, ends, first)
+        self._known = segment.path, piece.last + 1, start + ends[-1]
+        return piece
 
     def _offset(
         self,
@@ -332,15 +329,3 @@ class Segments:
                 if place.head.number + 1 >= number:
                     break
         return end
-
-
-def _whole_frames(data: bytes) -> list[BatchPlace]:
-    """Return the frames before one that is cut off; raise if the first is malformed."""
-    places: list[BatchPlace] = []
-    try:
-        for place in split(data):
-            places.append(place)
-    except BundleError as error:
-        if not places and not error.cut:
-            raise
-    return places
