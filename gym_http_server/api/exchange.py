@@ -122,7 +122,8 @@ def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
     if answer.status != 204:
         headers.append(("Content-Length", str(len(answer.body))))
     start_response(STATUS_LINES[answer.status], headers)
-    return parts_of(answer.body)
+    body = answer.body
+    return [body] if type(body) is bytes else parts_of(body)
 
 
 def parts_of(body: bytes | LargeBody | Download) -> Iterable[bytes]:
@@ -181,13 +182,17 @@ def read_body(environ: Environ, limit: int) -> bytes:
         BodyTooLarge: The body has more bytes.
         ContentEncoding: The body is compressed.
     """
-    check_encoding(environ)
+    if "HTTP_CONTENT_ENCODING" in environ:
+        check_encoding(environ)
     announced = int(environ.get("CONTENT_LENGTH") or 0)
     # Content-Length may be wrong, and a chunked body has none: the bytes that are
     # read count as well.
     body = read_some(environ, limit + 1) if announced <= limit else b""
-    check_size(max(announced, len(body)), limit)
-    check_complete(environ, len(body))
+    # Each step comes here, so the checks are called for bodies that fail them.
+    if announced > limit or len(body) > limit:
+        check_size(max(announced, len(body)), limit)
+    if len(body) < announced:
+        check_complete(environ, len(body))
     return body
 
 

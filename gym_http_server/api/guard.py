@@ -99,7 +99,7 @@ class Guard:
         """
         shown = _shown(environ) if "HTTP_AUTHORIZATION" in environ else b""
         # A caller with a run's token is held to it, also where no token is needed.
-        of_run = self._run_identity(shown)
+        of_run = self._run_identity(shown) if shown else None
         if environ["PATH_INFO"] in OPEN_PATHS and of_run is None:
             return EVERYONE
         self._check_origin(environ)

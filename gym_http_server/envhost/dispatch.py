@@ -163,8 +163,9 @@ class Dispatch:
                 reply = self._perform(key, frame, False)
                 # A refused request did not reach the environment, and may be sent
                 # again. But a conflict with the environment's state has to remain one.
-                final = not 400 <= reply.status < 500 or reply.status == 409
-                if final and not self._will_be_retried(reply):
+                status = reply.status
+                final = not 400 <= status < 500 or status == 409
+                if status == 200 or (final and not self._will_be_retried(reply)):
                     self._replays.keep(key, print_, reply)
         except Problem as problem:
             reply = problem_frame(problem)

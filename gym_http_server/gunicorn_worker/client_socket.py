@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import gevent  # type: ignore[import-untyped]
 from gevent import monkey
@@ -171,7 +171,8 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         """Send some of the data, within the time that is left for it."""
         try:
             # Bytes that the buffers accept do not show that the client reads.
-            return cast(int, super().send(data, flags, timeout=0.0))
+            sent: int = super().send(data, flags, timeout=0.0)
+            return sent
         except BlockingIOError:
             if self.timeout == 0.0:
                 raise
@@ -181,7 +182,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.deadline = time.monotonic() + self._send_timeout_s
         self.waiting = Wait.SENT
         try:
-            sent = cast(int, super().send(data, flags, **options))
+            sent = super().send(data, flags, **options)
         except (OSError, CutOff) as error:
             if isinstance(error, CutOff):
                 error.waited_for = Wait.SENT

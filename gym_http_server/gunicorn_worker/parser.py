@@ -202,7 +202,8 @@ class ClientParser(RequestParser):  # type: ignore[misc]
                 self.unreader.unread(rest)
         if self.mesg is None:
             super().__next__()
-        return cast(ClientRequest | FastRequest, self.mesg)
+        request: ClientRequest | FastRequest = self.mesg
+        return request
 
     def unread(self) -> float:
         """Return the number of unread bytes of the present request's body."""
