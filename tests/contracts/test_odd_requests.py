@@ -242,6 +242,8 @@ def test_a_client_that_does_not_wait_for_continue(instance: Instance) -> None:
         ("/v1/envs/00000000", {"DELETE", "GET", "HEAD", "OPTIONS"}),
         ("/v1/envs/00000000/step/", {"OPTIONS", "POST"}),
         ("/v1/envs/00000000/action_space/contains/1", {"GET", "HEAD", "OPTIONS"}),
+        ("/v1/runs/", {"GET", "HEAD", "OPTIONS", "POST"}),
+        ("/v1/runs/r/weights", {"GET", "HEAD", "OPTIONS", "PUT"}),
         ("*", {"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"}),
     ],
 )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import Api, error, ok
+from tests.support.processes import titled
 from tests.support.raw import RawConnection, Response, chunked, exchange
 from tests.support.runs import Run, body_files, done
 from tests.support.server import Server
@@ -171,7 +172,7 @@ def test_names_with_paths_are_refused(name: str, shared_run: Run) -> None:
         answer = run.put(rest, {"after": 0})
         assert answer.status in (400, 404, 405), answer
     listed = done(run.api.get("/v1/runs/"))["runs"]
-    assert {each["run"] for each in listed} <= {"shared", "foreign", "slow", "whole"}
+    assert {each["run"] for each in listed} <= {"shared", "foreign"}
 
 
 @pytest.mark.parametrize(
@@ -206,6 +207,38 @@ def test_the_token_is_checked_before_a_body_is_asked_for(shared_run: Run) -> Non
         assert connection.read_response().status == 100
         connection.send(body)
         assert connection.read_response().status == 422
+
+
+def test_the_queue_is_checked_before_a_body_is_asked_for(relaying: Api) -> None:
+    run = Run.create(relaying, "full", limits={"queue_batches": 1})
+    session = run.session()
+    done(run.api.request("POST", run.samples(session), data=b"x"))
+    with RawConnection(relaying.server.port) as connection:
+        size = f"Content-Length: {len(LARGE)}"
+        target = run.samples(session, 2)
+        connection.send(head(run, target, size, "Expect: 100-continue"))
+        answer = connection.read_response()
+    error(answer, 429, "queue-full")
+    assert int(answer.header("Retry-After") or 0) >= 1
+    assert run.stored()["sent"] == 1
+    run.api.request("DELETE", run.path())
+
+
+def test_an_upload_outlives_a_killed_relay(relaying: Api) -> None:
+    server = relaying.server
+    run = Run.create(relaying, "killed")
+    target = run.samples(run.session())
+    with RawConnection(server.port) as connection:
+        connection.send(head(run, target, f"Content-Length: {2 * len(LARGE)}") + LARGE)
+        wait_until(lambda: body_files(server), 5.0, "the file")
+        (relay,) = (each for each in server.members() if titled(each, "relay"))
+        relay.kill()
+        # The next one removes the files of which it knows nothing, but not this.
+        wait_until(lambda: run.get().status == 200, 20.0, "another relay")
+        connection.send(LARGE)
+        done(connection.read_response())
+    assert len(body_files(server)) == run.stored()["stored"] == 1
+    run.api.request("DELETE", run.path())
 
 
 def test_a_body_is_stored_whole_in_each_framing(relaying: Api, tmp_path: Path) -> None:
