@@ -6,7 +6,6 @@ import base64
 import binascii
 import hashlib
 import re
-import time
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +19,7 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.web import Web
 from gym_http_server.errors import DigestMismatch, RangeNotSatisfiable
+from gym_http_server.instances.relay import UploadRoom
 from gym_http_server.instances.uploads import (
     Download,
     StoredBody,
@@ -32,15 +32,9 @@ from gym_http_wire.problems import BadParameter
 
 __all__ = ["ReceivedBody", "cut_to_range", "receive_body"]
 
-#: Seconds for which a token that the relay has accepted need not be checked before a
-#: small body is read. The relay checks it again with the body.
-KNOWN_S = 60.0
-MAX_KNOWN = 4096
 _DIGEST_BYTES = 32
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})", re.ASCII).fullmatch
 _MEMBER = re.compile(r"\s*([a-z0-9*._-]+)\s*=\s*:([A-Za-z0-9+/=]*):\s*").fullmatch
-#: Tokens by digest, and until when they need not be checked.
-_known: dict[str, float] = {}
 
 
 class ReceivedBody(NamedTuple):
@@ -73,20 +67,34 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
     expected = _expected_digest(environ.get("HTTP_CONTENT_DIGEST", ""))
     limit = web.settings.max_body if op == Op.RECORDS_PUT else web.settings.max_upload
     size = _announced(environ)
-    admission = None
-    if size < 0 or size > INLINE_BYTES or "HTTP_EXPECT" in environ or not _knows(head):
-        admission = web.relay.admit(op, msgspec.structs.replace(head, size=size))
-        _remember(head)
+    unknown = head.token and not web.relay.knows(head.token)
+    room = None
+    if size < 0 or size > INLINE_BYTES or unknown or "HTTP_EXPECT" in environ:
+        room = web.relay.admit(op, msgspec.structs.replace(head, size=size))
     check_size(size, limit)
     data = read_some(environ, min(INLINE_BYTES, limit) + 1)
     check_size(len(data), limit)
-    if len(data) <= INLINE_BYTES or admission is None:
-        check_complete(environ, len(data))
-        digest = hashlib.sha256(data).hexdigest()
-        _compare(digest, expected)
-        small = msgspec.structs.replace(head, size=len(data), digest=digest)
-        return ReceivedBody(small, data, None)
-    received = len(data)
+    if len(data) > INLINE_BYTES and room is not None:
+        stored = _store(environ, room, limit, data)
+        try:
+            _compare(stored.digest, expected)
+        except DigestMismatch:
+            stored.remove()
+            raise
+        large = msgspec.structs.replace(
+            head, file=stored.name, size=stored.size, digest=stored.digest
+        )
+        return ReceivedBody(large, b"", stored)
+    check_complete(environ, len(data))
+    digest = hashlib.sha256(data).hexdigest()
+    _compare(digest, expected)
+    small = msgspec.structs.replace(head, size=len(data), digest=digest)
+    return ReceivedBody(small, data, None)
+
+
+def _store(environ: Environ, room: UploadRoom, limit: int, begun: bytes) -> StoredBody:
+    """Write the rest of a body, and what was read of it, to a file."""
+    received = len(begun)
 
     def read(size: int) -> bytes:
         nonlocal received
@@ -98,16 +106,7 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
             check_complete(environ, received)
         return piece
 
-    stored = store_body(read, admission.folder, admission.room, data)
-    try:
-        _compare(stored.digest, expected)
-    except DigestMismatch:
-        stored.remove()
-        raise
-    large = msgspec.structs.replace(
-        head, file=stored.name, size=stored.size, digest=stored.digest
-    )
-    return ReceivedBody(large, b"", stored)
+    return store_body(read, room.folder, room.room, begun)
 
 
 def cut_to_range(
@@ -154,17 +153,6 @@ def _announced(environ: Environ) -> int:
     if environ.get("HTTP_TRANSFER_ENCODING"):
         return -1
     return int(environ.get("CONTENT_LENGTH") or 0)
-
-
-def _knows(head: RelayHead) -> bool:
-    return not head.token or _known.get(head.token, 0.0) > time.monotonic()
-
-
-def _remember(head: RelayHead) -> None:
-    if head.token:
-        if len(_known) >= MAX_KNOWN:
-            _known.clear()
-        _known[head.token] = time.monotonic() + KNOWN_S
 
 
 def _expected_digest(text: str) -> str:

@@ -31,6 +31,10 @@ MAX_ANSWER = 64 * 1024 * 1024
 #: Seconds that the relay may take to answer, besides the requested wait. A disk may
 #: stall it for a while.
 TIMEOUT_SECONDS = 20.0
+#: Seconds for which a token that the relay has admitted need not be checked before a
+#: small body is read. The relay checks it again with the body.
+KNOWN_SECONDS = 60.0
+MAX_KNOWN = 4096
 #: Seconds between two looks at a wait's reasons to end.
 _LOOK_SECONDS = 0.5
 
@@ -85,6 +89,8 @@ class RelayClient:
     def __init__(self, run: RunDir, supervisor: SupervisorClient) -> None:
         self._path = run.relay_socket
         self._supervisor = supervisor
+        # Tokens by digest, and until when they are known.
+        self._known: dict[str, float] = {}
 
     def call(
         self,
@@ -133,7 +139,14 @@ class RelayClient:
         """
         asked = msgspec.structs.replace(head, args={**head.args, "op": int(op)})
         answer = self.call(Op.RELAY_ADMIT, asked)
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        self._known[head.token] = time.monotonic() + KNOWN_SECONDS
         return msgspec.json.decode(answer.frame.body, type=UploadRoom)
+
+    def knows(self, token: str) -> bool:
+        """Return whether the relay has just admitted an upload with a run's token."""
+        return self._known.get(token, 0.0) > time.monotonic()
 
     def check_token(self, digest: str) -> None:
         """Check that a token is one of a run.

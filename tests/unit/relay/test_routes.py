@@ -16,7 +16,6 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from gym_http_server.api import run_bodies
 from gym_http_server.app import create_app
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.instances import uploads
@@ -101,7 +100,6 @@ def threads() -> None:
 def relay(tmp_path: Path) -> Iterator[ToyRelay]:
     bodies = tmp_path / "bodies"
     bodies.mkdir()
-    run_bodies._known.clear()
     relay = ToyRelay(tmp_path, bodies)
     yield relay
     relay.close()
