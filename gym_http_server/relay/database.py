@@ -5,6 +5,7 @@ SQLite in WAL mode syncs each commit. One process uses it at a time, which holds
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -148,7 +149,9 @@ class Database:
         self._begun = False
         freed, self._freed = self._freed, []
         for name in freed:
-            self.files.remove(name)
+            # The transaction is done all the same; a sweep tries again.
+            with contextlib.suppress(OSError):
+                self.files.remove(name)
 
     def rollback(self) -> None:
         """Undo the transaction."""

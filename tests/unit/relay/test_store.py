@@ -194,6 +194,23 @@ def test_a_file_goes_with_its_last_row_after_the_commit(store: Store) -> None:
     assert store.first(run) == 4
 
 
+def test_a_file_that_cannot_be_removed_does_not_undo_the_commit(store: Store) -> None:
+    store.begin()
+    run = begin_run(store)
+    session = store.add_session(run, "s", "w", 1.0)
+    name = add_file(store, b"data")
+    store.append(run, session, [batch(1, FileSlice(name, 0, 4))])
+    store.commit()
+    path = Path(store.files.folder, name)
+    path.unlink()
+    path.mkdir()
+    store.begin()
+    store.consume_to(run, 1)
+    store.commit()
+    assert run.totals.consumed == 1
+    path.rmdir()
+
+
 def test_consumed_batches_stay_up_to_keep_bytes(store: Store) -> None:
     store.begin()
     run = begin_run(store, keep=25)
