@@ -378,6 +378,15 @@ def test_an_episode_that_stop_cuts_off_is_no_whole_one(
     assert len(calls.records()) == 1
 
 
+def test_the_spool_of_a_deleted_run_is_named(calls: RelayCalls, make: Make) -> None:
+    with make() as worker:
+        worker.run(episodes=1)
+    calls.delete()
+    calls.create()
+    with pytest.raises(SpoolError, match="deleted and created again"):
+        make().run()
+
+
 def test_errors_of_the_policy_keep_the_steps_before(
     calls: RelayCalls, make: Make
 ) -> None:

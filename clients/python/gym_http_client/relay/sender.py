@@ -13,7 +13,7 @@ from typing import Any
 from gym_http_client.errors import ServerError
 from gym_http_client.relay.calls import RelayCalls
 from gym_http_client.relay.segments import Piece
-from gym_http_client.relay.spool import Spool
+from gym_http_client.relay.spool import Spool, SpoolError
 from gym_http_client.retries import Retries
 
 __all__ = ["MAX_POST", "Sender", "end_waiting", "endless"]
@@ -156,7 +156,18 @@ class Sender:
 
     def _synchronize(self) -> None:
         """Learn what the relay has already."""
-        found = self._patiently(lambda: self._calls.session(self._spool.session))
+        spool = self._spool
+        try:
+            found = self._patiently(lambda: self._calls.session(spool.session))
+        except ServerError as error:
+            if error.code != "unknown-session":
+                raise
+            raise SpoolError(
+                f"run {spool.run!r} does not know the session of the spool "
+                f"{spool.folder}: was the run deleted and created again? The spool has "
+                f"{spool.waiting} batches that were not sent; remove the folder, and "
+                "the worker begins anew"
+            ) from error
         self._spool.settle(found["next"])
         self._spool.settle_records(found["records_next"])
 
