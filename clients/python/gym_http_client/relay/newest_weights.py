@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gym_http_client.errors import ServerError
 from gym_http_client.relay.calls import Blob, RelayCalls
-from gym_http_client.relay.sender import end_waiting, endless
+from gym_http_client.relay.sender import Stopped, end_waiting, endless
 from gym_http_client.relay.weights import Arrays, load_weights
 from gym_http_client.retries import Retries
 
@@ -34,10 +34,6 @@ class Weights(NamedTuple):
 
     version: int
     arrays: Arrays | None
-
-
-class _Stopped(Exception):
-    """The thread is to end."""
 
 
 class NewestWeights:
@@ -119,13 +115,13 @@ class NewestWeights:
 
     def _sleep(self, seconds: float) -> None:
         if self._stop.wait(seconds):
-            raise _Stopped
+            raise Stopped
 
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
                 self._fetch()
-        except _Stopped:
+        except Stopped:
             pass
         except Exception as error:
             if not self._stop.is_set():

@@ -22,7 +22,7 @@ _LEAST_PRIORITY = 1e-6
 _OTHERS = frozenset({_OBSERVATIONS, "infos", "length", "return", "scalars"})
 
 
-class Batch(Protocol):
+class HasColumns(Protocol):
     """A batch of samples, as a trainer receives it."""
 
     @property
@@ -106,7 +106,7 @@ class Replay:
         limiter = self.limiter
         return limiter is None or limiter.allows(count, self.added, self.draws)
 
-    def add(self, batch: Batch | Mapping[str, Any]) -> int:
+    def add(self, batch: HasColumns | Mapping[str, Any]) -> int:
         """Add the transitions of a batch, and return their number.
 
         Args:

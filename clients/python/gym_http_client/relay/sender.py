@@ -16,7 +16,7 @@ from gym_http_client.relay.segments import Piece
 from gym_http_client.relay.spool import Spool, SpoolError
 from gym_http_client.retries import Retries
 
-__all__ = ["MAX_POST", "Sender", "end_waiting", "endless"]
+__all__ = ["MAX_POST", "Sender", "Stopped", "end_waiting", "endless"]
 
 #: Bytes of batches in one request, unless a single batch is larger.
 MAX_POST = 4 * 1024 * 1024
@@ -61,8 +61,8 @@ def end_waiting(thread: threading.Thread, calls: RelayCalls) -> None:
         calls.close()
 
 
-class _Stopped(Exception):
-    """The sender is to end."""
+class Stopped(Exception):
+    """A thread is to end, instead of another try of its request."""
 
 
 class Sender:
@@ -137,7 +137,7 @@ class Sender:
                 sent = self._send_batches()
                 if not self._send_records() and not sent:
                     self._spool.wait(0.2)
-        except _Stopped:
+        except Stopped:
             pass
         except Exception as error:
             if self._stop.is_set():
@@ -152,7 +152,7 @@ class Sender:
 
     def _sleep(self, seconds: float) -> None:
         if self._stop.wait(seconds):
-            raise _Stopped
+            raise Stopped
 
     def _synchronize(self) -> None:
         """Learn what the relay has already."""
@@ -175,7 +175,7 @@ class Sender:
         """Call until there is an answer of the server."""
         while True:
             if self._stop.is_set():
-                raise _Stopped
+                raise Stopped
             try:
                 return call()
             except ServerError as error:
