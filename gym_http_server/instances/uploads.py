@@ -150,12 +150,36 @@ class Download:
                 yield self._read(group)
 
     def _read(self, group: list[Piece]) -> bytes:
-        return b"".join(map(self._read_piece, group))
+        views = {
+            file: self._read_span(file, pieces) for file, pieces in _by_file(group)
+        }
+        parts = []
+        for piece in group:
+            file, offset, size = piece
+            if file < 0:
+                parts.append(self._inline[offset : offset + size])
+            elif (span := views[file]) is not None:
+                start, view = span
+                parts.append(view[offset - start : offset - start + size])
+            else:
+                parts.append(memoryview(self._read_at(file, offset, size)))
+        return b"".join(parts)
 
-    def _read_piece(self, piece: Piece) -> bytes | memoryview:
-        file, offset, size = piece
-        if file < 0:
-            return self._inline[offset : offset + size]
+    def _read_span(
+        self, file: int, pieces: list[Piece]
+    ) -> tuple[int, memoryview] | None:
+        """Read the pieces of a file at once, unless too much lies between them.
+
+        Returns:
+            Where the bytes begin in the file, and the bytes.
+        """
+        start = min(piece.offset for piece in pieces)
+        size = max(piece.offset + piece.size for piece in pieces) - start
+        if size > 2 * sum(piece.size for piece in pieces):
+            return None
+        return start, memoryview(self._read_at(file, start, size))
+
+    def _read_at(self, file: int, offset: int, size: int) -> bytes:
         data = os.pread(self._descriptors[file], size, offset)
         if len(data) < size:
             raise OSError(f"a file of the relay lacks {size - len(data)} bytes")
@@ -168,6 +192,15 @@ class Download:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _by_file(pieces: list[Piece]) -> Iterator[tuple[int, list[Piece]]]:
+    """Yield the files that pieces are in, each with its pieces."""
+    found: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        if piece.file >= 0:
+            found.setdefault(piece.file, []).append(piece)
+    yield from found.items()
 
 
 def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:

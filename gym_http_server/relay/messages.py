@@ -122,7 +122,7 @@ class BodyPieces(NamedTuple):
 
 _encode = msgspec.json.Encoder().encode
 _decode_head = msgspec.json.Decoder(RelayHead).decode
-_decode_pieces = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+_decode_pieces = msgspec.json.Decoder(list[Piece]).decode
 
 
 def relay_request(op: Op, head: RelayHead, body: bytes = b"") -> Frame:
@@ -161,7 +161,7 @@ def pieces_of(frame: Frame) -> BodyPieces:
     (size,) = _SIZE.unpack_from(view)
     start = _SIZE.size + size
     index = _decode_pieces(view[_SIZE.size : start])
-    return BodyPieces([Piece(*each) for each in index], view[start:])
+    return BodyPieces(index, view[start:])
 
 
 def relay_problem(problem: Problem) -> Frame:

@@ -1,0 +1,81 @@
+"""Downloads: bodies in pieces of files and of bytes, read in few accesses."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym_http_server.instances import uploads
+from gym_http_server.instances.uploads import Download
+from gym_http_server.relay.messages import BodyPieces, Piece
+
+SIZE = 1000
+PARTS = [os.urandom(SIZE) for _ in range(3)]
+
+
+def download(folder: Path, pieces: list[Piece]) -> Download:
+    """Return a download of two files and some bytes."""
+    descriptors = []
+    for number, data in enumerate(PARTS[:2]):
+        path = folder / str(number)
+        path.write_bytes(data)
+        descriptors.append(os.open(path, os.O_RDONLY))
+    return Download(BodyPieces(pieces, memoryview(PARTS[-1])), descriptors)
+
+
+def expected(pieces: list[Piece]) -> bytes:
+    return b"".join(PARTS[p.file][p.offset : p.offset + p.size] for p in pieces)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Piece, st.integers(-1, 1), st.integers(0, SIZE - 300), st.integers(0, 300)
+        ),
+        max_size=20,
+    ),
+    st.sampled_from([64, 500, 1 << 20]),
+)
+def test_pieces_are_joined_in_their_order(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[Piece], most: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uploads, "PIECE", most)
+        made = download(tmp_path_factory.getbasetemp(), pieces)
+        parts = list(made)
+        made.close()
+    assert b"".join(parts) == expected(pieces)
+    assert all(len(part) <= most for part in parts)
+
+
+def test_neighbours_are_read_at_once_and_others_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    pread = os.pread
+
+    def count(descriptor: int, size: int, offset: int) -> bytes:
+        read.append(size)
+        return pread(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", count)
+    near = [Piece(0, offset, 90) for offset in range(0, 1000, 100)]
+    made = download(tmp_path, near)
+    assert b"".join(made) == expected(near)
+    made.close()
+    assert read == [990]
+    read.clear()
+    far = [Piece(0, 0, 10), Piece(0, 900, 10)]
+    made = download(tmp_path, far)
+    assert b"".join(made) == expected(far)
+    made.close()
+    assert read == [10, 10]
+
+
+def test_a_file_that_is_too_short_ends_the_download(tmp_path: Path) -> None:
+    made = download(tmp_path, [Piece(0, SIZE - 10, 20)])
+    with pytest.raises(OSError, match="lacks 10 bytes"):
+        list(made)
+    made.close()
