@@ -1,6 +1,7 @@
 """Downloads: bodies in pieces of files and of bytes, read in few accesses."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ def download(folder: Path, pieces: list[Piece]) -> Download:
         path.write_bytes(data)
         descriptors.append(os.open(path, os.O_RDONLY))
     return Download(BodyPieces(pieces, memoryview(PARTS[-1])), descriptors)
+
+
+@pytest.fixture(autouse=True)
+def without_threads() -> Iterator[None]:
+    """Read in this thread: gevent's pool would stay behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uploads, "_in_thread", lambda call, *given: call(*given))
+        yield
 
 
 def expected(pieces: list[Piece]) -> bytes:
