@@ -13,6 +13,7 @@ from benchmarks.measuring import Plan
 from benchmarks.neighbours import spin_neighbour, spin_neighbour_idle
 from benchmarks.pixels import pixels64, pixels64_local
 from benchmarks.realtime import realtime, realtime_cpu
+from benchmarks.relay import relay_1k, relay_5m, relay_100k
 from benchmarks.remote_env import remote_env_rest
 from benchmarks.report import Row
 from benchmarks.rest import client_rest, rest_1, rest_4, rest_16
@@ -54,5 +55,8 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "host_pss_mib": host_memory,
     "realtime": realtime,
     "realtime_cpu": realtime_cpu,
+    "relay_1k": relay_1k,
+    "relay_100k": relay_100k,
+    "relay_5m": relay_5m,
     **clients.QUESTIONS,
 }
