@@ -185,10 +185,11 @@ def _ready(web: Web, environ: Environ) -> Answer:
 
 
 def _check_processes(web: Web) -> None:
-    """Check that the supervisor and the broker respond.
+    """Check that the supervisor responds, and broker and relay, if they run.
 
     Raises:
-        SupervisorUnavailable: One of them does not answer in time.
+        SupervisorUnavailable: Supervisor or broker do not answer in time.
+        RelayUnavailable: The relay does not.
     """
     deadline = time.monotonic() + HEALTH_SECONDS
     web.supervisor.status(HEALTH_SECONDS)
