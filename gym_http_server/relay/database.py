@@ -162,9 +162,14 @@ class Database:
             self._sql.execute("ROLLBACK")
         self._count_file_bytes()
 
-    def sweep(self) -> int:
-        """Remove files without rows, except those of uploads; return their number."""
-        return self.files.sweep({name for (name,) in self._execute(_FILE_NAMES)})
+    def sweep(self, age_s: float = 0.0) -> int:
+        """Remove files without rows, except those of uploads; return their number.
+
+        Args:
+            age_s: Younger files stay.
+        """
+        names = self._execute("SELECT name FROM files").fetchall()
+        return self.files.sweep({name for (name,) in names}, age_s)
 
     def discard(self, name: str) -> None:
         """Remove a file of a body, unless a row refers to it."""
@@ -311,9 +316,6 @@ class Database:
             )
             return self._failure
         return error
-
-
-_FILE_NAMES = "SELECT name FROM files"
 
 
 def _lock(folder: str) -> int:

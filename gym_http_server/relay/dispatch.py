@@ -146,7 +146,7 @@ class Relay:
                 self.roll_back()
                 raise
             # Of uploads whose web workers died.
-            self.store.sweep()
+            self.store.sweep(READERS_SECONDS)
         return self.store.maintain()
 
     def _find(self, name: str, now: float) -> LiveRun:

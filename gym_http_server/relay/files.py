@@ -13,6 +13,7 @@ import errno
 import fcntl
 import os
 import re
+import time
 from collections.abc import Container
 from typing import NamedTuple
 
@@ -118,15 +119,20 @@ class BodyFiles:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(name))
 
-    def sweep(self, known: Container[str]) -> int:
+    def sweep(self, known: Container[str], age_s: float = 0.0) -> int:
         """Remove all files that are neither known nor locked by an upload.
+
+        Args:
+            known: Names of files to keep.
+            age_s: Younger files stay, too: an upload locks its file just after it has
+                created it.
 
         Returns:
             The number of files that were removed.
         """
         removed = 0
         for entry in os.listdir(self.folder):
-            if entry not in known and _remove_unlocked(f"{self.folder}/{entry}"):
+            if entry not in known and _remove_unlocked(f"{self.folder}/{entry}", age_s):
                 removed += 1
         return removed
 
@@ -176,12 +182,14 @@ class Reserve:
             self.release()
 
 
-def _remove_unlocked(path: str) -> bool:
+def _remove_unlocked(path: str, age_s: float) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
+        if time.time() - os.fstat(descriptor).st_mtime < age_s:
+            return False
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.unlink(path)
     except OSError:

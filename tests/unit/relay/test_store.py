@@ -259,7 +259,12 @@ def test_only_files_without_rows_and_uploads_are_swept(tmp_path: Path) -> None:
     with contextlib.closing(Store(folder, GIB, MIB)) as store:
         assert names(store) == sorted([used, uploaded])
         os.close(upload)
+        assert store.sweep(600.0) == 0
         assert store.sweep() == 1
+        assert names(store) == [used]
+        old = add_file(store, b"data")
+        os.utime(f"{folder}/bodies/{old}", (1.0, 1.0))
+        assert store.sweep(600.0) == 1
         assert names(store) == [used]
 
 
