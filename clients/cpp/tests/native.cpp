@@ -73,6 +73,16 @@ void requests(const std::string& url) {
     } catch (const ApiError& error) {
         check(error.code() == "method-not-allowed", "PUT is sent");
     }
+    const std::string run = "/v1/runs/cpp-" + detail::random_name() + "/";
+    client.request("POST", "/v1/runs/", json_body({{"run", run.substr(9, run.size() - 10)}}));
+    bytes.headers["If-None-Match"] = "*";
+    const Answer stored = client.request("PUT", run + "weights/", bytes);
+    const Answer got = client.request("GET", run + "weights/");
+    check(stored.status == 201 && got.body == bytes.body, "bytes are returned as they were");
+    RequestOptions known;
+    known.headers["If-None-Match"] = got.header("etag");
+    check(client.request("GET", run + "weights/", known).status == 304, "a header is sent");
+    check(client.request("DELETE", run).status == 204, "the run is deleted");
     RequestOptions broken;
     broken.headers["X-A"] = "a\r\nX-B: b";
     check_throws<UsageError>([&] { client.request("GET", "/v1/", broken); }, "one line only");

@@ -304,6 +304,22 @@ test("any request can be sent", { skip }, async () => {
   await assert.rejects(client.request("GET", "/v1/", { header: {} }), /did you mean headers/);
 });
 
+test("bytes are put, and returned as they were", { skip }, async () => {
+  const client = new Client({ url });
+  const run = `js-${Date.now()}`;
+  await client.request("POST", "/v1/runs/", { body: { run } });
+  const path = `/v1/runs/${run}/weights/`;
+  const body = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+  const headers = { "If-None-Match": "*" };
+  assert.equal((await client.request("PUT", path, { body, headers })).status, 201);
+  const got = await client.request("GET", path);
+  assert.deepEqual(Uint8Array.from(got.body), body);
+  const known = { "If-None-Match": got.headers.get("etag") };
+  assert.equal((await client.request("GET", path, { headers: known })).status, 304);
+  await assert.rejects(client.request("PUT", path, { body: "x", headers }), { code: "version-conflict", status: 412 });
+  assert.equal((await client.request("DELETE", `/v1/runs/${run}/`)).status, 204);
+});
+
 test("making fails with the server's words, and leaves nothing", { skip }, async () => {
   await assert.rejects(make("CartPole-v7", { url }), { code: "unknown-env", status: 400 });
   await assert.rejects(make("CartPole-v1", { url, kwargs: { nonsense: 1 } }), ApiError);

@@ -410,6 +410,35 @@ test("any request can be sent", function()
   client:close()
 end)
 
+test("bytes are put, and returned as they were", function()
+  local client = gym.new(url)
+  local name = ("lua-%d"):format(os.time())
+  gym.assert(client:request("POST", "/v1/runs/", { body = { run = name } }))
+  local path = "/v1/runs/" .. name .. "/"
+  local bytes = {}
+  for byte = 0, 255 do
+    bytes[#bytes + 1] = string.char(byte)
+  end
+  local weights = table.concat(bytes)
+  local first = { ["If-None-Match"] = "*" }
+  local stored = gym.assert(client:request("PUT", path .. "weights/", {
+    body = weights, headers = first,
+  }))
+  equal(stored.status, 201)
+  local got = gym.assert(client:request("GET", path .. "weights/"))
+  equal(got.body, weights)
+  equal(got.headers.etag, stored.headers.etag)
+  local known = { ["If-None-Match"] = got.headers.etag }
+  equal(gym.assert(client:request("GET", path .. "weights/", { headers = known })).status, 304)
+  local refused = select(2, client:request("PUT", path .. "weights/", {
+    body = "x", headers = first,
+  }))
+  equal(refused.code, "version-conflict")
+  equal(refused.problem.version, 1)
+  equal(gym.assert(client:request("DELETE", path)).status, 204)
+  client:close()
+end)
+
 test("the functions of gym-http-api are as they were", function()
   local client = gym.new(url)
   local id = gym.assert(client:env_create("CartPole-v0"))
