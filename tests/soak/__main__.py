@@ -1,6 +1,7 @@
 """``python -m tests.soak``: loads a server, kills its parts, and counts what is left.
 
-First 500 instances are made and stepped. Then 32 clients step beside local
+First trainings over the relay are run, whose programs and server are killed. On another
+server, 500 instances are made and stepped. Then 32 clients step beside local
 environments, half by requests and half over streams, and nothing is killed. At last
 there is every kind of load, and meanwhile hosts, web workers, the process that holds
 external connections, and clients are killed. Before and after that, with no instance
@@ -19,6 +20,7 @@ from statistics import quantiles
 from tests.soak.census import Census, steady_census
 from tests.soak.faults import FAULTS
 from tests.soak.loads import LOADS, latencies, many_instances
+from tests.soak.trainings import trainings
 from tests.support.api import Api
 from tests.support.server import Server
 
@@ -112,7 +114,15 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=10.0, help="length of the soak"
     )
-    seconds = parser.parse_args().minutes * 60
+    parser.add_argument(
+        "--only-trainings", action="store_true", help="leave out the rest"
+    )
+    options = parser.parse_args()
+    seconds = options.minutes * 60
+    failed = trainings()
+    if options.only_trainings:
+        print("\n".join(failed) or "all trainings were as they should be", flush=True)
+        return 1 if failed else 0
     os.environ.setdefault("MUJOCO_GL", "egl")
     server = Server(
         *("--import", "tests.support.envs.hostile", "--idle-timeout", "60"),
@@ -133,7 +143,7 @@ def main() -> int:
             soak.run(seconds * (1 - CALM_SHARE), "soak", WORK)
         after = steady_census(server)
         print(after, flush=True)
-        found = [*soak.errors, *differences(before, after)]
+        found = [*failed, *soak.errors, *differences(before, after)]
         missing = [name for name in WORK if not soak.counts.get(name)]
         found += [f"{name} was never done" for name in missing]
         if found:
