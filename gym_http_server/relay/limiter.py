@@ -7,6 +7,7 @@ many it has drawn in all; the relay holds back inserts when draws lag behind.
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import msgspec
 
@@ -27,7 +28,7 @@ class LimiterSettings(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     samples_per_insert: float
-    min_size: int
+    min_size: Annotated[int, msgspec.Meta(le=2**53 - 1)]
     error_buffer: float | tuple[float, float]
 
 

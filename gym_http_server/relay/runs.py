@@ -93,9 +93,9 @@ class RunKeys:
     """
 
     def __init__(self) -> None:
-        self._answers: dict[str, tuple[float, bytes, Reply]] = {}
+        self._answers: dict[str, tuple[float, bytes, str, Reply]] = {}
 
-    def find(self, key: str, body: bytes, now: float) -> Reply | None:
+    def find(self, store: Store, key: str, body: bytes, now: float) -> Reply | None:
         """Return the answer that was kept, or ``None``.
 
         Raises:
@@ -111,19 +111,32 @@ class RunKeys:
             del self._answers[oldest]
         if not key or key not in self._answers:
             return None
-        _, digest, reply = self._answers[key]
+        _, digest, token, reply = self._answers[key]
         if digest != hashlib.sha256(body).digest():
             raise KeyReused(
                 f"the idempotency key {key!r} was used for another request: choose a "
                 "new key for each run"
             )
+        if store.token(token) is None:
+            # The run was deleted, or its transaction was undone: the disk was full.
+            del self._answers[key]
+            return None
         headers = reply.headers | {"Idempotent-Replayed": "true"}
         return msgspec.structs.replace(reply, headers=headers)
 
-    def keep(self, key: str, body: bytes, now: float, reply: Reply) -> None:
-        """Keep an answer."""
+    def keep(self, key: str, body: bytes, now: float, token: str, reply: Reply) -> None:
+        """Keep an answer.
+
+        Args:
+            key: The idempotency key, or "".
+            body: The body of the request.
+            now: Seconds since 1970.
+            token: SHA-256 in hex of a token in the answer.
+            reply: The answer.
+        """
         if key:
-            self._answers[key] = (now, hashlib.sha256(body).digest(), reply)
+            digest = hashlib.sha256(body).digest()
+            self._answers[key] = (now, digest, token, reply)
 
 
 def name_of(value: object, name: str) -> str:
@@ -149,7 +162,7 @@ def name_of(value: object, name: str) -> str:
 
 def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Reply:
     """Create a run with a token for each role, or confirm that it exists."""
-    kept = keys.find(request.head.key, request.body, now)
+    kept = keys.find(store, request.head.key, request.body, now)
     if kept is not None:
         return kept
     new = read_json(request.body, NewRun)
@@ -170,15 +183,15 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
         now,
     )
     try:
-        tokens = {
-            role: _add_token(store, row, role, now)[1]
-            for role in (WORKER, TRAINER, OBSERVER)
-        }
+        added = [
+            _add_token(store, row, role, now) for role in (WORKER, TRAINER, OBSERVER)
+        ]
     except StorageFull:
         store.delete_run(row)
         raise
+    tokens = {each.role: token for each, token in added}
     reply = Reply.of(201, _described(row) | {"tokens": tokens})
-    keys.keep(request.head.key, request.body, now, reply)
+    keys.keep(request.head.key, request.body, now, added[0][0].digest, reply)
     return reply
 
 

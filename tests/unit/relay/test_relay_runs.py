@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gym_http_server.errors import (
@@ -15,6 +16,8 @@ from gym_http_server.errors import (
     UnknownRunToken,
     UnknownSession,
 )
+from gym_http_server.relay.calls import Request
+from gym_http_server.relay.messages import RelayHead
 from gym_http_server.relay.roles import ROLES
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
@@ -142,6 +145,12 @@ def test_a_lost_answer_with_tokens_is_sent_again_for_ten_minutes(
             BadParameter,
             "block each other",
         ),
+        (
+            b'{"run": "b", "limits": {"limiter": {"samples_per_insert": 1, '
+            b'"error_buffer": 1, "min_size": 1%b}}}' % (b"0" * 400),
+            BadParameter,
+            "limits.limiter.min_size",
+        ),
     ],
 )
 def test_a_malformed_run_is_refused(
@@ -251,3 +260,28 @@ def test_records_of_a_session_are_stored_once(bench: RelayBench) -> None:
     assert bench.body_of(reply).count(b"\n") == 1
     assert b'"position":2' in bench.body_of(reply)
     assert bench.status()["records"] == {"episodes": 3, "training_steps": 0}
+
+
+def test_a_run_whose_transaction_was_undone_is_created_by_the_retry(
+    bench: RelayBench,
+) -> None:
+    body = b'{"run": "c"}'
+    request = Request(Op.RUN_CREATE, RelayHead(key="k"), body)
+    bench.store.begin()
+    first = bench.relay.reply(request, bench.now, final=True)
+    bench.relay.roll_back()
+    again = bench.call(Op.RUN_CREATE, body, key="k")
+    assert first is not None
+    assert again is not None
+    assert again.status == 201
+    assert again.body != first.body
+    token = msgspec.json.decode(again.body)["tokens"]["worker"]
+    assert bench.json(Op.RUN_STATUS, run="c", token=token)["run"] == "c"
+
+
+def test_a_deleted_run_can_be_created_with_the_same_key(bench: RelayBench) -> None:
+    bench.call(Op.RUN_CREATE, {"run": "c"}, key="k")
+    bench.call(Op.RUN_DELETE, run="c")
+    again = bench.json(Op.RUN_CREATE, {"run": "c"}, key="k")
+    token = again["tokens"]["trainer"]
+    assert bench.json(Op.RUN_STATUS, run="c", token=token)["run"] == "c"
