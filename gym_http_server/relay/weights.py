@@ -88,7 +88,7 @@ def get_blob(call: RunCall) -> Reply | None:
         raise _missing(call, kind)
     tag = etag(found)
     headers = {"ETag": tag, "Gym-Version": str(found.version)}
-    if _matches(call.text("if_none_match"), tag):
+    if _matches(call.text("if_none_match"), tag, weak=True):
         if not call.final and not call.head.value:
             return None
         return Reply(304, b"", headers)
@@ -138,8 +138,12 @@ def _has_condition(call: RunCall) -> bool:
     return bool(call.text("if_match") or call.text("if_none_match"))
 
 
-def _matches(header: str, tag: str) -> bool:
-    return header.strip() == "*" or tag in _TAGS.findall(header)
+def _matches(header: str, tag: str, *, weak: bool = False) -> bool:
+    """Whether a list of tags has a tag, which a proxy may have made weak."""
+    if header.strip() == "*":
+        return True
+    tags = _TAGS.findall(header)
+    return tag in tags or (weak and f"W/{tag}" in tags)
 
 
 def _check_condition(call: RunCall, newest: BlobRow | None, digest: str) -> bool:
@@ -163,7 +167,7 @@ def _check_condition(call: RunCall, newest: BlobRow | None, digest: str) -> bool
     held = True
     if if_match:
         held = newest is not None and _matches(if_match, tag)
-    if if_none_match and newest is not None and _matches(if_none_match, tag):
+    if if_none_match and newest is not None and _matches(if_none_match, tag, weak=True):
         held = False
     if held:
         return False

@@ -152,3 +152,14 @@ def _has(bench: RelayBench, version: str) -> bool:
         bench.call(Op.WEIGHTS_GET, value=version)
         return True
     return False
+
+
+def test_a_tag_that_a_proxy_made_weak_is_known(bench: RelayBench) -> None:
+    bench.publish(b"a")
+    weak = f"W/{tag(1, b'a')}"
+    reply = bench.call(Op.WEIGHTS_GET, if_none_match=f'"x", {weak}')
+    assert reply is not None
+    assert reply.status == 304
+    # A condition for changes needs the strong one.
+    refused = bench.problem(Op.WEIGHTS_PUT, b"b", if_match=weak)
+    assert isinstance(refused, VersionConflict)
