@@ -20,6 +20,9 @@ from gym_http_wire.messages import MEDIA_TYPES, Form
 __all__ = ["DTYPES", "check_columns"]
 
 MAX_SIGNATURE_BYTES = 2**20
+#: Dimensions of a column, with that of its transitions, as NumPy allows them.
+MAX_DIMENSIONS = 64
+MAX_SIZE = 2**53 - 1
 _HEADER = struct.Struct("<II")
 _BINARY, _TYPED, _PLAIN = (
     MEDIA_TYPES[form] for form in (Form.BINARY, Form.TYPED, Form.PLAIN)
@@ -175,8 +178,11 @@ def _of_signature(tree: object) -> _Found | None:
 
 
 def _array(code: object, shape: object) -> _Found:
-    if not isinstance(shape, list) or any(
-        type(size) is not int or size < 0 for size in shape
+    # The product of many dimensions would take minutes.
+    if (
+        not isinstance(shape, list)
+        or len(shape) > MAX_DIMENSIONS
+        or any(type(size) is not int or not 0 <= size <= MAX_SIZE for size in shape)
     ):
         raise ValueError(f"{shape!r:.80} is no shape")
     # Other dtypes, such as texts, fit no declared column.

@@ -6,6 +6,7 @@ import hashlib
 import math
 import mmap
 import os
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -33,6 +34,13 @@ RETRY_SECONDS = 1
 #: Seconds after which a worker whose batches are refused is noted again.
 SEEN_SECONDS = 5.0
 OCTETS = "application/octet-stream"
+#: A larger bundle would hold up all other requests for seconds.
+MOST_BATCHES = 2**15
+#: Transitions of a batch, and batches that are dropped before one. Sums of them stay
+#: within the integers of the database.
+MOST_COUNT = 2**31 - 1
+#: What heads of batches allow.
+_is_media_type = re.compile(r"[!-~][ -~]{0,254}").fullmatch
 
 
 class _Sent(NamedTuple):
@@ -113,13 +121,19 @@ def _head_of(call: RunCall) -> BatchHead:
     number = call.number("number")
     if number < 1:
         raise BadParameter("the parameter number is 0: expected an integer from 1")
+    content_type = call.head.content_type or OCTETS
+    if not _is_media_type(content_type):
+        raise BadParameter(
+            f"the Content-Type is {content_type!r:.80}: expected up to 255 printable "
+            "ASCII characters"
+        )
     return BatchHead(
         call.text("session"),
         number,
         call.number("policy", 0),
         call.number("count", 1),
         call.number("dropped", 0),
-        call.head.content_type or OCTETS,
+        content_type,
         digest=call.head.digest,
     )
 
@@ -147,7 +161,12 @@ def _put_bundle(call: RunCall, body: _Body) -> Reply:
     group: _Group | None = None
     problem: Problem | None = None
     try:
-        for sent in _batches(body):
+        for number, sent in enumerate(_batches(body)):
+            if number == MOST_BATCHES:
+                raise BadParameter(
+                    f"the bundle has more than {MOST_BATCHES} batches: send the others "
+                    "in further bundles"
+                )
             if group is None:
                 session = _only_session(call, sent.head.session)
                 group = _Group(call, session, len(body.view))
@@ -234,6 +253,8 @@ class _Group:
         self._bytes = 0
         self._transitions = 0
         self._policy = session.policy
+        # Digests of the batches to store, by number.
+        self._added: dict[int, bytes] = {}
 
     def add(self, sent: _Sent) -> bool:
         """Check a batch, and add it to those to store unless it was stored before.
@@ -259,6 +280,8 @@ class _Group:
             )
         if head.policy > call.run.totals.version:
             _check_policy(call, head)
+        if head.count > MOST_COUNT or head.dropped > MOST_COUNT:
+            raise _too_many(head)
         digest = _digest_of(sent) if self._trusted else _check_digest(sent)
         if call.live.columns is not None and not head.packing:
             try:
@@ -297,6 +320,7 @@ class _Group:
         self._bytes += size
         self._transitions += head.count
         self._policy = head.policy
+        self._added[head.number] = digest
         self.rows.append(
             BatchRow(
                 head.number,
@@ -343,10 +367,8 @@ class _Group:
 
     def _check_repeated(self, sent: _Sent) -> None:
         number = sent.head.number
-        added = [row for row in self.rows[-1000:] if row.number == number]
-        if added:
-            known: bytes | None = added[0].digest
-        else:
+        known = self._added.get(number)
+        if known is None:
             known = self._call.store.digest(self.session, number)
         # Of a batch that was dropped or refused, or that is too old, none is kept.
         if known and known.strip(b"\0") and known != _digest_of(sent):
@@ -391,6 +413,13 @@ def _fit_in_any_case(call: RunCall, size: int) -> bool:
         call.live.limiter is None
         and 2 * (totals.queue_bytes + size) <= limits.queue_bytes
         and totals.waiting + totals.leased + most <= limits.queue_batches
+    )
+
+
+def _too_many(head: BatchHead) -> BadParameter:
+    name = "count" if head.count > MOST_COUNT else "dropped"
+    return BadParameter(
+        f"{name} is {getattr(head, name)}: expected an integer from 0 to {MOST_COUNT}"
     )
 
 

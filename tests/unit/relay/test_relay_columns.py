@@ -202,3 +202,10 @@ def test_the_dtypes_are_those_of_numpy() -> None:
         for media, encode in FORMS.items():
             body = memoryview(encode({"x": array}))
             check_columns(declared, 2, media, body)
+
+
+@pytest.mark.parametrize("shape", [[1] * 65, [2**53]])
+def test_a_shape_that_no_array_has_is_refused_at_once(shape: list[int]) -> None:
+    column = {"$t": "nd", "d": "<f4", "s": shape, "v": ""}
+    body = msgspec.json.encode({"reward": column})
+    assert "is no shape" in refusal(body, "application/vnd.gym-http.typed+json")

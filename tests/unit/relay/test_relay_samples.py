@@ -21,6 +21,7 @@ from gym_http_server.errors import (
     ShareUsedUp,
     Stale,
 )
+from gym_http_server.relay import samples
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter, KeyReused
@@ -411,3 +412,59 @@ def test_the_sums_hold_whatever_happens(
             # It checks the sums.
             counts = bench.status()["samples"]
             assert counts["sent"] == number - 1
+
+
+@pytest.mark.parametrize("content_type", ["a/" + "b" * 254, "a/é", " ", "a/b\n"])
+def test_a_media_type_that_no_head_may_have_is_refused(
+    make: Make, content_type: str
+) -> None:
+    bench = make()
+    session = bench.session()
+    problem = bench.refused(session, 1, content_type=content_type)
+    assert isinstance(problem, BadParameter)
+    bench.put(session, 1, content_type="a/" + "b" * 253)
+    # A reader can decode it.
+    assert len(bench.samples()) == 1
+
+
+@pytest.mark.parametrize("name", ["count", "dropped"])
+def test_numbers_whose_sums_would_be_too_large_are_refused(
+    make: Make, name: str
+) -> None:
+    bench = make()
+    session = bench.session()
+    number = 1 if name == "count" else 2**31 + 1
+    problem = bench.refused(session, number, **{name: 2**31})
+    assert isinstance(problem, BadParameter)
+    assert f"{name} is {2**31}" in str(problem)
+
+
+def test_the_transitions_of_many_batches_can_be_summed(make: Make) -> None:
+    bench = make()
+    session = bench.session()
+    bench.bundle([(BatchHead(session, n, 0, 2**31 - 1), b"x") for n in range(1, 1101)])
+    bench.json(Op.READER_PUT, {"after": 1100}, value="r")
+    assert bench.status()["samples"]["consumed"] == 1100
+
+
+def test_a_bundle_has_a_limited_number_of_batches(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "MOST_BATCHES", 5)
+    bench = make()
+    session = bench.session()
+    body = b"".join(encode_batch(*each) for each in heads(session, range(1, 7)))
+    problem = bench.problem(Op.SAMPLES_PUT, body, content_type=BUNDLE)
+    assert isinstance(problem, BadParameter)
+    assert problem.extras == {"next": 6, "stored": 5}
+
+
+def test_a_batch_that_a_bundle_repeats_is_compared(make: Make) -> None:
+    bench = make()
+    session = bench.session()
+    sent = heads(session, range(1, 4)) + heads(session, range(2, 3))
+    assert bench.bundle(sent)["repeated"] == 1
+    other = [*heads(session, range(4, 5)), (BatchHead(session, 4, 0, 1), b"other")]
+    body = b"".join(encode_batch(*each) for each in other)
+    problem = bench.problem(Op.SAMPLES_PUT, body, content_type=BUNDLE)
+    assert isinstance(problem, KeyReused)
