@@ -13,6 +13,7 @@ import pytest
 
 from gym_http_client import Retries
 from gym_http_client.relay import RelayCalls, RolloutWorker, Spool, worker
+from gym_http_client.relay import spool as spool_module
 from gym_http_client.relay.batches import Batch, batches_of
 from gym_http_client.relay.sender import Sender
 from tests.clients.python.test_relay_worker import Corridor, act
@@ -137,6 +138,7 @@ def test_20000_transitions_cross_a_bad_network_once(
 ) -> None:
     # Small requests, so that there are hundreds.
     monkeypatch.setattr(worker, "Sender", partial(Sender, max_post=8192))
+    monkeypatch.setattr(spool_module, "_MAX_RECORDS_BYTES", 1000)
     with (
         RelayCalls(server.url, "bad-network") as calls,
         FaultyNetwork(server.port, probability=0.07, seed=3, holds=False) as network,
