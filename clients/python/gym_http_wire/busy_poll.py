@@ -29,11 +29,14 @@ def may_busy_poll(lines: Iterable[socket.socket]) -> bool:
     Args:
         lines: The connections to the peers.
     """
-    cores = os.cpu_count() or 1
-    if cores < 2 or not hasattr(os, "sched_getaffinity"):
+    if not hasattr(os, "sched_getaffinity"):
         return False
     own = os.sched_getaffinity(0)
     if len(own) == 1 and not all(_peer_core(line) not in own for line in lines):
+        return False
+    # Only now, since this opens a file, and a refusal is checked again every 64 steps.
+    cores = os.cpu_count() or 1
+    if cores < 2:
         return False
     try:
         with open("/proc/loadavg", encoding="ascii") as file:

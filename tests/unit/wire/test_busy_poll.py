@@ -112,6 +112,20 @@ def test_one_core_alone_is_never_idle(
     assert not may_busy_poll([line])
 
 
+def test_a_refusal_on_one_core_opens_no_file(
+    monkeypatch: pytest.MonkeyPatch, line: socket.socket
+) -> None:
+    """It is checked again every 64 steps."""
+
+    def opened(*_: object) -> int:
+        raise AssertionError("this opens /sys/devices/system/cpu/online")
+
+    core = line.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {core})
+    monkeypatch.setattr(os, "cpu_count", opened)
+    assert not may_busy_poll([line])
+
+
 def test_two_on_one_core_do_not_spin(
     monkeypatch: pytest.MonkeyPatch, line: socket.socket
 ) -> None:
