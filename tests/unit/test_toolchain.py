@@ -12,6 +12,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "toolchain"
 # The programs that the script itself needs; no apt-get, and no tools.
 BASICS = ("bash", "cat", "env", "grep", "id", "mktemp", "rm")
 TOOLS = {
+    *("gcc", "libc6-dev"),
     *("curl", "jq", "openssl", "libegl1", "libopengl0", "libgl1-mesa-dri"),
     *("lua5.1", "lua5.3", "lua5.4", "luajit", "lua-socket", "lua-dkjson", "lua-sec"),
     *("lua-check", "lua-ldoc", "luarocks"),
