@@ -23,7 +23,7 @@ _OTHERS = frozenset({_OBSERVATIONS, "infos", "length", "return", "scalars"})
 
 
 class HasColumns(Protocol):
-    """A batch of samples, as a trainer receives it."""
+    """What has the columns of a batch, such as a `Batch`."""
 
     @property
     def columns(self) -> Mapping[str, Any]:
