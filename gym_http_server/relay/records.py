@@ -13,6 +13,7 @@ from gym_http_wire.problems import BadParameter
 
 __all__ = [
     "ENOUGH_EVALUATIONS",
+    "LINE_BYTES",
     "BestVersion",
     "best_version",
     "parse_records",
@@ -22,6 +23,8 @@ __all__ = [
 MODES = ("training", "evaluation", "expert")
 #: The relay sets these members of a record.
 RESERVED = ("position", "time")
+#: Records are read and answered whole.
+LINE_BYTES = 64 * 1024
 #: A version with fewer evaluations is not the best.
 ENOUGH_EVALUATIONS = 5
 
@@ -94,6 +97,10 @@ def best_version(
 
 def _parse(line: bytes, number: int, now: float, worker: str, newest: int) -> RecordRow:
     where = f"line {number} of the records"
+    if len(line) > LINE_BYTES:
+        raise BadParameter(
+            f"{where} has {len(line)} bytes: expected at most {LINE_BYTES}"
+        )
     try:
         members = _decode(line)
     except (ValueError, RecursionError) as error:

@@ -32,6 +32,8 @@ __all__ = [
 LOST_S = 60.0
 #: Seconds over which rates are measured.
 RATE_S = 60
+#: Workers whose returns are kept.
+MOST_WORKERS = 10_000
 #: Episodes over which the mean return of a worker is taken.
 RETURNS_KEPT = 20
 
@@ -95,6 +97,10 @@ class Returns:
         """Add records, of which only training episodes count."""
         for row in rows:
             if row.mode == "training":
+                if row.worker not in self._returns:
+                    # Records may name any workers.
+                    while len(self._returns) >= MOST_WORKERS:
+                        del self._returns[next(iter(self._returns))]
                 kept = self._returns.setdefault(row.worker, deque(maxlen=RETURNS_KEPT))
                 kept.append(row.value)
 

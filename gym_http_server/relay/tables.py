@@ -415,9 +415,23 @@ class Tables(Database):
         self.changed(run)
 
     def records(
-        self, run: RunRow, after: int, limit: int, type_: str = ""
+        self,
+        run: RunRow,
+        after: int,
+        limit: int,
+        type_: str = "",
+        *,
+        max_bytes: int = 2 * 1024**2,
     ) -> list[RecordRow]:
-        """List records after a position, of one type or of all."""
+        """List records after a position, of one type or of all.
+
+        Args:
+            run: The run.
+            after: The position.
+            limit: Most records.
+            type_: Their type; "" for all.
+            max_bytes: Bytes after which no more are added.
+        """
         start = run.id * SPAN
         rows = self._execute(
             "SELECT type, text, mode, worker, version, value, time, key - ? "
@@ -429,7 +443,14 @@ class Tables(Database):
             type_,
             limit,
         )
-        return [RecordRow(*row) for row in rows]
+        found: list[RecordRow] = []
+        size = 0
+        for row in rows:
+            found.append(RecordRow(*row))
+            size += len(found[-1].text)
+            if size >= max_bytes:
+                break
+        return found
 
     def evaluations(self, run: RunRow) -> dict[int, tuple[int, float]]:
         """Return number and sum of the returns of evaluations, by version."""

@@ -4,7 +4,12 @@ import json
 
 import pytest
 
-from gym_http_server.relay.records import best_version, parse_records, record_line
+from gym_http_server.relay.records import (
+    LINE_BYTES,
+    best_version,
+    parse_records,
+    record_line,
+)
 from gym_http_wire.problems import BadParameter
 
 EPISODE = {"type": "episode", "mode": "training", "return": -3.5, "length": 200}
@@ -33,7 +38,7 @@ def test_lines_are_parsed_and_written_with_position_and_time() -> None:
     [
         (b"[1]", "not a JSON object"),
         (b'{"type": "episode"', "not a JSON object"),
-        (b"[" * 100_000, "not a JSON object"),
+        (b"[" * 60_000, "not a JSON object"),
         (b"{}", "has no 'type': expected 'episode' or 'training'"),
         (line(type="other"), "type is 'other'"),
         (line(mode="test"), "mode is 'test'"),
@@ -63,3 +68,10 @@ def test_the_best_version_has_five_evaluations_and_is_kept() -> None:
     assert best_version(evaluations, {1, 2}) == (1, 10.0, 5)
     assert best_version(evaluations, {2}) is None
     assert best_version({}, {1}) is None
+
+
+def test_a_line_is_limited() -> None:
+    padding = LINE_BYTES - len(line(note=""))
+    with pytest.raises(BadParameter, match=f"line 2 .* {LINE_BYTES + 1} bytes"):
+        parse_records(line() + b"\n" + line(note="x" * (padding + 1)), 1.0, newest=3)
+    assert len(parse_records(line(note="x" * padding), 1.0, newest=3)) == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gym_http_server.relay import status as status_module
 from gym_http_server.relay.limiter import Limiter, LimiterSettings
 from gym_http_server.relay.rows import (
     BatchRow,
@@ -186,3 +187,14 @@ def test_rates_are_those_of_the_last_minute() -> None:
     assert rates.per_second(1059.9) == pytest.approx((3 / 59.9, 30 / 59.9, 300 / 59.9))
     assert rates.per_second(1061.0) == pytest.approx((1 / 60, 10 / 60, 100 / 60))
     assert rates.per_second(1100.0) == (0.0, 0.0, 0.0)
+
+
+def test_returns_are_kept_for_a_limited_number_of_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(status_module, "MOST_WORKERS", 2)
+    returns = Returns()
+    for worker in ("a", "b", "a", "c"):
+        row = RecordRow("episode", b"{}", "training", worker, 0, 1.0)
+        returns.add([row])
+    assert [returns.mean(worker) for worker in "abc"] == [None, 1.0, 1.0]

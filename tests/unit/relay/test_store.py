@@ -405,3 +405,13 @@ def test_a_deleted_run_goes_with_all_it_has(store: Store) -> None:
     assert store.session(again, "s") is None
     assert [row.id for row in store.runs()] == [again.id]
     assert again.id != run.id
+
+
+def test_records_are_read_up_to_some_bytes(store: Store) -> None:
+    store.begin()
+    run = store.add_run("pendulum", b"{}", None, 0, 1.0)
+    store.add_records(run, [RecordRow("training", b"x" * 100) for _ in range(5)])
+    store.commit()
+    found = store.records(run, 0, 10, max_bytes=250)
+    assert [row.position for row in found] == [1, 2, 3]
+    assert len(store.records(run, 3, 10, max_bytes=1)) == 1
