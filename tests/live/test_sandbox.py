@@ -60,6 +60,8 @@ class Sandboxed(Server):
         self.readable = self.base / "readable"
         self.readable.write_text("for all")
         self.relay_dir = self.base / "samples"
+        # What does not exist when the server starts is unreachable anyway.
+        self.relay_dir.mkdir()
         self._args += ("--token-file", str(self.secret), "--writable", str(self.open))
         self._args += ("--relay-dir", str(self.relay_dir))
 
