@@ -17,9 +17,11 @@ from gym_http_server.errors import BadColumns
 from gym_http_server.relay.calls import DeclaredColumn
 from gym_http_wire.messages import MEDIA_TYPES, Form
 
-__all__ = ["DTYPES", "check_columns"]
+__all__ = ["DTYPES", "MAX_JSON_BYTES", "check_columns"]
 
 MAX_SIGNATURE_BYTES = 2**20
+#: JSON is decoded and checked value by value, while all other requests wait.
+MAX_JSON_BYTES = 2**20
 #: Dimensions of a column, with that of its transitions, as NumPy allows them.
 MAX_DIMENSIONS = 64
 MAX_SIZE = 2**53 - 1
@@ -80,6 +82,11 @@ def check_columns(
         BadColumns: It does not have them.
     """
     kind = content_type.partition(";")[0].strip().lower()
+    if kind in (_TYPED, _PLAIN) and len(body) > MAX_JSON_BYTES:
+        raise BadColumns(
+            f"the batch has {len(body)} bytes of JSON: where a run declares columns, "
+            f"{MAX_JSON_BYTES} at most; send {_BINARY}, or smaller batches"
+        )
     try:
         if kind == _BINARY:
             found = _of_binary(body)

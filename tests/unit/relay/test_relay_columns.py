@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gym_http_server.errors import BadColumns
 from gym_http_server.relay.calls import DeclaredColumn
-from gym_http_server.relay.columns import DTYPES, check_columns
+from gym_http_server.relay.columns import DTYPES, MAX_JSON_BYTES, check_columns
 from gym_http_wire.values import binary, typed
 
 BINARY = "application/vnd.gym-http.binary"
@@ -209,3 +209,11 @@ def test_a_shape_that_no_array_has_is_refused_at_once(shape: list[int]) -> None:
     column = {"$t": "nd", "d": "<f4", "s": shape, "v": ""}
     body = msgspec.json.encode({"reward": column})
     assert "is no shape" in refusal(body, "application/vnd.gym-http.typed+json")
+
+
+@pytest.mark.parametrize("media", [TYPED, PLAIN])
+def test_json_is_checked_up_to_a_size(media: str) -> None:
+    body = msgspec.json.encode({"note": "x" * MAX_JSON_BYTES})
+    words = refusal(body, media)
+    assert f"has {len(body)} bytes" in words
+    assert BINARY in words
