@@ -332,6 +332,8 @@ def _lock(folder: str) -> int:
 
 
 def _open(path: str) -> sqlite3.Connection:
+    # SQLite would let all users read it, where they can enter the directory.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise OSError(
             f"SQLite {sqlite3.sqlite_version} is too old for the relay: expected "

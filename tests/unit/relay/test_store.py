@@ -415,3 +415,16 @@ def test_records_are_read_up_to_some_bytes(store: Store) -> None:
     found = store.records(run, 0, 10, max_bytes=250)
     assert [row.position for row in found] == [1, 2, 3]
     assert len(store.records(run, 3, 10, max_bytes=1)) == 1
+
+
+def test_other_users_cannot_read_it_in_a_folder_that_they_can(tmp_path: Path) -> None:
+    folder = tmp_path / "relay"
+    folder.mkdir()
+    folder.chmod(0o755)
+    with contextlib.closing(Store(str(folder), GIB, MIB)) as store:
+        store.begin()
+        store.add_run("pendulum", b"{}", None, 0, 1.0)
+        store.commit()
+        modes = {each.name: each.stat().st_mode & 0o077 for each in folder.iterdir()}
+    assert set(modes) >= {"relay.sqlite3", "relay.sqlite3-wal", "bodies"}
+    assert not any(modes.values()), modes
