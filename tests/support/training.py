@@ -152,8 +152,13 @@ class Training:
             # Any moment between two publications, not always the one after it.
             time.sleep(draw.random() * 0.02)
             self._draw = draw
-            if not self.trainer.over:
-                self.kills[kind] += self._kinds[kind]()
+            # A relay or web worker that was killed before may not run again yet.
+            wait_until(
+                lambda kill=self._kinds[kind]: self.trainer.over or kill(),
+                RECOVERY_SECONDS,
+                f"a {kind} to kill",
+            )
+            self.kills[kind] += not self.trainer.over
 
     def wait_over(self, seconds: float) -> str:
         """Wait until all programs are over, and return the trainer's output."""

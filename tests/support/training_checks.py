@@ -44,10 +44,10 @@ def check_equal_to_the_bit(folder: Path, updates: int, kills: int) -> None:
             run.kill_in_turn(kills, lambda: newest(calls), updates // (kills + 2))
             output = run.wait_over(120.0)
             samples = calls.status()["samples"]
-    assert sum(run.kills.values()) == kills
-    assert output.splitlines()[-2:] == alone.splitlines()[-2:]
-    assert samples["stored"] == samples["consumed"] == 2 * updates
-    assert samples["dropped"] == samples["stale"] == 0
+    assert sum(run.kills.values()) == kills, run.kills
+    assert output.splitlines()[-2:] == alone.splitlines()[-2:], (output, alone)
+    assert samples["stored"] == samples["consumed"] == 2 * updates, samples
+    assert samples["dropped"] == samples["stale"] == 0, samples
 
 
 def check_double_dqn(folder: Path, seed: int) -> None:
