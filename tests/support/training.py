@@ -59,6 +59,11 @@ class Program:
         return self._log.read_text(errors="replace")
 
     @property
+    def status(self) -> int | None:
+        """The exit status, or None while the program runs."""
+        return self._process.poll()
+
+    @property
     def over(self) -> bool:
         """Whether the program has ended by itself.
 
