@@ -28,7 +28,7 @@ def trainings() -> list[str]:
 
 
 def _equal(folder: Path) -> None:
-    check_equal_to_the_bit(folder, updates=400, kills=100)
+    check_equal_to_the_bit(folder, updates=600, kills=100)
 
 
 def _rounds(seed: int) -> Callable[[Path], None]:
