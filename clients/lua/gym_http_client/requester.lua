@@ -120,9 +120,9 @@ end
 -- @tparam string method GET, POST, PUT or DELETE
 -- @tparam string path below the server's address
 -- @tparam[opt] table request `body`, `content_type`, `accept`, `key`, `deadline`;
--- `headers`, pairs of names and values; `last_failure`, an earlier failure, as text; and `creation_wait`, if it makes
--- an instance: the seconds that the server may wait for external environments,
--- on top of all limits; without one, the answer is final
+-- `headers`, pairs of names and values; `last_failure`, an earlier failure, as text;
+-- and `creation_wait`, if it makes an instance: the seconds that the server may wait
+-- for external environments, on top of all limits; without one, the answer is final
 -- @treturn ?table `status`, `fields` and `body`
 -- @treturn ?Error
 function Requester:request(method, path, request)

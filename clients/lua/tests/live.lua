@@ -384,7 +384,8 @@ end)
 
 test("any request can be sent", function()
   local client = gym.new(url)
-  local made = gym.assert(client:request("POST", "/v1/envs/", { body = { env_id = "CartPole-v1" } }))
+  local body = { env_id = "CartPole-v1" }
+  local made = gym.assert(client:request("POST", "/v1/envs/", { body = body }))
   equal(made.status, 200)
   equal(made.headers["content-type"], "application/json")
   local path = "/v1/envs/" .. made.value.instance_id .. "/"
