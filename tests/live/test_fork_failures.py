@@ -137,6 +137,12 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
     calls.no_content(instance.close())
 
 
+def has_spare_host(server: Server) -> bool:
+    """Whether a host waits for the next create."""
+    below = processes.descendants(server.pid)
+    return any(processes.titled(each, "spare host") for each in below)
+
+
 @contextlib.contextmanager
 def free_descriptors(process: psutil.Process, count: int) -> Iterator[None]:
     """Permit a process to open one more file, or none."""
@@ -157,12 +163,13 @@ def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
 ) -> None:
     server = make_server()
     api, supervisor = Api(server), server.supervisor
+    wait_until(lambda: has_spare_host(server))
     before = supervisor.num_fds()
     instance = api.create()
     instance.reset()
     # Its channel, status page, output and log, and the file of instance IDs. The
-    # connection of the web worker ends a moment later.
-    wait_until(lambda: supervisor.num_fds() == before + 5)
+    # connection of the web worker ends a moment later, and the next spare host has one.
+    wait_until(lambda: has_spare_host(server) and supervisor.num_fds() == before + 5)
     monitor = {"directory": "one", "force": True, "resume": False}
     with free_descriptors(supervisor, 1):
         error = calls.error(instance.post("monitor/start/", monitor), 507, "disk-full")

@@ -41,7 +41,7 @@ def check_equal_to_the_bit(folder: Path, updates: int, kills: int) -> None:
             RelayCalls(server.url, "cartpole-reinforce") as calls,
             training(server, programs, folder) as run,
         ):
-            run.kill_in_turn(kills, lambda: newest(calls), updates // (kills + 2))
+            run.kill_in_turn(kills, lambda: newest(calls), updates // (3 * kills))
             output = run.wait_over(120.0)
             samples = calls.status()["samples"]
     assert output.splitlines()[-2:] == alone.splitlines()[-2:], (output, alone)

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def test_weights_equal_those_of_one_process_to_the_bit(tmp_path: Path) -> None:
-    check_equal_to_the_bit(tmp_path, updates=40, kills=10)
+    check_equal_to_the_bit(tmp_path, updates=60, kills=10)
 
 
 def test_asynchronous_batches_arrive_once_and_in_order(tmp_path: Path) -> None:
