@@ -75,17 +75,27 @@ def _look(pid: int) -> tuple[str, int, int]:
 def gunicorn(pid: int) -> tuple[psutil.Process, set[psutil.Process]]:
     """Return gunicorn's arbiter and its living web workers, for a server's PID."""
     below = psutil.Process(pid).children()
-    (arbiter,) = (child for child in below if titled(child, "gunicorn"))
+    # As it reloads, gunicorn has its own title, until it forks the next web worker.
+    (arbiter,) = (
+        child
+        for child in below
+        if titled(child, "gunicorn") or _title(child).startswith("gunicorn: master")
+    )
     workers = {each for each in arbiter.children() if titled(each, "web worker")}
     return arbiter, workers
 
 
 def titled(process: psutil.Process, title: str) -> bool:
     """Return whether a process has a title, as ps shows it behind ``gym:``."""
+    return _title(process) == f"gym: {title}"
+
+
+def _title(process: psutil.Process) -> str:
+    """Return a process's title, empty if it has gone."""
     try:
-        return " ".join(process.cmdline()).rstrip("\0 ") == f"gym: {title}"
+        return " ".join(process.cmdline()).rstrip("\0 ")
     except _GONE:
-        return False
+        return ""
 
 
 def starts_hosts(process: psutil.Process) -> bool:
