@@ -78,7 +78,8 @@ def best_version(
 ) -> BestVersion | None:
     """Return the best version of the weights that is kept, or ``None``.
 
-    Of versions with the same mean, the newest is best.
+    Of versions with the same mean, the newest is best. A version whose returns sum up
+    to infinity is left out: JSON has no such mean.
 
     Args:
         evaluations: Number and sum of the returns of evaluations, by version.
@@ -87,7 +88,7 @@ def best_version(
     candidates = [
         (total / count, version, count)
         for version, (count, total) in evaluations.items()
-        if count >= ENOUGH_EVALUATIONS and version in kept
+        if count >= ENOUGH_EVALUATIONS and version in kept and math.isfinite(total)
     ]
     if not candidates:
         return None

@@ -1,6 +1,7 @@
 """Records are checked line by line, and evaluations find the best version."""
 
 import json
+import math
 
 import pytest
 
@@ -68,6 +69,12 @@ def test_the_best_version_has_five_evaluations_and_is_kept() -> None:
     assert best_version(evaluations, {1, 2}) == (1, 10.0, 5)
     assert best_version(evaluations, {2}) is None
     assert best_version({}, {1}) is None
+
+
+def test_a_version_whose_returns_overflow_is_not_the_best() -> None:
+    evaluations = {1: (5, 50.0), 2: (5, math.inf), 3: (5, math.nan)}
+    assert best_version(evaluations, {1, 2, 3}) == (1, 10.0, 5)
+    assert best_version(evaluations, {2, 3}) is None
 
 
 def test_a_line_is_limited() -> None:
