@@ -176,12 +176,15 @@ class Broadcast:
         self.watchers.remove(watcher)
         self.pending.discard(watcher)
 
-    def publish(self, op: int, value: Any) -> None:
+    def publish(
+        self, op: int, value: Any, request: dict[str, Any] | None = None
+    ) -> None:
         """Send copies of a result of the environment.
 
         Args:
             op: The operation: reset, step or render.
             value: The value that `LosslessCalls` returns for it.
+            request: The ``action`` of a step, or ``seed`` and ``options`` of a reset.
         """
         if op != Op.RENDER:
             self._latest = op, value

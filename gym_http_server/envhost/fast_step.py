@@ -104,10 +104,10 @@ class FastStepper:
                 (session, number, signature, leaves, answer_signature, answer_leaves)
             )
             if self._watchers:
-                self._broadcast.publish(_STEP, outcome)
+                self._broadcast.publish(_STEP, outcome, {"action": action})
         else:
             frame = frame_of(request)
-            reply = self._handlers.answer_step(frame, outcome)
+            reply = self._handlers.answer_step(frame, action, outcome)
             dispatch.record(session, number, frame, reply)
             stream.answer(reply)
             codec.learn(reply)

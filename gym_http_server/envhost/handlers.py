@@ -122,29 +122,31 @@ class Handlers:
         """
         return self._answer(frame, self._handlers[frame.kind], streamed)
 
-    def answer_step(self, frame: Frame, outcome: Any) -> Frame:
+    def answer_step(self, frame: Frame, action: Any, outcome: Any) -> Frame:
         """Answer a step over a stream that was executed already.
 
         Args:
             frame: The request.
+            action: Its action.
             outcome: The value of the answer, or the exception instead.
         """
-        handler = functools.partial(self._publish_outcome, outcome)
+        handler = functools.partial(self._publish_outcome, action, outcome)
         return self._answer(frame, handler, True)._replace(number=frame.number)
 
-    def record_reset(self, seed: int | None, value: Json) -> None:
+    def record_reset(self, seed: int | None, options: Any, value: Json) -> None:
         """Pass a reset on to the monitor and the watchers."""
         if self.monitor is not None:
             self.monitor.reset(seed)
-        self._broadcast.publish(Op.RESET, value)
+        request = {"options": options, "seed": seed}
+        self._broadcast.publish(Op.RESET, value, request)
 
-    def record_step(self, value: Json) -> None:
+    def record_step(self, action: Any, value: Json) -> None:
         """Pass a step on to the monitor and the watchers."""
         if self.monitor is not None:
             self.monitor.step(
                 value["reward"], bool(value["terminated"]), bool(value["truncated"])
             )
-        self._broadcast.publish(Op.STEP, value)
+        self._broadcast.publish(Op.STEP, value, {"action": action})
 
     def _answer(
         self, frame: Frame, handler: Callable[[Frame], Any], streamed: bool
@@ -167,10 +169,10 @@ class Handlers:
                 reply = env_warnings.attach(reply, frame.kind, streamed=streamed)
             return reply
 
-    def _publish_outcome(self, outcome: Any, frame: Frame) -> Any:
+    def _publish_outcome(self, action: Any, outcome: Any, frame: Frame) -> Any:
         if isinstance(outcome, Exception):
             raise outcome
-        self._broadcast.publish(Op.STEP, outcome)
+        self._broadcast.publish(Op.STEP, outcome, {"action": action})
         self._published = True
         return outcome
 
@@ -180,7 +182,7 @@ class Handlers:
             given = plain_requests.read_reset(given, self._operations)
         value = self._exact.reset(given)
         fork_guard.check()
-        self.record_reset(given.get("seed"), value)
+        self.record_reset(given.get("seed"), given.get("options"), value)
         self._published = True
         return value | self._monitor_error() | self._generator(frame, given)
 
@@ -193,7 +195,7 @@ class Handlers:
             given = {"action": self._operations.action_of(action)}
         value = self._exact.step(given)
         fork_guard.check()
-        self.record_step(value)
+        self.record_step(given["action"], value)
         self._published = True
         if self.monitor is not None:
             value = value | self._monitor_error()
@@ -294,11 +296,13 @@ class _Observer(BatchObserver):
         """Record that a call begins, so that the host does not count as stuck."""
         self._activity.begin_next()
 
-    def reset(self, seed: int | None, observation: Any, info: Any) -> None:
+    def reset(
+        self, seed: int | None, options: Any, observation: Any, info: Any
+    ) -> None:
         """Pass a reset on."""
         value = {"info": info, "observation": observation}
-        self._handlers.record_reset(seed, value)
+        self._handlers.record_reset(seed, options, value)
 
-    def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
+    def step(self, action: Any, row: tuple[Any, Any, Any, Any, Any]) -> None:
         """Pass a step on."""
-        self._handlers.record_step(step_values(*row))
+        self._handlers.record_step(action, step_values(*row))

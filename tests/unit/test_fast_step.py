@@ -203,9 +203,9 @@ def test_ends_of_episodes_take_the_fast_path(
     general: list[int] = []
     answer_step = host.dispatch.handlers.answer_step
 
-    def counted(frame: Frame, outcome: Any) -> Frame:
+    def counted(frame: Frame, action: Any, outcome: Any) -> Frame:
         general.append(frame.number)
-        return answer_step(frame, outcome)
+        return answer_step(frame, action, outcome)
 
     monkeypatch.setattr(host.dispatch.handlers, "answer_step", counted)
     draws, ends = np.random.default_rng(1), []

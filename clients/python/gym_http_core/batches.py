@@ -48,11 +48,13 @@ class BatchObserver:
     def begin(self) -> None:
         """A call of the environment begins, and none has begun just before."""
 
-    def reset(self, seed: int | None, observation: Any, info: Any) -> None:
+    def reset(
+        self, seed: int | None, options: Any, observation: Any, info: Any
+    ) -> None:
         """An episode has begun."""
 
-    def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
-        """A step has returned this."""
+    def step(self, action: Any, row: tuple[Any, Any, Any, Any, Any]) -> None:
+        """A step with this action has returned this."""
 
 
 class BatchRun:
@@ -94,7 +96,7 @@ class BatchRun:
         self._observer.begin()
         observation, info = self._operations.reset(seed, options)
         episode.begin(observation, info)
-        self._observer.reset(seed, observation, info)
+        self._observer.reset(seed, options, observation, info)
         self._held += self._share([observation, info])
 
     def play(self, episode: Episode, actions: Iterable[Any]) -> None:
@@ -113,7 +115,7 @@ class BatchRun:
             row = step(action)
             add(action, row)
             self.steps += 1
-            observer.step(row)
+            observer.step(action, row)
             _, _, terminated, truncated, _ = row
             if self.steps >= self._next_look:
                 self._look(list(row))

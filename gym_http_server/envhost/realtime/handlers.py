@@ -58,7 +58,8 @@ class ClockedHandlers(Handlers):
     def __init__(self, operations: ClockedOperations, *args: Any, **more: Any) -> None:
         super().__init__(operations, *args, **more)
         self._batching: Any = _NoBatching()
-        self._seed: int | None = None
+        # Seed and options of the request for the next reset of the world.
+        self._reset_with: tuple[int | None, Any] = None, None
         self._handlers |= {
             Op.ACT: self._act,
             Op.REALTIME: self._realtime,
@@ -69,11 +70,11 @@ class ClockedHandlers(Handlers):
             Op.TRACE: self._trace,
         }
 
-    def record_reset(self, seed: int | None, value: Json) -> None:
-        """Keep the seed; the clock reports each reset of the world."""
-        self._seed = seed
+    def record_reset(self, seed: int | None, options: Any, value: Json) -> None:
+        """Keep the request; the clock reports each reset of the world."""
+        self._reset_with = seed, options
 
-    def record_step(self, value: Json) -> None:
+    def record_step(self, action: Any, value: Json) -> None:
         """Do nothing: the clock reports each step of the world."""
 
     def close(self) -> None:
@@ -93,12 +94,15 @@ class ClockedHandlers(Handlers):
         for event in events:
             self._operations.record(event)
             if event.kind == "reset":
-                super().record_reset(self._seed, event.value)
-                self._seed = None
-            elif self.monitor is not None:
-                super().record_step(event.value)
+                super().record_reset(*self._reset_with, event.value)
+                self._reset_with = None, None
+                continue
+            used = event.update.action
+            action = None if used is None else used.value
+            if self.monitor is not None:
+                super().record_step(action, event.value)
             else:
-                self._broadcast.publish(_STEP, event)
+                self._broadcast.publish(_STEP, event, {"action": action})
 
     def perform(self, frame: Frame, streamed: bool) -> Frame:
         """Execute a request and answer it; a problem is an answer, too."""
@@ -239,7 +243,7 @@ class ClockedBroadcast(Broadcast):
         self._waiting.pop(watcher, None)
         self._next_ns.pop(watcher, None)
 
-    def publish(self, op: int, value: Any) -> None:
+    def publish(self, op: int, value: Any, request: Json | None = None) -> None:
         """Send copies of a result of the environment, or keep it for later."""
         if op != _RENDER:
             self._latest = op, value

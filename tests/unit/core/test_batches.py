@@ -37,10 +37,12 @@ class Heard(BatchObserver):
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
-    def reset(self, seed: int | None, observation: Any, info: Any) -> None:
+    def reset(
+        self, seed: int | None, options: Any, observation: Any, info: Any
+    ) -> None:
         self.calls.append(("reset", seed))
 
-    def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
+    def step(self, action: Any, row: tuple[Any, Any, Any, Any, Any]) -> None:
         _, reward, terminated, _, _ = row
         self.calls.append((reward, bool(terminated)))
 
