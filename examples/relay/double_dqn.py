@@ -6,7 +6,8 @@ python double_dqn.py trainer --plot dqn.png http://127.0.0.1:5000
 The workers act with the weights that they have, and fetch newer ones between episodes.
 So the trainer learns from samples that older versions made: their lag. It needs as many
 updates as there are transitions, and the limiter of the run holds workers back that are
-faster. The trainer ends when 20 evaluations have a mean return of 195.
+faster. The trainer evaluates each version, and ends with the first one whose 20
+evaluations have a mean return of 195.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,10 +40,12 @@ RATE = 5e-4
 DISCOUNT = 0.99
 CAPACITY = 20_000
 MIN_SIZE = 200
+#: What position, speed, angle and angular speed are multiplied by, to be of one size.
+SCALES = np.array([0.5, 0.5, 5.0, 0.5], np.float32)
 #: By how much of the distance the target follows the weights in each update.
-FOLLOWED = 0.01
-#: Updates from one version of the weights to the next, and to the next evaluation.
-PUBLISHED, EVALUATED = 100, 250
+FOLLOWED = 0.005
+#: Updates from one version of the weights, and its evaluation, to the next.
+PUBLISHED = 100
 #: Updates until only one action in 20 is a random one.
 EXPLORED = 2000
 LEAST_EXPLORATION = 0.05
@@ -73,8 +76,8 @@ def first_weights(generator: np.random.Generator) -> Weights:
 
 
 def layers(weights: Mapping[str, Any], observations: Any) -> list[NDArray[Any]]:
-    """Return the values of all layers: observations, two hidden ones, action values."""
-    values = [observations]
+    """Return the values of all layers: inputs, two hidden ones, and action values."""
+    values = [observations * SCALES]
     for layer in range(3):
         sums = values[-1] @ weights[f"w{layer}"] + weights[f"b{layer}"]
         values.append(np.maximum(sums, 0) if layer < 2 else sums)
@@ -184,7 +187,7 @@ def work(options: argparse.Namespace) -> None:
 
 
 def train(options: argparse.Namespace) -> bool:
-    """Train until the evaluations are good enough, and return whether they are."""
+    """Train until a version is good enough, and return whether one is."""
     replay = Replay(CAPACITY, seed=options.seed)
     learner = Learner(options.seed)
     history: list[Point] = []
@@ -194,37 +197,41 @@ def train(options: argparse.Namespace) -> bool:
         ) as trainer,
         RelayCalls(options.url, options.run, token=options.token) as calls,
     ):
-        state = trainer.resume()
-        if state is not None:
-            learner.restore(state)
-        trainer.publish(learner.published(), state=learner.state())
-        lags: list[int] = []
-        for batch in trainer:
-            replay.add(batch)
-            lags.append(batch.lag)
-            while replay.ready(DRAWN):
-                error = learner.update(replay.draw(DRAWN))
-                if learner.updates % PUBLISHED == 0:
-                    trainer.publish(learner.published(), state=learner.state())
-                    trainer.record(learner.updates, error=error)
-                if learner.updates % EVALUATED == 0:
-                    mean = evaluate(calls, trainer.version, learner.weights)
-                    history.append(
-                        Point(learner.updates, mean, float(np.mean(lags or [0])))
-                    )
-                    lags.clear()
-                    print(history[-1], flush=True)
-            if history and history[-1].mean_return >= ENOUGH:
-                break
-            if learner.updates >= options.updates:
+        for point in versions(trainer, calls, replay, learner):
+            history.append(point)
+            print(point, flush=True)
+            if point.mean_return >= ENOUGH or point.updates >= options.updates:
                 break
     if options.plot:
         plot(history, options.plot)
-    return bool(history) and history[-1].mean_return >= ENOUGH
+    return history[-1].mean_return >= ENOUGH
+
+
+def versions(
+    trainer: Trainer, calls: RelayCalls, replay: Replay, learner: Learner
+) -> Iterator[Point]:
+    """Learn from the batches of the run, and yield each version that is published."""
+    state = trainer.resume()
+    if state is not None:
+        learner.restore(state)
+    trainer.publish(learner.published(), state=learner.state())
+    lags: list[int] = []
+    for batch in trainer:
+        replay.add(batch)
+        lags.append(batch.lag)
+        while replay.ready(DRAWN):
+            error = learner.update(replay.draw(DRAWN))
+            if learner.updates % PUBLISHED:
+                continue
+            version = trainer.publish(learner.published(), state=learner.state())
+            trainer.record(learner.updates, error=error)
+            mean = evaluate(calls, version, learner.weights)
+            yield Point(learner.updates, mean, float(np.mean(lags or [0])))
+            lags.clear()
 
 
 class Point(NamedTuple):
-    """An evaluation, and how old the samples since the previous one were."""
+    """A version's evaluation, and how old the samples since the previous one were."""
 
     updates: int
     mean_return: float

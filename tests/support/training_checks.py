@@ -50,17 +50,8 @@ def check_equal_to_the_bit(folder: Path, updates: int, kills: int) -> None:
     assert samples["dropped"] == samples["stale"] == 0, samples
 
 
-def check_double_dqn(folder: Path, *seeds: int) -> None:
-    """Train from one seed after the other, until one learns.
-
-    What an asynchronous training learns depends on timing, too.
-    """
-    assert any(_has_learned(folder / str(seed), seed) for seed in seeds), seeds
-
-
-def _has_learned(folder: Path, seed: int) -> bool:
+def check_double_dqn(folder: Path, seed: int) -> None:
     """Run the README's commands until the trainer ends, and check its plot."""
-    folder.mkdir()
     with Server("--workers", "2") as server:
         created = run_once(command("double_dqn.py create", server.url))
         assert "worker: ghr_" in created
@@ -78,20 +69,18 @@ def _has_learned(folder: Path, seed: int) -> bool:
         }
         with training(server, {**programs, "trainer": words}, folder) as run:
             wait_until(lambda: run.trainer.status is not None, 200.0, "the training")
-            if run.trainer.status == 1:
-                return False
             output = run.trainer.output
+            assert run.trainer.status == 0, output
         with RelayCalls(server.url, "cartpole-dqn") as calls:
             status = calls.status()
-    last = [line for line in output.splitlines() if " evaluations, " in line][-1]
-    mean = re.search(r"mean return ([0-9.]+) of 20 evaluations", last)
-    assert mean is not None
-    assert float(mean[1]) >= 195
-    assert status["weights"]["best"]["mean"] >= 195
-    assert status["weights"]["best"]["evaluations"] == 20
+    means = [float(m) for m in re.findall(r"mean return ([0-9.]+) of 20 ", output)]
+    # The first version that is good enough is the last one.
+    assert [mean >= 195 for mean in means] == [False] * (len(means) - 1) + [True]
+    best = status["weights"]["best"]
+    assert best["version"] == status["weights"]["version"]
+    assert (round(best["mean"], 1), best["evaluations"]) == (means[-1], 20)
     check_sums(status["samples"])
     assert plot.read_bytes().startswith(b"\x89PNG")
-    return True
 
 
 def check_asynchronous(

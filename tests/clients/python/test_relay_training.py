@@ -22,4 +22,4 @@ def test_asynchronous_batches_arrive_once_and_in_order(tmp_path: Path) -> None:
 
 
 def test_double_dqn_learns_cartpole(tmp_path: Path) -> None:
-    check_double_dqn(tmp_path, 3, 4, 5)
+    check_double_dqn(tmp_path, 1)
