@@ -63,6 +63,7 @@ __all__ = [
     "HelloRefused",
     "HostRefused",
     "InstanceEnded",
+    "LimitReached",
     "LimiterWaits",
     "LogsDisabled",
     "NoState",
@@ -401,6 +402,12 @@ class RunExists(Problem):
     """The run exists, with other limits or columns."""
 
     default_status, default_code = 409, "run-exists"
+
+
+class LimitReached(Problem):
+    """Raised if a server has as many runs, or a run as many tokens, as it may."""
+
+    default_status, default_code = 409, "limit-reached"
 
 
 class Gap(Problem):

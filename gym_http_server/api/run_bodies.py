@@ -26,7 +26,7 @@ from gym_http_server.instances.uploads import (
     store_body,
 )
 from gym_http_server.relay.files import INLINE_BYTES
-from gym_http_server.relay.messages import RelayHead
+from gym_http_server.relay.messages import RelayHead, digests_body, is_bundle
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter
 
@@ -44,11 +44,13 @@ class ReceivedBody(NamedTuple):
         head: The head of the request, with the body's members.
         data: The body, if it is small.
         stored: The body, if it is large.
+        room: The room that the relay keeps for it; `RelayClient.call` closes it.
     """
 
     head: RelayHead
     data: bytes
-    stored: StoredBody | None
+    stored: StoredBody | None = None
+    room: UploadRoom | None = None
 
 
 def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> ReceivedBody:
@@ -71,25 +73,42 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
     room = None
     if size < 0 or size > INLINE_BYTES or unknown or "HTTP_EXPECT" in environ:
         room = web.relay.admit(op, msgspec.structs.replace(head, size=size))
-    check_size(size, limit)
-    data = read_some(environ, min(INLINE_BYTES, limit) + 1)
-    check_size(len(data), limit)
-    if len(data) > INLINE_BYTES and room is not None:
-        stored = _store(environ, room, limit, data)
-        try:
-            _compare(stored.digest, expected)
-        except DigestMismatch:
-            stored.remove()
-            raise
-        large = msgspec.structs.replace(
-            head, file=stored.name, size=stored.size, digest=stored.digest
-        )
-        return ReceivedBody(large, b"", stored)
-    check_complete(environ, len(data))
+    try:
+        check_size(size, limit)
+        data = read_some(environ, min(INLINE_BYTES, limit) + 1)
+        check_size(len(data), limit)
+        if len(data) > INLINE_BYTES and room is not None:
+            stored = _store(environ, room, limit, data)
+            return _large_body(head, stored, expected, room)
+        check_complete(environ, len(data))
+    except BaseException:
+        if room is not None:
+            room.close()
+        raise
+    if room is not None:
+        room.close()
     digest = hashlib.sha256(data).hexdigest()
     _compare(digest, expected)
     small = msgspec.structs.replace(head, size=len(data), digest=digest)
-    return ReceivedBody(small, data, None)
+    return ReceivedBody(small, data)
+
+
+def _large_body(
+    head: RelayHead, stored: StoredBody, expected: str, room: UploadRoom
+) -> ReceivedBody:
+    try:
+        _compare(stored.digest, expected)
+        data = b""
+        if is_bundle(head.content_type):
+            # Here, since all requests to the relay would wait for its one thread.
+            data = digests_body(stored.batch_digests())
+    except BaseException:
+        stored.remove()
+        raise
+    large = msgspec.structs.replace(
+        head, file=stored.name, size=stored.size, digest=stored.digest
+    )
+    return ReceivedBody(large, data, stored, room)
 
 
 def _store(environ: Environ, room: UploadRoom, limit: int, begun: bytes) -> StoredBody:

@@ -151,7 +151,9 @@ def _upload(
     head = _head(op, names, environ, run, "")
     body = receive_body(web, op, head, environ)
     return _answer(
-        web.relay.call(op, body.head, body.data, stored=body.stored), op, environ
+        web.relay.call(op, body.head, body.data, stored=body.stored, room=body.room),
+        op,
+        environ,
     )
 
 

@@ -35,6 +35,8 @@ TIMEOUT_SECONDS = 20.0
 #: small body is read. The relay checks it again with the body.
 KNOWN_SECONDS = 60.0
 MAX_KNOWN = 4096
+#: Seconds in which the relay ends a wait when the server is about to stop.
+STOPPING_SECONDS = 2.0
 #: Seconds between two looks at a wait's reasons to end.
 _LOOK_SECONDS = 0.5
 
@@ -51,16 +53,36 @@ class RelayAnswer(NamedTuple):
     download: Download | None
 
 
-class UploadRoom(msgspec.Struct):
+class UploadRoom:
     """The relay's answer to the announcement of a body.
+
+    The relay keeps the room until the body is sent to it, or this is closed.
+
+    Args:
+        connection: The connection of the announcement.
+        answer: The answer, as JSON.
 
     Attributes:
         folder: Where to write a large body.
         room: Bytes that it may have.
     """
 
-    folder: str
-    room: int
+    def __init__(self, connection: CallSocket, answer: bytes) -> None:
+        given = msgspec.json.decode(answer)
+        self.folder = str(given["folder"])
+        self.room = int(given["room"])
+        self._connection: CallSocket | None = connection
+
+    def take_connection(self) -> CallSocket | None:
+        """Return the connection, which the caller must close, unless it was taken."""
+        connection, self._connection = self._connection, None
+        return connection
+
+    def close(self) -> None:
+        """Give the room back, unless the connection was taken."""
+        connection = self.take_connection()
+        if connection is not None:
+            connection.close()
 
 
 class LongPoll(NamedTuple):
@@ -99,6 +121,7 @@ class RelayClient:
         body: bytes = b"",
         *,
         stored: StoredBody | None = None,
+        room: UploadRoom | None = None,
         waiting: LongPoll | None = None,
     ) -> RelayAnswer:
         """Send a request and return its answer.
@@ -109,6 +132,7 @@ class RelayClient:
             body: A small body.
             stored: A large body, which is the relay's once the request is sent. If it
                 cannot be sent, the file is removed. In any case it is closed.
+            room: The room for it, which is closed, too.
             waiting: How long the relay may wait before it answers.
 
         Raises:
@@ -117,7 +141,7 @@ class RelayClient:
             Abandoned: The client has left.
         """
         try:
-            connection = self._send(relay_request(op, head, body))
+            connection = self._send(relay_request(op, head, body), room=room)
         except BaseException:
             if stored is not None:
                 stored.remove()
@@ -134,15 +158,23 @@ class RelayClient:
     def admit(self, op: Op, head: RelayHead) -> UploadRoom:
         """Check whether a request would be refused, before its body is read.
 
+        Returns:
+            The room for its body, which the caller must close, or give to `call`.
+
         Raises:
             Problem: It would be.
         """
         asked = msgspec.structs.replace(head, args={**head.args, "op": int(op)})
-        answer = self.call(Op.RELAY_ADMIT, asked)
+        connection = self._send(relay_request(Op.RELAY_ADMIT, asked))
+        try:
+            room = UploadRoom(connection, _answer(connection).frame.body)
+        except BaseException:
+            connection.close()
+            raise
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         self._known[head.token] = time.monotonic() + KNOWN_SECONDS
-        return msgspec.json.decode(answer.frame.body, type=UploadRoom)
+        return room
 
     def knows(self, token: str) -> bool:
         """Return whether the relay has just admitted an upload with a run's token."""
@@ -176,7 +208,24 @@ class RelayClient:
             finally:
                 connection.close()
 
-    def _send(self, frame: Frame, timeout_s: float = TIMEOUT_SECONDS) -> CallSocket:
+    def _send(
+        self,
+        frame: Frame,
+        timeout_s: float = TIMEOUT_SECONDS,
+        *,
+        room: UploadRoom | None = None,
+    ) -> CallSocket:
+        announced = None if room is None else room.take_connection()
+        if announced is not None:
+            try:
+                announced.send(frame)
+                return announced
+            except ConnectionLost:
+                # The relay was restarted; the next one does not know of the upload.
+                announced.close()
+            except BaseException:
+                announced.close()
+                raise
         if not os.path.exists(self._path):
             self._supervisor.call(Op.RELAY)
         try:
@@ -221,7 +270,7 @@ def _wait(answer: socket.socket, waiting: LongPoll) -> None:
 
     Raises:
         Abandoned: The client has left.
-        RelayUnavailable: The server is about to stop, or there is no answer in time.
+        RelayUnavailable: There is no answer in time.
     """
     # Not select(), which refuses descriptors from 1024 on.
     poll = select.poll()
@@ -230,12 +279,15 @@ def _wait(answer: socket.socket, waiting: LongPoll) -> None:
     if client is not None:
         poll.register(client, select.POLLIN)
     end = time.monotonic() + waiting.seconds + TIMEOUT_SECONDS
+    stopping = False
     while time.monotonic() < end:
         ready = [descriptor for descriptor, _ in poll.poll(_LOOK_SECONDS * 1000)]
         if answer.fileno() in ready:
             return
-        if waiting.stopping():
-            break
+        if waiting.stopping() and not stopping:
+            # The relay ends the wait, as if the time were over.
+            stopping = True
+            end = min(end, time.monotonic() + STOPPING_SECONDS)
         if ready:
             if client.has_left():
                 raise Abandoned

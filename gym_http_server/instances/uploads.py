@@ -19,12 +19,16 @@ import gevent  # type: ignore[import-untyped]
 
 from gym_http_server.errors import RelayUnavailable, StorageFull
 from gym_http_server.relay.files import UPLOAD_FREE_BYTES, lock_upload, sync_folder
-from gym_http_server.relay.messages import BodyPieces, Piece
+from gym_http_server.relay.messages import MOST_BATCHES, BodyPieces, Piece
+from gym_http_wire.frames import HEADER
 
 __all__ = ["PIECE", "Download", "StoredBody", "store_body"]
 
 #: Bytes that are read from a file, or written, at a time.
 PIECE = 1024 * 1024
+#: Batches in a bundle that have more bytes are hashed here, and smaller ones by the
+#: relay, for which the rest of its work on a batch takes longer.
+DIGESTED_BYTES = 4096
 #: Bytes that are received at a time. gunicorn copies them several times.
 RECEIVE_BYTES = 256 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -54,6 +58,14 @@ class StoredBody(NamedTuple):
     def name(self) -> str:
         """Name of the file in its folder."""
         return os.path.basename(self.path)
+
+    def batch_digests(self) -> list[tuple[int, bytes]]:
+        """Return the SHA-256 of the larger batches, if the body is a bundle.
+
+        Returns:
+            The number of the batch in the bundle, from 0, and its digest.
+        """
+        return _in_thread(_batch_digests, self.descriptor, self.size)
 
     def close(self) -> None:
         """Close the file, which is the relay's."""
@@ -239,8 +251,26 @@ def _outcome(
         return None, error
 
 
+def _batch_digests(descriptor: int, total: int) -> list[tuple[int, bytes]]:
+    found = []
+    start = number = 0
+    # A malformed bundle is the relay's to refuse.
+    while start + HEADER.size <= total and number < MOST_BATCHES:
+        size, head_size, *_ = HEADER.unpack(os.pread(descriptor, HEADER.size, start))
+        start += HEADER.size + head_size
+        if size >= DIGESTED_BYTES and start + size <= total:
+            digest = hashlib.sha256()
+            for at in range(start, start + size, PIECE):
+                count = min(PIECE, start + size - at)
+                digest.update(os.pread(descriptor, count, at))
+            found.append((number, digest.digest()))
+        start += size
+        number += 1
+    return found
+
+
 def _create(path: str) -> int:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     lock_upload(descriptor)
     return descriptor
 

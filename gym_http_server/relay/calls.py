@@ -17,7 +17,7 @@ from gym_http_server.relay.rows import RunRow
 from gym_http_server.relay.status import Rates, Returns, active_workers
 from gym_http_server.relay.store import Store
 from gym_http_wire.messages import Op
-from gym_http_wire.problems import BadJSON, BadParameter
+from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = [
     "BLOBS",
@@ -28,6 +28,8 @@ __all__ = [
     "Reply",
     "Request",
     "RunCall",
+    "convert",
+    "name_of",
     "read_json",
 ]
 
@@ -85,6 +87,7 @@ class Reply(msgspec.Struct, frozen=True):
         headers: HTTP headers.
         content_type: Media type of the body; "" is JSON.
         pieces: The body in pieces, if it is not JSON.
+        promised: Bytes of an upload for which there must be room until it arrives.
     """
 
     status: int
@@ -92,6 +95,7 @@ class Reply(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     content_type: str = ""
     pieces: Sequence[bytes | FileSlice] | None = None
+    promised: int = 0
 
     @classmethod
     def of(
@@ -227,6 +231,11 @@ class RunCall:
         self.final = final
         self.touched = ""
 
+    def note_use(self) -> None:
+        """Note that the run was used now."""
+        self.run.totals.last = self.now
+        self.store.changed(self.run)
+
     def number(self, name: str, default: int | None = None) -> int:
         """Return an integer of the query.
 
@@ -248,7 +257,29 @@ class RunCall:
 
 
 _T = TypeVar("_T")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 _PATH = re.compile(r" - at `\$\.?(.*)`$")
+
+
+def name_of(value: object, name: str) -> str:
+    """Check the name of a run, worker or reader.
+
+    Args:
+        value: The name.
+        name: The parameter.
+
+    Raises:
+        MissingParameter: It is missing.
+        BadParameter: It is not such a name.
+    """
+    if value is None:
+        raise MissingParameter(name)
+    if not isinstance(value, str) or not _NAME(value):
+        raise BadParameter(
+            f"{name} is {value!r:.80}: expected a letter or digit, then up to 63 of "
+            "A-Z, a-z, 0-9, _, . and -"
+        )
+    return value
 
 
 def read_json(body: bytes, type_: type[_T]) -> _T:

@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gym_http_server.errors import RelayTaken, StorageFull
@@ -85,6 +85,7 @@ class Database:
         folder: The directory.
         files: Its files of bodies.
         disk_limit: Most bytes that the directory may use.
+        promised: Bytes of uploads that are under way.
 
     Raises:
         RelayTaken: Another server uses the directory.
@@ -96,6 +97,7 @@ class Database:
     ) -> None:
         self.folder = os.path.abspath(folder)
         self.disk_limit = disk_limit
+        self.promised = 0
         self._min_free = min_free
         # Weights and state have a margin, since a trainer commits its position with
         # them: when samples have used all the space, that is how it is freed.
@@ -115,6 +117,8 @@ class Database:
         self._file_bytes = 0
         self._room: tuple[int, int] | None = None
         self._freed: list[str] = []
+        # Parts of files that no row refers to.
+        self._unused: list[tuple[str, list[tuple[int, int]]]] = []
         self._begun = False
         # Why the transaction cannot be committed.
         self._failure: StorageFull | None = None
@@ -147,6 +151,9 @@ class Database:
             raise self._failure
         self._execute("COMMIT")
         self._begun = False
+        unused, self._unused = self._unused, []
+        for name, spans in unused:
+            self.files.give_back(name, spans)
         freed, self._freed = self._freed, []
         for name in freed:
             # The transaction is done all the same; a sweep tries again.
@@ -156,6 +163,7 @@ class Database:
     def rollback(self) -> None:
         """Undo the transaction."""
         self._freed = []
+        self._unused = []
         self._begun = False
         # SQLite has already rolled back after some errors.
         if self._sql.in_transaction:
@@ -218,7 +226,8 @@ class Database:
             margin: Room that is allowed beyond that of samples.
         """
         if self._room is None or not self._begun:
-            allowed = self.disk_limit - self._blob_margin - self.used_bytes
+            taken = self.used_bytes + self.promised
+            allowed = self.disk_limit - self._blob_margin - taken
             self._room = (allowed, self.free_bytes() - self._min_free)
         allowed, free = self._room
         if files + ROW_BYTES > allowed + margin or rows + ROW_BYTES > free + margin:
@@ -229,9 +238,10 @@ class Database:
         used, free = self.used_bytes, self.free_bytes()
         return StorageFull(
             f"the relay has no room for {size} bytes: it uses {used} of at most "
-            f"{self.disk_limit} (--relay-disk), and the disk of {self.folder} has "
-            f"{free} free, of which {self._min_free} must stay free. Let a trainer "
-            "read and commit, delete runs, or free space on the disk; then retry"
+            f"{self.disk_limit} (--relay-disk), {self.promised} more are on their way, "
+            f"and the disk of {self.folder} has {free} free, of which {self._min_free} "
+            "must stay free. Let a trainer read and commit, delete runs, or free space "
+            "on the disk; then retry"
         )
 
     def tidy(self) -> bool:
@@ -258,15 +268,25 @@ class Database:
             raise
         return bool(unused > VACUUM_PAGES)
 
-    def _use_file(self, name: str, users: int) -> int:
-        """Count further rows that refer to a file; return its number."""
+    def _use_file(
+        self, name: str, users: int, unused: Sequence[tuple[int, int]] = ()
+    ) -> int:
+        """Count further rows that refer to a file; return its number.
+
+        Args:
+            name: The file.
+            users: The number of rows.
+            unused: Parts of a new file that are not kept.
+        """
         row = self._one(
             "UPDATE files SET users = users + ? WHERE name = ? RETURNING id",
             users,
             name,
         )
         if row is None:
-            size = self.files.size(name)
+            size = self.files.size(name) - sum(count for _, count in unused)
+            if unused:
+                self._unused.append((name, list(unused)))
             row = self._one(
                 "INSERT INTO files (name, size, users) VALUES (?, ?, ?) RETURNING id",
                 name,

@@ -6,12 +6,23 @@ from typing import Annotated, Any
 
 import msgspec
 
-from gym_http_server.errors import PositionPassed, SamplesGone, UnknownReader
-from gym_http_server.relay.calls import SAMPLES, LiveRun, Reply, RunCall, read_json
+from gym_http_server.errors import (
+    LimitReached,
+    PositionPassed,
+    SamplesGone,
+    UnknownReader,
+)
+from gym_http_server.relay.calls import (
+    SAMPLES,
+    LiveRun,
+    Reply,
+    RunCall,
+    name_of,
+    read_json,
+)
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.leases import deliver, readers_floor
 from gym_http_server.relay.rows import BatchRow, ReaderRow
-from gym_http_server.relay.runs import name_of
 from gym_http_server.relay.store import Store
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch_start
 from gym_http_wire.problems import BadParameter
@@ -36,6 +47,8 @@ BUNDLE_BYTES = 4 * 1024**2
 MOST_BYTES = 2**40
 MOST_BATCHES = 10_000
 MOST_LEASES = 10_000
+#: Readers of a run.
+MOST_READERS = 1000
 
 _Bytes = Annotated[int, msgspec.Meta(ge=1, le=MOST_BYTES)]
 
@@ -161,6 +174,7 @@ def check_move(call: RunCall, name: str, after: int, draws: int | None) -> Reade
     Raises:
         PositionPassed: It is past that position.
         BadParameter: There is no such position, or its name is malformed.
+        LimitReached: It is new, and the run has as many as it may.
     """
     name_of(name, "reader")
     known = call.store.reader(call.run, name)
@@ -174,6 +188,12 @@ def check_move(call: RunCall, name: str, after: int, draws: int | None) -> Reade
         raise BadParameter(
             f"after is {after}, beyond the last position: expected an integer from 0 "
             f"to {call.run.totals.stored}"
+        )
+    if known is None and len(call.store.readers(call.run)) >= MOST_READERS:
+        raise LimitReached(
+            f"the run {call.run.run!r} has {MOST_READERS} readers, which is the limit: "
+            f"remove some with DELETE /v1/runs/{call.run.run}/readers/<name>/",
+            extras={"limit": MOST_READERS},
         )
     before = known.draws if known else 0
     total = max(before, draws or 0)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from gym_http_server.errors import BodyTooLarge, UnknownRun
-from gym_http_server.relay import delivery, runs, samples, weights
+from gym_http_server.relay import delivery, runs, samples, sessions, weights
 from gym_http_server.relay.calls import BLOBS, SAMPLES, LiveRun, Reply, Request, RunCall
+from gym_http_server.relay.files import INLINE_BYTES
 from gym_http_server.relay.messages import ADMITTED, RelaySettings
 from gym_http_server.relay.roles import authorize, find_token
 from gym_http_server.relay.store import Store
@@ -25,9 +28,9 @@ _HANDLERS: dict[int, Callable[[RunCall], Reply | None]] = {
     Op.TOKEN_CREATE: runs.create_token,
     Op.TOKEN_LIST: runs.list_tokens,
     Op.TOKEN_DELETE: runs.delete_token,
-    Op.SESSION_CREATE: runs.create_session,
-    Op.SESSION_STATUS: runs.session_status,
-    Op.SESSION_END: runs.end_session,
+    Op.SESSION_CREATE: sessions.create_session,
+    Op.SESSION_STATUS: sessions.session_status,
+    Op.SESSION_END: sessions.end_session,
     Op.SAMPLES_PUT: samples.put_samples,
     Op.SAMPLES_GET: delivery.get_samples,
     Op.READER_PUT: delivery.put_reader,
@@ -141,6 +144,7 @@ class Relay:
             try:
                 for row in self.store.runs():
                     delivery.consume(self.store, self._find(row.run, now), now)
+                    sessions.forget_sessions(self.store, row, now)
                 self.store.commit()
             except BaseException:
                 self.roll_back()
@@ -178,10 +182,13 @@ class Relay:
         admit = _ADMISSIONS.get(asked)
         if admit is not None:
             admit(call)
-        return Reply.of(
-            200, {"folder": self.store.files.folder, "room": min(most, self._room())}
-        )
+        room = min(most, self._room()) if size < 0 else size
+        reply = Reply.of(200, {"folder": self.store.files.folder, "room": room})
+        if 0 <= size <= INLINE_BYTES:
+            return reply
+        return msgspec.structs.replace(reply, promised=room)
 
     def _room(self) -> int:
         """Bytes that a body of unknown size may have."""
-        return max(0, self._settings.disk_limit - self.store.used_bytes)
+        used = self.store.used_bytes + self.store.promised
+        return max(0, self._settings.disk_limit - used)

@@ -9,12 +9,13 @@ sweep removes it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
 import re
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from gym_http_server.errors import RelayUnavailable
@@ -38,6 +39,11 @@ MIN_FREE_BYTES = 64 * 1024**2
 #: Free space that uploads must leave: weights and states may use half of it.
 UPLOAD_FREE_BYTES = MIN_FREE_BYTES // 2
 
+# FALLOC_FL_PUNCH_HOLE, which needs FALLOC_FL_KEEP_SIZE.
+_PUNCH_HOLE = 0x02 | 0x01
+_fallocate = getattr(ctypes.CDLL(None), "fallocate", None)
+if _fallocate is not None:
+    _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EOPNOTSUPP)
 _is_name = re.compile(r"[0-9a-f]{32}\.body").fullmatch
 
@@ -113,6 +119,26 @@ class BodyFiles:
             return os.stat(self._path(name), follow_symlinks=False).st_size
         except FileNotFoundError:
             raise _gone(name) from None
+
+    def give_back(self, name: str, spans: Iterable[tuple[int, int]]) -> None:
+        """Give parts of a file back to the disk; they read as zeros afterwards.
+
+        A file system that cannot do that keeps them.
+
+        Args:
+            name: The file.
+            spans: The parts: where they begin, and their bytes.
+        """
+        if _fallocate is None:
+            return
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._path(name), os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                for start, size in spans:
+                    if _fallocate(descriptor, _PUNCH_HOLE, start, size):
+                        return
+            finally:
+                os.close(descriptor)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""

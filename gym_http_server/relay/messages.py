@@ -1,17 +1,20 @@
 """Requests to the relay, its answers, and its settings.
 
 A request has a `RelayHead` and a small body; a large body is a file, which the head
-names. Most answers are JSON. Bundles, weights and checkpoints
-are `BodyPieces`: parts of files, whose descriptors arrive with the frame, and bytes.
+names. With a bundle in a file come the digests of its larger batches. Most answers are
+JSON. Bundles, weights and checkpoints are `BodyPieces`: parts of files, whose
+descriptors arrive with the frame, and bytes.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 
+from gym_http_wire.bundles import BUNDLE
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     AnswerHead,
@@ -25,12 +28,17 @@ from gym_http_wire.problems import Problem
 __all__ = [
     "ADMITTED",
     "DATABASE",
+    "MOST_BATCHES",
+    "MOST_DIGESTS_BYTES",
     "MOST_FILES",
     "MOST_WAIT_SECONDS",
     "BodyPieces",
     "Piece",
     "RelayHead",
     "RelaySettings",
+    "digests_body",
+    "digests_of",
+    "is_bundle",
     "pieces_answer",
     "pieces_of",
     "relay_problem",
@@ -40,6 +48,8 @@ __all__ = [
 
 #: Name of the database in the relay's directory.
 DATABASE = "relay.sqlite3"
+#: Batches in one bundle. More would hold up all other requests for seconds.
+MOST_BATCHES = 2**15
 #: Files that one answer may refer to.
 MOST_FILES = 200
 #: The longest wait that a request may name.
@@ -47,6 +57,9 @@ MOST_WAIT_SECONDS = 50.0
 #: The requests that upload, which `Op.RELAY_ADMIT` may ask about.
 ADMITTED = (Op.SAMPLES_PUT, Op.WEIGHTS_PUT, Op.STATE_PUT, Op.RECORDS_PUT)
 _SIZE = struct.Struct("<I")
+_DIGEST = struct.Struct("<I32s")
+#: The longest body of a request whose bundle is in a file.
+MOST_DIGESTS_BYTES = MOST_BATCHES * _DIGEST.size
 
 
 class RelaySettings(msgspec.Struct, frozen=True):
@@ -137,6 +150,32 @@ def request_of(frame: Frame) -> RelayHead:
         msgspec.MsgspecError: It is malformed.
     """
     return _decode_head(frame.head) if frame.head else RelayHead()
+
+
+def is_bundle(content_type: str) -> bool:
+    """Return whether a body of this media type is a bundle."""
+    return content_type.partition(";")[0].strip().lower() == BUNDLE
+
+
+def digests_body(digests: Iterable[tuple[int, bytes]]) -> bytes:
+    """Make the body of a request whose bundle is in a file.
+
+    Args:
+        digests: SHA-256 of batches that a web worker has computed, each with the number
+            of the batch in the bundle, from 0.
+    """
+    return b"".join(_DIGEST.pack(number, digest) for number, digest in digests)
+
+
+def digests_of(body: bytes) -> dict[int, bytes]:
+    """Decode the body of a request whose bundle is in a file.
+
+    Raises:
+        ValueError: It is malformed.
+    """
+    if len(body) % _DIGEST.size:
+        raise ValueError(f"digests of batches end after {len(body)} bytes")
+    return dict(_DIGEST.iter_unpack(body))
 
 
 def pieces_answer(

@@ -154,6 +154,8 @@ class SessionRow(msgspec.Struct, eq=False):
         dropped: Batches dropped.
         stale: Batches refused as stale.
         ended: Whether the worker said goodbye.
+        last: Position of its last batch, 0 before any; ``None``: not known, in a row
+            of an earlier version.
     """
 
     id: int
@@ -168,6 +170,7 @@ class SessionRow(msgspec.Struct, eq=False):
     dropped: int = 0
     stale: int = 0
     ended: bool = False
+    last: int | None = None
 
 
 class BatchRow(msgspec.Struct):

@@ -1,10 +1,9 @@
-"""Runs, their tokens, and the sessions of their workers."""
+"""Runs, their tokens and their records."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import secrets
 from datetime import UTC, datetime
 from typing import Any
@@ -13,10 +12,10 @@ import msgspec
 
 from gym_http_server.errors import (
     Gap,
+    LimitReached,
     RunExists,
     StorageFull,
     UnknownRunToken,
-    UnknownSession,
 )
 from gym_http_server.relay.calls import (
     DeclaredColumn,
@@ -25,13 +24,15 @@ from gym_http_server.relay.calls import (
     Request,
     RunCall,
     convert,
+    name_of,
     read_json,
 )
 from gym_http_server.relay.columns import DTYPES
 from gym_http_server.relay.limiter import Limiter
 from gym_http_server.relay.records import parse_records, record_line
 from gym_http_server.relay.roles import OBSERVER, TRAINER, WORKER
-from gym_http_server.relay.rows import RunRow, SessionRow, TokenRow
+from gym_http_server.relay.rows import RunRow, TokenRow
+from gym_http_server.relay.sessions import find_session
 from gym_http_server.relay.status import active_workers, run_status
 from gym_http_server.relay.store import Store
 from gym_http_wire.problems import BadParameter, KeyReused, MissingParameter
@@ -39,29 +40,26 @@ from gym_http_wire.problems import BadParameter, KeyReused, MissingParameter
 __all__ = [
     "RunKeys",
     "create_run",
-    "create_session",
     "create_token",
     "delete_run",
     "delete_token",
-    "end_session",
-    "find_session",
     "get_records",
     "list_runs",
     "list_tokens",
-    "name_of",
     "put_records",
-    "session_status",
     "status",
 ]
 
 #: Seconds for which the answer to the creation of a run is kept.
 KEEP_SECONDS = 600.0
 MOST_KEYS = 1000
+#: Runs of a server, and tokens of a run.
+MOST_RUNS = 1000
+MOST_TOKENS = 1000
 MOST_COLUMNS = 256
 #: Records in one answer.
 LINES = 10_000
 MAX_DIMENSIONS = 32
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 _TOKEN_ID = 8
 
 
@@ -77,12 +75,6 @@ class NewToken(msgspec.Struct):
     """The body of a request for a token."""
 
     role: Any = None
-
-
-class NewSession(msgspec.Struct):
-    """The body of a request for a session."""
-
-    worker: Any = None
 
 
 class RunKeys:
@@ -138,27 +130,6 @@ class RunKeys:
             self._answers[key] = (now, digest, token, reply)
 
 
-def name_of(value: object, name: str) -> str:
-    """Check the name of a run, worker or reader.
-
-    Args:
-        value: The name.
-        name: The parameter.
-
-    Raises:
-        MissingParameter: It is missing.
-        BadParameter: It is not such a name.
-    """
-    if value is None:
-        raise MissingParameter(name)
-    if not isinstance(value, str) or not _NAME(value):
-        raise BadParameter(
-            f"{name} is {value!r:.80}: expected a letter or digit, then up to 63 of "
-            "A-Z, a-z, 0-9, _, . and -"
-        )
-    return value
-
-
 def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Reply:
     """Create a run with a token for each role, or confirm that it exists."""
     kept = keys.find(store, request.head.key, request.body, now)
@@ -174,6 +145,12 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
     known = store.run(name)
     if known is not None:
         return _confirm(known, limits, columns)
+    if len(store.runs()) >= MOST_RUNS:
+        raise LimitReached(
+            f"the server has {MOST_RUNS} runs, which is its limit: delete some with "
+            "DELETE /v1/runs/<run>/, or use one that exists",
+            extras={"limit": MOST_RUNS},
+        )
     row = store.add_run(
         name,
         msgspec.json.encode(limits, order="sorted"),
@@ -305,6 +282,12 @@ def create_token(call: RunCall) -> Reply:
     roles = (WORKER, TRAINER, OBSERVER)
     if role not in roles:
         raise BadParameter(f"role is {role!r:.80}: expected {', '.join(roles)}")
+    if len(call.store.tokens(call.run)) >= MOST_TOKENS:
+        raise LimitReached(
+            f"the run {call.run.run!r} has {MOST_TOKENS} tokens, which is the limit: "
+            f"revoke some with DELETE /v1/runs/{call.run.run}/tokens/<id>/",
+            extras={"limit": MOST_TOKENS},
+        )
     row, token = _add_token(call.store, call.run, role, call.now)
     return Reply.of(201, _token(row) | {"token": token})
 
@@ -337,60 +320,6 @@ def _add_token(
 
 def _token(row: TokenRow) -> dict[str, Any]:
     return {"id": row.id, "role": row.role, "created": _time(row.created)}
-
-
-# Sessions
-
-
-def create_session(call: RunCall) -> Reply:
-    """Begin a session of a worker."""
-    worker = name_of(read_json(call.body, NewSession).worker, "worker")
-    # Its numbers must not be guessed by another worker.
-    row = call.store.add_session(call.run, secrets.token_urlsafe(16), worker, call.now)
-    _use(call)
-    return Reply.of(201, {"session": row.session, "next": row.next})
-
-
-def session_status(call: RunCall) -> Reply:
-    """Report a session."""
-    row = find_session(call, call.head.value)
-    return Reply.of(
-        200,
-        {
-            "session": row.session,
-            "worker": row.worker,
-            "next": row.next,
-            "records_next": row.records_next,
-        },
-    )
-
-
-def end_session(call: RunCall) -> Reply:
-    """Say goodbye for a worker."""
-    row = find_session(call, call.head.value)
-    row.ended = True
-    row.seen = call.now
-    call.store.changed(row)
-    _use(call)
-    return Reply(204)
-
-
-def find_session(call: RunCall, session: str) -> SessionRow:
-    """Return a session.
-
-    Raises:
-        MissingParameter: The request names none.
-        UnknownSession: The run has no such session.
-    """
-    if not session:
-        raise MissingParameter("session")
-    row = call.store.session(call.run, session)
-    if row is None:
-        raise UnknownSession(
-            f"the run {call.run.run!r} has no session {session!r:.80}: begin one with "
-            f"POST /v1/runs/{call.run.run}/sessions/"
-        )
-    return row
 
 
 # Records
@@ -426,7 +355,7 @@ def put_records(call: RunCall) -> Reply:
         session.seen = call.now
         call.store.changed(session)
         answer["next"] = session.records_next
-    _use(call)
+    call.note_use()
     return Reply.of(201, answer)
 
 
@@ -439,8 +368,3 @@ def get_records(call: RunCall) -> Reply:
     rows = call.store.records(call.run, call.number("after", 0), limit, type_)
     lines = list(map(record_line, rows))
     return Reply(200, b"", {}, "application/x-ndjson", lines)
-
-
-def _use(call: RunCall) -> None:
-    call.run.totals.last = call.now
-    call.store.changed(call.run)

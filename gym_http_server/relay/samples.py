@@ -22,9 +22,10 @@ from gym_http_server.errors import (
 from gym_http_server.relay.calls import SAMPLES, Reply, RunCall
 from gym_http_server.relay.columns import check_columns
 from gym_http_server.relay.files import FileSlice
+from gym_http_server.relay.messages import MOST_BATCHES, digests_of, is_bundle
 from gym_http_server.relay.rows import BatchRow, SessionRow
-from gym_http_server.relay.runs import find_session
-from gym_http_wire.bundles import BUNDLE, BatchHead, BundleError, split
+from gym_http_server.relay.sessions import find_session
+from gym_http_wire.bundles import BatchHead, BundleError, split
 from gym_http_wire.frames import HEADER
 from gym_http_wire.problems import BadParameter, KeyReused, Problem
 
@@ -34,8 +35,6 @@ RETRY_SECONDS = 1
 #: Seconds after which a worker whose batches are refused is noted again.
 SEEN_SECONDS = 5.0
 OCTETS = "application/octet-stream"
-#: A larger bundle would hold up all other requests for seconds.
-MOST_BATCHES = 2**15
 #: Transitions of a batch, and batches that are dropped before one. Sums of them stay
 #: within the integers of the database.
 MOST_COUNT = 2**31 - 1
@@ -50,11 +49,13 @@ class _Sent(NamedTuple):
         head: Its head.
         body: Its bytes, or where they are.
         view: Its bytes.
+        digest: Its SHA-256, if a web worker has computed it.
     """
 
     head: BatchHead
     body: bytes | FileSlice
     view: memoryview
+    digest: bytes = b""
 
 
 def admit_samples(call: RunCall) -> None:
@@ -65,7 +66,7 @@ def admit_samples(call: RunCall) -> None:
     """
     size = max(0, call.head.size)
     session = _session_of(call)
-    if not _is_bundle(call):
+    if not is_bundle(call.head.content_type):
         head = _head_of(call)
         if head.number < (session.next if session else 1):
             # It is stored already, and is confirmed whatever the queue holds.
@@ -78,11 +79,9 @@ def admit_samples(call: RunCall) -> None:
 def put_samples(call: RunCall) -> Reply:
     """Store a batch or a bundle."""
     body = _Body(call)
-    return _put_bundle(call, body) if _is_bundle(call) else _put_batch(call, body)
-
-
-def _is_bundle(call: RunCall) -> bool:
-    return call.head.content_type.partition(";")[0].strip().lower() == BUNDLE
+    if is_bundle(call.head.content_type):
+        return _put_bundle(call, body)
+    return _put_batch(call, body)
 
 
 class _Body:
@@ -92,7 +91,9 @@ class _Body:
         self.name = call.head.file
         # Once nothing refers to the view, the file is no longer mapped.
         self.view = memoryview(call.body)
+        self.digests: dict[int, bytes] = {}
         if self.name:
+            self.digests = digests_of(call.body)
             descriptor = call.store.files.open(self.name)
             try:
                 if os.fstat(descriptor).st_size:
@@ -110,7 +111,7 @@ class _Body:
 
 def _session_of(call: RunCall) -> SessionRow | None:
     session = call.text("session")
-    if not session and _is_bundle(call):
+    if not session and is_bundle(call.head.content_type):
         # The heads of the batches name it.
         return None
     return find_session(call, session)
@@ -141,8 +142,9 @@ def _head_of(call: RunCall) -> BatchHead:
 def _put_batch(call: RunCall, body: _Body) -> Reply:
     session = find_session(call, call.text("session"))
     head = _head_of(call)
-    sent = _Sent(head, body.part(0, len(body.view)), body.view)
-    group = _Group(call, session, len(body.view), trusted=True)
+    digest = bytes.fromhex(call.head.digest)
+    sent = _Sent(head, body.part(0, len(body.view)), body.view, digest)
+    group = _Group(call, session, len(body.view))
     try:
         stored = group.add(sent)
     except Stale:
@@ -202,9 +204,10 @@ def _put_bundle(call: RunCall, body: _Body) -> Reply:
 
 
 def _batches(body: _Body) -> Iterator[_Sent]:
-    for head, offset, size in split(body.view):
+    for number, (head, offset, size) in enumerate(split(body.view)):
         view = body.view[offset : offset + size]
-        yield _Sent(head, body.part(offset, size), view)
+        digest = body.digests.get(number, b"")
+        yield _Sent(head, body.part(offset, size), view, digest)
 
 
 def _only_session(call: RunCall, session: str) -> SessionRow:
@@ -224,7 +227,6 @@ class _Group:
         call: The request.
         session: The session of its batches.
         size: Bytes of all of them.
-        trusted: Whether the digests are those that a web worker computed.
 
     Attributes:
         session: The session.
@@ -232,9 +234,7 @@ class _Group:
         repeated: Batches that had been stored before.
     """
 
-    def __init__(
-        self, call: RunCall, session: SessionRow, size: int, *, trusted: bool = False
-    ) -> None:
+    def __init__(self, call: RunCall, session: SessionRow, size: int) -> None:
         self.session = session
         # Then no batch needs a look at the queue.
         self._all_fit = _fit_in_any_case(call, size)
@@ -242,7 +242,6 @@ class _Group:
             # It is seen even if its batches are refused.
             session.seen = call.now
             call.store.changed(session)
-        self._trusted = trusted
         self.rows: list[BatchRow] = []
         self.repeated = 0
         self._call = call
@@ -282,7 +281,7 @@ class _Group:
             _check_policy(call, head)
         if head.count > MOST_COUNT or head.dropped > MOST_COUNT:
             raise _too_many(head)
-        digest = _digest_of(sent) if self._trusted else _check_digest(sent)
+        digest = _check_digest(sent)
         if call.live.columns is not None and not head.packing:
             try:
                 check_columns(
@@ -347,6 +346,7 @@ class _Group:
         call, session, totals = self._call, self.session, self._call.run.totals
         if self.rows:
             call.store.append(call.run, session, self.rows)
+            session.last = totals.stored
             call.live.rates.add(
                 call.now, len(self.rows), self._transitions, self._bytes
             )
@@ -382,11 +382,11 @@ class _Group:
 def _digest_of(sent: _Sent) -> bytes:
     if sent.head.digest:
         return bytes.fromhex(sent.head.digest)
-    return hashlib.sha256(sent.view).digest()
+    return sent.digest or hashlib.sha256(sent.view).digest()
 
 
 def _check_digest(sent: _Sent) -> bytes:
-    digest = hashlib.sha256(sent.view).digest()
+    digest = sent.digest or hashlib.sha256(sent.view).digest()
     if sent.head.digest and sent.head.digest != digest.hex():
         raise DigestMismatch(
             f"the body of batch {sent.head.number} has the SHA-256 {digest.hex()}, and "

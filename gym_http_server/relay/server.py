@@ -30,6 +30,7 @@ from gym_http_server.relay.calls import Reply, Request
 from gym_http_server.relay.dispatch import Relay
 from gym_http_server.relay.files import INLINE_BYTES, FileSlice
 from gym_http_server.relay.messages import (
+    MOST_DIGESTS_BYTES,
     Piece,
     RelaySettings,
     pieces_answer,
@@ -69,6 +70,7 @@ class Connection(FrameSocket):
         max_body: Bytes that the body of a request may have.
 
     Attributes:
+        promised: Bytes of the upload that a web worker announced on it.
         stuck_since: When it last accepted nothing of an answer, in monotonic seconds;
             0.0 if no answer waits.
     """
@@ -76,6 +78,7 @@ class Connection(FrameSocket):
     def __init__(self, end: socket.socket, max_body: int) -> None:
         end.setblocking(False)
         super().__init__(end, max_body)
+        self.promised = 0
         self.stuck_since = 0.0
         self._answers: deque[tuple[memoryview, Sequence[int]]] = deque()
 
@@ -240,7 +243,8 @@ class RelayServer:
                 )
                 close_unread(sock)
                 continue
-            connection = Connection(sock, max(self._settings.max_body, INLINE_BYTES))
+            most = max(self._settings.max_body, INLINE_BYTES, MOST_DIGESTS_BYTES)
+            connection = Connection(sock, most)
             self._connections[connection.fileno()] = connection
             self._poller.add(connection, functools.partial(self._serve, connection))
             # Its request has mostly arrived with it.
@@ -269,10 +273,19 @@ class RelayServer:
             self._listen_to(connection)
             return
         request = Request(Op(frame.kind), request_of(frame), frame.body)
+        # The upload that was announced here has arrived.
+        self._promise(connection, 0)
         until = time.monotonic() + request.wait_s
         self._arrived.append(PendingRequest(connection, request, frame.number, until))
 
+    def _promise(self, connection: Connection, size: int) -> None:
+        """Count the bytes of an upload under way, in place of those counted before."""
+        if self._relay is not None:
+            self._relay.store.promised += size - connection.promised
+            connection.promised = size
+
     def _disconnect(self, connection: Connection) -> None:
+        self._promise(connection, 0)
         self._waiting.pop(connection, None)
         if self._connections.pop(connection.fileno(), None) is not None:
             self._poller.remove(connection)
@@ -360,6 +373,8 @@ class RelayServer:
         if reply is None:
             self._waiting[waiting.connection] = waiting
             return None
+        if reply.promised and not waiting.connection.closed:
+            self._promise(waiting.connection, reply.promised)
         return _Answer(waiting, *_frame_of(relay.store, reply))
 
     def _send(self, answered: _Answer) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gym_http_server.relay.database import ROW_BYTES
+from gym_http_server.relay.database import PAGE_BYTES, ROW_BYTES
 from gym_http_server.relay.files import MIN_FREE_BYTES, FileSlice
 from gym_http_server.relay.rows import (
     BatchRow,
@@ -31,6 +31,8 @@ DIGESTS_KEPT = 1000
 #: Rows that one step of trimming removes.
 TRIM_ROWS = 4096
 DIGEST_BYTES = 32
+#: A file is kept as it is if it has fewer other bytes than these for each batch.
+UNUSED_BYTES = 1024
 
 _BATCHES = (
     "SELECT b.key, b.number, b.policy, b.count, b.digest, b.content_type, b.packing, "
@@ -120,13 +122,15 @@ class Store(Tables):
             StorageFull: The disk has no room; nothing is stored.
             RelayUnavailable: The file is gone; nothing is stored.
         """
-        users = Counter(
-            row.body.name for row in rows if isinstance(row.body, FileSlice)
-        )
+        slices = [row.body for row in rows if isinstance(row.body, FileSlice)]
+        users = Counter(each.name for each in slices)
         inline = sum(row.size for row in rows if not isinstance(row.body, FileSlice))
         inline += ROW_BYTES * len(rows)
         self._check_room(inline, inline + sum(map(self.files.size, users)), 0)
-        files = {name: self._use_file(name, count) for name, count in users.items()}
+        files = {
+            name: self._use_file(name, count, _unused(slices, self.files.size(name)))
+            for name, count in users.items()
+        }
         totals = run.totals
         first = totals.stored + 1
         for position, row in enumerate(rows, first):
@@ -423,6 +427,25 @@ class Store(Tables):
             if file is not None:
                 self._release_file(file, count)
         self.changed(run)
+
+
+def _unused(slices: list[FileSlice], total: int) -> list[tuple[int, int]]:
+    """Return the larger parts of a file between slices, in whole pages.
+
+    A bundle has batches that were stored before, or are refused, and may have long
+    heads. They would be kept as long as its other batches, beyond the limits of a run.
+    """
+    if total - sum(each.size for each in slices) < UNUSED_BYTES * len(slices):
+        return []
+    found = []
+    end = 0
+    for start, size in [*((each.offset, each.size) for each in slices), (total, 0)]:
+        first = -(-end // PAGE_BYTES) * PAGE_BYTES
+        last = start // PAGE_BYTES * PAGE_BYTES
+        if first < last:
+            found.append((first, last - first))
+        end = start + size
+    return found
 
 
 def _leave_queue(run: RunRow, worker: str, transitions: int, size: int) -> None:

@@ -211,7 +211,7 @@ class Tables(Database):
             StorageFull: The disk has no room.
         """
         self.check_sample_room(0)
-        row = SessionRow(0, session, worker, now, now)
+        row = SessionRow(0, session, worker, now, now, last=0)
         done = self._execute(
             "INSERT INTO sessions (run, session, worker, details) VALUES (?, ?, ?, ?)",
             run.id,
@@ -247,6 +247,18 @@ class Tables(Database):
             else self._remember_session(run, row)
             for row in rows
         ]
+
+    def count_sessions(self, run: RunRow) -> int:
+        """Return the number of sessions of a run."""
+        return int(self._one("SELECT count(*) FROM sessions WHERE run = ?", run.id)[0])
+
+    def delete_sessions(self, run: RunRow, rows: list[SessionRow]) -> None:
+        """Delete sessions of a run that have no batches in its log."""
+        for row in rows:
+            self._execute("DELETE FROM digests WHERE session = ?", row.id)
+            self._execute("DELETE FROM sessions WHERE id = ?", row.id)
+            self._sessions.pop(row.session, None)
+            self._changed.pop(id(row), None)
 
     def _remember_session(self, run: RunRow, row: tuple[Any, ...]) -> SessionRow:
         number, name, _, details = row

@@ -1,5 +1,6 @@
 """A full disk and a used-up quota refuse samples, until a trainer commits."""
 
+import contextlib
 import os
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ import pytest
 from gym_http_wire.bundles import split
 from tests.support.api import Api, error, ok
 from tests.support.faults.small_disk import Disk, small_disk
-from tests.support.raw import Response
+from tests.support.raw import RawConnection, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -25,18 +26,21 @@ OCTETS = {"Content-Type": "application/octet-stream"}
 class Worker:
     """Sends batches of one session."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, name: str = "w1") -> None:
         self.api = Api(server)
-        assert self.api.post("/v1/runs/", {"run": "pendulum"}).status == 201
-        begun = self.api.post(f"{RUN}/sessions/", {"worker": "w1"})
+        assert self.api.post("/v1/runs/", {"run": "pendulum"}).status in (200, 201)
+        begun = self.api.post(f"{RUN}/sessions/", {"worker": name})
         self.session = begun.json()["session"]
         self.next = 1
 
-    def send(self, size: int) -> Response:
+    def path(self) -> str:
+        """Return the path to which the next batch is posted."""
         query = f"session={self.session}&number={self.next}&policy=0&count=1"
+        return f"{RUN}/samples/?{query}"
+
+    def send(self, size: int) -> Response:
         body = bytes([self.next % 256]) * size
-        path = f"{RUN}/samples/?{query}"
-        answer = self.api.post(path, data=body, headers=OCTETS)
+        answer = self.api.post(self.path(), data=body, headers=OCTETS)
         self.next += answer.status == 201
         return answer
 
@@ -102,6 +106,40 @@ def whole_and_complete(
         body = data[batch.offset : batch.offset + batch.size]
         assert body == bytes([number]) * size
     assert len(os.listdir(folder / "bodies")) == len(positions)
+
+
+def test_uploads_under_way_count_to_the_quota(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--relay-disk", "64M", "--workers", "2")
+    workers = [Worker(server, f"w{number}") for number in range(3)]
+    size = 25 * MIB
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(RawConnection(server.port)) for _ in range(2)]
+        for connection, worker in zip(slow, workers, strict=False):
+            connection.send(upload_head(worker, size) + bytes(MIB))
+        folder = server.data_dir / "relay" / "bodies"
+        wait_until(lambda: len(os.listdir(folder)) == 2, 5.0, "two uploads")
+        # Not before it was sent to the end.
+        with RawConnection(server.port) as third:
+            third.send(upload_head(workers[2], size, "Expect: 100-continue"))
+            error(third.read_response(), 507, "storage-full")
+        slow[0].close()
+        wait_until(lambda: len(os.listdir(folder)) == 1, 5.0, "one upload")
+        wait_until(lambda: workers[2].send(size).status == 201, 5.0, "room")
+        slow[1].send(bytes(size - MIB))
+        assert slow[1].read_response().status == 201
+    assert workers[0].samples()["stored"] == 2
+
+
+def upload_head(worker: Worker, size: int, *headers: str) -> bytes:
+    """Return the head of a request with the next batch of a worker."""
+    lines = [
+        f"POST {worker.path()} HTTP/1.1",
+        f"Host: 127.0.0.1:{worker.api.server.port}",
+        f"Content-Length: {size}",
+    ]
+    return "\r\n".join([*lines, *headers, "", ""]).encode()
 
 
 @pytest.mark.parametrize("size", [250_000, 6_000_000])

@@ -272,6 +272,41 @@ def test_a_slow_reader_is_given_up(
         wait_until(lambda: not served.server._connections, message="its end")
 
 
+def announce(connection: FrameSocket, size: int) -> int:
+    """Announce an upload on a connection, and return the status of the answer."""
+    args = {"op": int(Op.WEIGHTS_PUT), "if_none_match": "*"}
+    head = RelayHead("r", args=args, size=size)
+    connection.send(relay_request(Op.RELAY_ADMIT, head))
+    answer = connection.receive_one()
+    assert answer is not None
+    return answer.status
+
+
+def test_uploads_under_way_count_to_the_space_in_use(served: Running) -> None:
+    size = 200 * MIB
+    with contextlib.ExitStack() as stack:
+        uploads = [stack.enter_context(served.connection()) for _ in range(6)]
+        # The relay may use 1 GiB.
+        assert [announce(each, size) for each in uploads[:5]] == [200] * 5
+        assert announce(uploads[5], size) == 507
+        # Of unknown size: it gets what is left.
+        assert announce(uploads[5], -1) == 200
+        with served.connection() as another:
+            assert announce(another, 10 * MIB) == 507
+        # The web worker has closed its connection, as at the end of a broken upload.
+        uploads[0].close()
+        uploads[5].close()
+        with served.connection() as another:
+            wait_until(lambda: announce(another, size) == 200, 5.0, "the free room")
+        # The request itself ends the upload.
+        head = RelayHead("r", args={"if_none_match": "*"}, digest="0" * 64)
+        uploads[1].send(relay_request(Op.WEIGHTS_PUT, head, b"w"))
+        assert (answer := uploads[1].receive_one()) is not None
+        assert answer.status == 201
+        with served.connection() as one, served.connection() as two:
+            assert [announce(each, size) for each in (one, two)] == [200, 200]
+
+
 def test_large_bodies_are_passed_as_descriptors(served: Running) -> None:
     name = os.urandom(16).hex() + ".body"
     data = os.urandom(MIB)

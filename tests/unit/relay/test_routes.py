@@ -46,6 +46,8 @@ class ToyRelay:
         self.bodies = bodies
         self.answers: dict[Op, Frame | Problem] = {}
         self.files: list[Path] = []
+        self.held = threading.Event()
+        self.held.set()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / "relay.sock"))
         self._listener.listen()
@@ -69,12 +71,12 @@ class ToyRelay:
             except OSError:
                 return
             connection = FrameSocket(end)
-            request = connection.receive_one()
-            if request is not None:
+            while (request := connection.receive_one()) is not None:
                 self._answer(connection, request)
             connection.close()
 
     def _answer(self, connection: FrameSocket, request: Frame) -> None:
+        self.held.wait(10)
         op = Op(request.kind)
         self.requests.append((op, request_of(request), bytes(request.body)))
         default: Any = {"folder": str(self.bodies), "room": 1 << 40}
@@ -412,8 +414,23 @@ def test_curl_gets_advice_where_it_appended_a_name(client: FlaskClient) -> None:
 def test_a_relay_that_ends_before_its_answer(
     client: FlaskClient, relay: ToyRelay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "_answer", lambda *_: None)
+    monkeypatch.setattr(
+        relay, "_answer", lambda end, _: end.socket.shutdown(socket.SHUT_RDWR)
+    )
     assert code(client.get("/v1/runs/")) == (503, "relay-unavailable")
+
+
+def test_a_wait_gets_the_relays_answer_though_the_server_stops(
+    client: FlaskClient, relay: ToyRelay, tmp_path: Path
+) -> None:
+    (tmp_path / "draining").touch()
+    relay.answers[Op.SAMPLES_GET] = answer(204, b"")
+    # Later than the web worker looks whether the server stops.
+    relay.held.clear()
+    timer = threading.Timer(0.8, relay.held.set)
+    timer.start()
+    assert client.get("/v1/runs/r/samples/?after=0&wait_s=20").status_code == 204
+    timer.join()
 
 
 def test_conditions_reach_the_relay(client: FlaskClient, relay: ToyRelay) -> None:

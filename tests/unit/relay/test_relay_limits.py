@@ -1,0 +1,271 @@
+"""How many runs, tokens, readers and sessions there may be, and what files keep."""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gevent  # type: ignore[import-untyped]
+import pytest
+
+from gym_http_server.errors import DigestMismatch, LimitReached, UnknownSession
+from gym_http_server.instances.uploads import StoredBody
+from gym_http_server.relay import delivery, runs, sessions
+from gym_http_server.relay.calls import Request
+from gym_http_server.relay.files import lock_upload
+from gym_http_server.relay.messages import RelayHead, digests_body, digests_of
+from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
+from gym_http_wire.frames import HEADER
+from gym_http_wire.messages import Op
+from tests.support.relay_logic import MIB, RelayBench
+
+WEEK = 7 * 86400.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def threads() -> None:
+    """Start gevent's threads, which stay, before the descriptors are counted."""
+    gevent.get_hub().threadpool.apply(int)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[RelayBench]:
+    with contextlib.closing(RelayBench(tmp_path / "relay")) as made:
+        yield made
+
+
+def make_run(bench: RelayBench, number: int) -> Any:
+    return bench.json(Op.RUN_CREATE, {"run": f"run{number}"})
+
+
+def make_token(bench: RelayBench, number: int) -> Any:
+    return bench.json(Op.TOKEN_CREATE, {"role": "worker"})
+
+
+def make_reader(bench: RelayBench, number: int) -> Any:
+    return bench.json(Op.READER_PUT, {"after": 0}, value=f"reader{number}")
+
+
+def make_session(bench: RelayBench, number: int) -> Any:
+    return bench.json(Op.SESSION_CREATE, {"worker": f"w{number}"})
+
+
+LIMITS: list[tuple[Callable[[RelayBench, int], Any], Any, str, int]] = [
+    # One run is there already, with a token for each role.
+    (make_run, runs, "MOST_RUNS", 1),
+    (make_token, runs, "MOST_TOKENS", 3),
+    (make_reader, delivery, "MOST_READERS", 0),
+    (make_session, sessions, "MOST_SESSIONS", 0),
+]
+
+
+@pytest.mark.parametrize(("make", "module", "name", "there"), LIMITS)
+def test_no_more_are_made_than_the_limit(
+    make: Callable[[RelayBench, int], Any],
+    module: Any,
+    name: str,
+    there: int,
+    bench: RelayBench,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert getattr(module, name) in (1000, 10_000)
+    monkeypatch.setattr(module, name, there + 2)
+    for number in range(2):
+        make(bench, number)
+    with pytest.raises(LimitReached) as refused:
+        make(bench, 2)
+    assert refused.value.extras == {"limit": there + 2}
+    # What exists goes on.
+    assert bench.json(Op.RUN_CREATE, {"run": "pendulum"})["tokens"] is None
+    session = bench.session() if name != "MOST_SESSIONS" else ""
+    if session:
+        bench.put(session, 1)
+    if make is make_reader:
+        make_reader(bench, 1)
+    monkeypatch.setattr(module, name, there + 3)
+    make(bench, 2)
+
+
+def forget(bench: RelayBench) -> None:
+    """Do what the relay does each minute."""
+    bench.now += 61
+    bench.relay.maintain(bench.now)
+
+
+def test_of_very_many_sessions_old_ones_without_batches_are_forgotten(
+    bench: RelayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "KEPT_SESSIONS", 3)
+    with_batch, consumed, empty, other = (bench.session(w) for w in "abcd")
+    bench.put(consumed, 1, b"1")
+    bench.json(Op.READER_PUT, {"after": 1}, value="r")
+    bench.put(with_batch, 1, b"2")
+    bench.now += WEEK - 120
+    bench.put(other, 1, b"3")
+    forget(bench)
+    for session in (with_batch, consumed, empty, other):
+        bench.json(Op.SESSION_STATUS, value=session)
+    bench.now += 120
+    forget(bench)
+    # The one that was silent for longest; the limit keeps the others.
+    assert isinstance(bench.refused(consumed, 2), UnknownSession)
+    bench.json(Op.SESSION_STATUS, value=empty)
+    bench.session("e")
+    forget(bench)
+    assert isinstance(bench.problem(Op.SESSION_STATUS, value=empty), UnknownSession)
+    bench.session("f")
+    forget(bench)
+    bench.reopen()
+    assert [body for _, body in bench.samples(after=1)] == [b"2", b"3"]
+    assert bench.put(with_batch, 1, b"2")["stored"] is False
+    assert bench.put(with_batch, 2, b"4")["next"] == 3
+
+
+def test_a_new_session_takes_the_place_of_a_forgotten_one(
+    bench: RelayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(sessions, "KEPT_SESSIONS", 2)
+    for worker in "abc":
+        bench.session(worker)
+    assert isinstance(bench.problem(Op.SESSION_CREATE, {"worker": "d"}), LimitReached)
+    bench.now += WEEK
+    bench.session("d")
+
+
+def test_an_old_row_of_a_session_is_not_forgotten(
+    bench: RelayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "KEPT_SESSIONS", 0)
+    old = bench.session()
+    bench.store.begin()
+    bench.store._execute("UPDATE sessions SET details = json_remove(details, '$.last')")
+    bench.store.commit()
+    bench.reopen()
+    bench.now += WEEK
+    forget(bench)
+    bench.json(Op.SESSION_STATUS, value=old)
+
+
+def put_file(
+    bench: RelayBench, body: bytes, digests: list[tuple[int, bytes]] | None = None
+) -> Path:
+    """Put a bundle in a file, as a web worker does; return the file."""
+    path = Path(bench.store.files.folder, os.urandom(16).hex() + ".body")
+    path.write_bytes(body)
+    head = RelayHead(
+        bench.run, file=path.name, size=len(body), content_type=BUNDLE, digest="0" * 64
+    )
+    request = Request(Op.SAMPLES_PUT, head, digests_body(digests or []))
+    bench.store.begin()
+    try:
+        bench.relay.reply(request, bench.now, final=True)
+    finally:
+        bench.store.commit()
+    return path
+
+
+def padded(head: BatchHead, body: bytes, size: int) -> bytes:
+    """Encode a batch whose head has so many bytes."""
+    plain = encode_batch(head, body)
+    _, length, status, kind, form, number = HEADER.unpack_from(plain)
+    text = plain[HEADER.size : HEADER.size + length].ljust(size)
+    return HEADER.pack(len(body), size, status, kind, form, number) + text + body
+
+
+def test_long_heads_take_no_place_on_the_disk(bench: RelayBench) -> None:
+    session = bench.session()
+    bodies = [b"%d" % number * 100 for number in range(1, 101)]
+    batches = [
+        padded(BatchHead(session, n, 0, 1), body, 60_000)
+        for n, body in enumerate(bodies, 1)
+    ]
+    before = bench.store.used_bytes
+    path = put_file(bench, b"".join(batches))
+    assert path.stat().st_size > 6_000_000
+    assert path.stat().st_blocks * 512 < 1_000_000
+    assert bench.store.used_bytes - before < 1_000_000
+    assert [body for _, body in bench.samples()] == bodies
+
+
+def test_batches_that_were_stored_before_take_no_place_on_the_disk(
+    bench: RelayBench,
+) -> None:
+    session = bench.session()
+    first = [
+        encode_batch(BatchHead(session, number, 0, 1), bytes([number]) * MIB)
+        for number in (1, 2, 3)
+    ]
+    earlier = put_file(bench, b"".join(first))
+    assert earlier.stat().st_blocks * 512 >= 3 * MIB
+    before = bench.store.used_bytes
+    new = encode_batch(BatchHead(session, 4, 0, 1), b"4" * MIB)
+    path = put_file(bench, b"".join([*first, new]))
+    assert path.stat().st_blocks * 512 < 1.1 * MIB
+    assert bench.store.used_bytes - before < 1.1 * MIB
+    found = [body for _, body in bench.samples(max_bytes=8 * MIB)]
+    assert found == [bytes([number]) * MIB for number in (1, 2, 3)] + [b"4" * MIB]
+
+
+def digests_of_file(path: Path) -> list[tuple[int, bytes]]:
+    """Return the digests that a web worker computes of an upload."""
+    descriptor = os.open(path, os.O_RDWR)
+    lock_upload(descriptor)
+    body = StoredBody(str(path), descriptor, path.stat().st_size, "")
+    try:
+        return body.batch_digests()
+    finally:
+        body.close()
+
+
+def test_larger_batches_of_a_bundle_are_hashed_before_the_relay(
+    bench: RelayBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = bench.session()
+    bodies = [b"a" * 100, b"b" * 3 * MIB, b"c" * 5000, b"", b"d" * 4096]
+    bundle = b"".join(
+        encode_batch(BatchHead(session, number, 0, 1), body)
+        for number, body in enumerate(bodies, 1)
+    )
+    file = tmp_path / "bundle"
+    file.write_bytes(bundle)
+    digests = digests_of_file(file)
+    assert digests == [
+        (number, hashlib.sha256(bodies[number]).digest()) for number in (1, 2, 4)
+    ]
+    assert list(digests_of(digests_body(digests)).items()) == digests
+    hashed: list[int] = []
+    sha256 = hashlib.sha256
+
+    def counted(data: memoryview) -> Any:
+        hashed.append(len(data))
+        return sha256(data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hashlib, "sha256", counted)
+        put_file(bench, bundle, digests)
+    assert hashed == [100, 0]
+    assert [body for _, body in bench.samples(max_bytes=8 * MIB)] == bodies
+    # A cut bundle is the relay's to refuse.
+    for end in (10, 100, len(bundle) - 1):
+        file.write_bytes(bundle[:end])
+        assert len(digests_of_file(file)) < 3
+
+
+def test_digests_of_web_workers_are_compared_with_those_of_heads(
+    bench: RelayBench, tmp_path: Path
+) -> None:
+    session = bench.session()
+    wrong = BatchHead(session, 1, 0, 1, digest=hashlib.sha256(b"other").hexdigest())
+    bundle = encode_batch(wrong, bytes(MIB))
+    file = tmp_path / "bundle"
+    file.write_bytes(bundle)
+    try:
+        put_file(bench, bundle, digests_of_file(file))
+    except DigestMismatch as problem:
+        # Its traceback has the mapped file, which must be closed after the test.
+        problem.__traceback__ = None
+    else:
+        pytest.fail("it was not refused")
