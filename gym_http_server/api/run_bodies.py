@@ -78,7 +78,10 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
         data = read_some(environ, min(INLINE_BYTES, limit) + 1)
         check_size(len(data), limit)
         if len(data) > INLINE_BYTES and room is not None:
-            stored = _store(environ, room, limit, data)
+            # Batches of a bundle have digests of their own.
+            bundle = op == Op.SAMPLES_PUT and is_bundle(head.content_type)
+            hashed = bool(expected) or not bundle
+            stored = _store(environ, room, limit, data, hashed=hashed)
             return _large_body(head, stored, expected, room)
         check_complete(environ, len(data))
     except BaseException:
@@ -111,7 +114,9 @@ def _large_body(
     return ReceivedBody(large, data, stored, room)
 
 
-def _store(environ: Environ, room: UploadRoom, limit: int, begun: bytes) -> StoredBody:
+def _store(
+    environ: Environ, room: UploadRoom, limit: int, begun: bytes, *, hashed: bool
+) -> StoredBody:
     """Write the rest of a body, and what was read of it, to a file."""
     received = len(begun)
 
@@ -125,7 +130,7 @@ def _store(environ: Environ, room: UploadRoom, limit: int, begun: bytes) -> Stor
             check_complete(environ, received)
         return piece
 
-    return store_body(read, room.folder, room.room, begun)
+    return store_body(read, room.folder, room.room, begun, hashed=hashed)
 
 
 def cut_to_range(

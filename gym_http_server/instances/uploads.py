@@ -46,7 +46,7 @@ class StoredBody(NamedTuple):
         path: Path of the file.
         descriptor: The open file.
         size: Bytes of the body.
-        digest: SHA-256 of the body in hex.
+        digest: SHA-256 of the body in hex; "" if it was not computed.
     """
 
     path: str
@@ -78,7 +78,7 @@ class StoredBody(NamedTuple):
 
 
 def store_body(
-    read: Callable[[int], bytes], folder: str, room: int, begun: bytes
+    read: Callable[[int], bytes], folder: str, room: int, begun: bytes, *, hashed: bool
 ) -> StoredBody:
     """Write a body to a new file; remove the file if that fails.
 
@@ -90,13 +90,14 @@ def store_body(
         folder: Where to make the file.
         room: Bytes that the file may have.
         begun: The beginning of the body, which has been read.
+        hashed: Whether to compute the digest of the body.
 
     Raises:
         StorageFull: The body is larger than the room, or the disk is full.
         RelayUnavailable: The folder cannot be written to.
     """
     path = f"{folder}/{secrets.token_hex(16)}.body"
-    digest = hashlib.sha256()
+    digest = hashlib.sha256() if hashed else None
     try:
         descriptor = _in_thread(_create, path)
     except OSError as error:
@@ -122,7 +123,8 @@ def store_body(
         if isinstance(error, OSError):
             raise _problem_of(error) from None
         raise
-    return StoredBody(path, descriptor, size, digest.hexdigest())
+    found = "" if digest is None else digest.hexdigest()
+    return StoredBody(path, descriptor, size, found)
 
 
 class Download:
@@ -279,7 +281,8 @@ def _write(descriptor: int, piece: bytearray, digest: Any) -> None:
     disk = os.fstatvfs(descriptor)
     if disk.f_bavail * disk.f_frsize < UPLOAD_FREE_BYTES + len(piece):
         raise OSError(errno.ENOSPC, "the disk is nearly full")
-    digest.update(piece)
+    if digest is not None:
+        digest.update(piece)
     written = 0
     with memoryview(piece) as view:
         while written < len(view):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch, split
 from tests.support.api import Api, error, ok
 from tests.support.processes import titled
 from tests.support.raw import RawConnection, Response, chunked, exchange
@@ -285,6 +286,26 @@ def trickle(connection: RawConnection, body: bytes, rate: int) -> None:
         while time.monotonic() < began + start / rate:
             time.sleep(0.005)
         connection.send(body[start : start + 8192])
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["digests", "none"])
+def test_a_bundle_is_stored_up_to_its_damaged_batch(known: bool, relaying: Api) -> None:
+    run = Run.create(relaying, f"bundle-{known}".lower())
+    session = run.session()
+    bodies = [bytes([number]) * 300_000 for number in (1, 2, 3)]
+    digests = [hashlib.sha256(body).hexdigest() if known else "" for body in bodies]
+    digests[1] = "0" * 64
+    bundle = b"".join(
+        encode_batch(BatchHead(session, number, 0, 1, digest=digest), body)
+        for number, (digest, body) in enumerate(zip(digests, bodies, strict=True), 1)
+    )
+    headers = {"Content-Type": BUNDLE}
+    answer = run.api.request("POST", run.path("samples/"), data=bundle, headers=headers)
+    problem = error(answer, 400, "digest-mismatch")
+    assert (problem["next"], problem["stored"]) == (2, 1)
+    (kept,) = split(run.get("samples/?after=0").body)
+    assert kept.head.digest == hashlib.sha256(bodies[0]).hexdigest()
+    run.api.request("DELETE", run.path())
 
 
 def test_a_slow_upload_arrives_and_a_stalled_one_does_not(relaying: Api) -> None:
