@@ -192,6 +192,12 @@ class Settings:
         least=0,
         most=99,
     )
+    watch_share: float = declare(
+        0.1,
+        "Part of a host's time that drawing pictures for watchers may take.",
+        least=0.01,
+        most=1.0,
+    )
     stream_relay: bool = declare(
         False,
         "Have web workers relay streams, where sockets cannot be handed to hosts.",
@@ -412,7 +418,7 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
         *("idle_timeout", None, "orphan_timeout", "allow_module", "max_num_envs"),
         *("max_vector_processes", "create_deadline", "host_file_size"),
         *("strict_actions", "no_tracebacks", "spin_us", "max_hz"),
-        "realtime_priority",
+        *("realtime_priority", "watch_share"),
     ),
     "External environments": (
         *("external_tcp", "zmq", None, "max_external", "max_observation"),

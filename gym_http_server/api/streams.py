@@ -42,6 +42,9 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
         query.get("watch", [""])[-1],
         query.get("form", [""])[-1],
         query.get("fps", [""])[-1],
+        query.get("share", [""])[-1],
+        query.get("size", [""])[-1],
+        query.get("ask", [""])[-1],
     )
     lost_s = _seconds(query.get("lost", [""])[-1])
     caller = caller_of(environ)

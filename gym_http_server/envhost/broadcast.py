@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
-from gym_http_server.envhost import plain_requests
+from gym_http_server.envhost import plain_json, plain_requests
 from gym_http_server.envhost.codec import fitting, value_frame
 from gym_http_server.envhost.failures import problem_frame, problem_of_error
 from gym_http_server.envhost.streams import Stream
 from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import Frame, Pieces
-from gym_http_wire.handshakes import StreamHandshake
+from gym_http_wire.handshakes import ShowRequest, StreamHandshake
 from gym_http_wire.messages import Form, Op, problem_of
 from gym_http_wire.values import binary
 from gym_http_wire.values.writing import Writing
@@ -31,6 +31,9 @@ from gym_http_wire.websocket import (
     WebSocketError,
     head_of,
 )
+
+if TYPE_CHECKING:
+    from gym_http_server.envhost.show.showing import Showing
 
 __all__ = ["MAX_WATCHERS", "Broadcast", "Watcher"]
 
@@ -55,6 +58,8 @@ class Watcher(Stream):
 
     Attributes:
         form: The form of its copies.
+        asks: Whether a copy has the request, too.
+        wanted: What it requests to be shown; ``None``: it gets copies.
         fps: Copies a second that it wants at most, of an instance with a clock; 0: as
             many as usual.
     """
@@ -63,6 +68,8 @@ class Watcher(Stream):
         self, line: socket.socket, hello: StreamHandshake, clock: Callable[[], float]
     ) -> None:
         self.form = hello.watch
+        self.asks = hello.ask
+        self.wanted: ShowRequest | None = hello.show
         self.fps = hello.fps
         self._number = 0
         self._dropped = 0
@@ -105,6 +112,18 @@ class Watcher(Stream):
         self._number = (self._number + 1) % _NUMBERS
         self._dropped += 1
 
+    def send_update(self, text: bytes, picture: bytes | None) -> None:
+        """Send an update: a text, and the picture that belongs to it.
+
+        As `show`, this never closes the stream. The caller looks at `writing` before.
+        """
+        if self._closing:
+            return
+        pieces: list[bytes | memoryview] = [head_of(Opcode.TEXT, len(text)), text]
+        if picture is not None:
+            pieces += [head_of(Opcode.BINARY, len(picture)), picture]
+        self._send(pieces)
+
     def flush(self) -> None:
         """Write more of the output, and then the copy that waits."""
         super().flush()
@@ -144,37 +163,69 @@ class Broadcast:
         sessions: Keeps the answers of fast steps, which are not published while
             there are no watchers.
         max_answer: Bytes that an answer's body may have.
+        watch_share: Part of the host's time that drawing for watchers may take.
+        away: Returns whether a part of the environment cannot be reached now.
 
     Attributes:
         watchers: All watchers; always the same list.
+        showing: Shows the newest state to the watchers that get no copies; ``None``
+            before the first of them.
         pending: Watchers whose output waits, until the host polls them for writing;
             always the same set.
     """
 
     def __init__(
-        self, operations: Operations, sessions: SessionLog, max_answer: int
+        self,
+        operations: Operations,
+        sessions: SessionLog,
+        max_answer: int,
+        *,
+        watch_share: float = 0.1,
+        away: Callable[[], bool] = lambda: False,
     ) -> None:
         self.watchers: list[Watcher] = []
         self.pending: set[Watcher] = set()
+        self.showing: Showing | None = None
+        self._copied: list[Watcher] = []
+        self._watch_share = watch_share
+        self._away = away
         self._operations = operations
         self._sessions = sessions
         self._max_answer = max_answer
         self._writing = Writing()
-        # The last operation and its value, and the number of steps after it.
-        self._latest: tuple[int, Any] | None = None
+        # The last operation, its value and request, and the number of steps after it.
+        self._latest: tuple[int, Any, Any] | None = None
         self._steps = 0
 
     def add(self, watcher: Watcher) -> None:
         """Add a watcher, and send it the latest reset or step."""
         self.watchers.append(watcher)
         latest = self._find_latest()
+        if watcher.wanted is not None:
+            self._open_showing().add(watcher, latest)
+            return
+        self._copied.append(watcher)
         if latest is not None:
-            watcher.show_earlier(self._copy(*latest, watcher.form))
+            copy = self._copy(*latest, watcher.form, watcher.asks)
+            watcher.show_earlier(copy)
 
     def remove(self, watcher: Watcher) -> None:
         """Remove a watcher whose stream has ended."""
         self.watchers.remove(watcher)
         self.pending.discard(watcher)
+        if watcher.wanted is None:
+            self._copied.remove(watcher)
+        elif self.showing is not None:
+            self.showing.remove(watcher)
+
+    def attend(self, until_ns: int | None = None) -> None:
+        """Send the updates that are due to the watchers to be shown the instance.
+
+        Args:
+            until_ns: When the host has to be ready again; ``None``: at any time.
+        """
+        if self.showing is not None:
+            self.pending.update(self.showing.attend(until_ns))
 
     def publish(
         self, op: int, value: Any, request: dict[str, Any] | None = None
@@ -187,15 +238,18 @@ class Broadcast:
             request: The ``action`` of a step, or ``seed`` and ``options`` of a reset.
         """
         if op != Op.RENDER:
-            self._latest = op, value
+            self._latest = op, value, request
             self._steps = self._operations.steps
-        if not self.watchers:
+            if self.showing is not None:
+                self.showing.note(op, value, request)
+        if not self._copied:
             return
-        copies: dict[int, Frame] = {}
-        for watcher in self.watchers:
-            copy = copies.get(watcher.form)
+        copies: dict[tuple[int, bool], Frame] = {}
+        for watcher in self._copied:
+            form = watcher.form, watcher.asks
+            copy = copies.get(form)
             if copy is None:
-                copy = copies[watcher.form] = self._copy(op, value, watcher.form)
+                copy = copies[form] = self._copy(op, value, request, *form)
             self._show(watcher, copy)
 
     def publish_problem(self, op: int, refusal: Frame) -> None:
@@ -205,24 +259,40 @@ class Broadcast:
         # A traceback shows code, which watchers without further scopes must not see.
         problem = problem_of(refusal)
         problem.extras.pop("traceback", None)
-        copy = problem_frame(problem)._replace(kind=op, number=refusal.number)
-        for watcher in self.watchers:
-            self._show(watcher, copy)
+        if self.showing is not None:
+            self.showing.note_problem(op, problem.message)
+        copy = problem_frame(problem)._replace(kind=op, number=refusal.number, head=b"")
+        for watcher in self._copied:
+            head = b"null" if watcher.asks else b""
+            self._show(watcher, copy._replace(head=head))
+
+    def _open_showing(self) -> Showing:
+        if self.showing is None:
+            # Imported late, since most hosts show nothing.
+            from gym_http_server.envhost.show.showing import Showing
+
+            self.showing = Showing(self._operations, self._watch_share, self._away)
+        return self.showing
 
     def _show(self, watcher: Watcher, copy: Frame) -> None:
         watcher.show(copy)
         if watcher.writing:
             self.pending.add(watcher)
 
-    def _find_latest(self) -> tuple[int, Any] | None:
+    def _find_latest(self) -> tuple[int, Any, Any] | None:
         if self._operations.steps == self._steps:
             return self._latest
         # Fast steps were executed since then, and not published.
         last = self._sessions.last_step()
-        return None if last is None else (Op.STEP, binary.decode(last.body.join()))
+        if last is None:
+            return None
+        return Op.STEP, binary.decode(last.body.join()), None
 
-    def _copy(self, op: int, value: Any, form: int) -> Frame:
-        """Return the answer that a request in this form would get."""
+    def _copy(self, op: int, value: Any, request: Any, form: int, asks: bool) -> Frame:
+        """Return the answer that a request in this form would get.
+
+        Its head is the request as JSON, if the watcher asks for it.
+        """
         try:
             if form == _PLAIN:
                 value = self._plain(op, value)
@@ -233,7 +303,8 @@ class Broadcast:
         body = reply.body
         if isinstance(body, Pieces) and not body.lasting:
             body = Pieces(body.signature, [b"".join(body.leaves)], body.size)
-        return reply._replace(kind=op, body=body)
+        head = _request_text(request) if asks else b""
+        return reply._replace(kind=op, body=body, head=head)
 
     def _plain(self, op: int, value: Any) -> Any:
         if op == Op.RENDER:
@@ -242,3 +313,11 @@ class Broadcast:
             value = dict(value)
             plain_requests.add_old_members(value, self._operations)
         return value
+
+
+def _request_text(request: Any) -> bytes:
+    try:
+        return plain_json.dumps(request).rstrip()
+    except Exception:
+        # A lossless form carries actions that JSON does not.
+        return b"null"

@@ -43,6 +43,7 @@ class Dispatch:
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
+        watch_share: Part of the host's time that drawing for watchers may take.
         external: The connections of an external environment; ``None`` for any other.
         external_step: The fast path for its steps over streams, or ``None``.
         broadcast: The class that sends copies to watchers.
@@ -68,6 +69,7 @@ class Dispatch:
         open_file: Callable[[FileRequest], int],
         max_answer: int,
         tracebacks: bool = True,
+        watch_share: float = 0.1,
         external: ExternalConnections | None = None,
         external_step: FastStep[PackedStep] | None = None,
         broadcast: type[Broadcast] = Broadcast,
@@ -79,7 +81,13 @@ class Dispatch:
         self.external_step = external_step
         self._replays = IdempotencyStore()
         self.sessions = SessionLog(self._replays)
-        self.broadcast = broadcast(operations, self.sessions, max_answer)
+        self.broadcast = broadcast(
+            operations,
+            self.sessions,
+            max_answer,
+            watch_share=watch_share,
+            away=lambda: external is not None and external.any_lost,
+        )
         self.handlers = handlers(
             operations,
             exact,

@@ -7,9 +7,11 @@ warnings costs only one look at an empty list.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -27,7 +29,7 @@ from gym_http_wire.messages import (
 from gym_http_wire.values import binary, typed
 from gym_http_wire.values.writing import Writing
 
-__all__ = ["add", "attach", "capture", "pending", "take", "with_header"]
+__all__ = ["add", "attach", "capture", "muted", "pending", "take", "with_header"]
 
 Entry = dict[str, str]
 
@@ -43,6 +45,8 @@ _PROBLEM = 400
 #: Warnings that no answer has had yet; always the same list.
 pending: list[Entry] = []
 _seen: set[tuple[str, str]] = set()
+# Has an item while a call that no client requested runs.
+_muted: list[None] = []
 
 
 def capture() -> None:
@@ -57,6 +61,8 @@ def capture() -> None:
         file: Any = None,
         line: str | None = None,
     ) -> None:
+        if _muted:
+            return
         add(_builtin(category), str(message), _module(filename))
         show(message, category, filename, lineno, file, line)
 
@@ -64,6 +70,16 @@ def capture() -> None:
     # Warnings shown before the fork count as shown, until the filters change. This
     # change only repeats the default.
     warnings.simplefilter("default", append=True)
+
+
+@contextlib.contextmanager
+def muted() -> Iterator[None]:
+    """Drop warnings of a call that no client requested, as of drawing for watchers."""
+    _muted.append(None)
+    try:
+        yield
+    finally:
+        _muted.pop()
 
 
 def add(category: str, message: str, module: str = "") -> None:

@@ -86,7 +86,10 @@ class Handlers:
         self._published = False
         self._writing = Writing()
         self._batching = Batching(
-            operations, _Observer(self, activity), max_answer, self._monitor_error
+            operations,
+            _Observer(self, broadcast, activity),
+            max_answer,
+            self._monitor_error,
         )
         # By operation: each returns the answer's value, or the whole answer.
         self._handlers: dict[int, Callable[[Frame], Any]] = {
@@ -288,8 +291,11 @@ def _refuse_clock(frame: Frame) -> Json:
 class _Observer(BatchObserver):
     """Passes the steps of a batch on to the monitor and the watchers."""
 
-    def __init__(self, handlers: Handlers, activity: Activity) -> None:
+    def __init__(
+        self, handlers: Handlers, broadcast: Broadcast, activity: Activity
+    ) -> None:
         self._handlers = handlers
+        self._broadcast = broadcast
         self._activity = activity
 
     def begin(self) -> None:
@@ -306,3 +312,4 @@ class _Observer(BatchObserver):
     def step(self, action: Any, row: tuple[Any, Any, Any, Any, Any]) -> None:
         """Pass a step on."""
         self._handlers.record_step(action, step_values(*row))
+        self._broadcast.attend()

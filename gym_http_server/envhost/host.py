@@ -87,6 +87,7 @@ class Host:
         peers: PeerCredentials | None,
     ) -> None:
         self._dispatch = dispatch
+        self._broadcast = dispatch.broadcast
         self._activity = activity
         self._channel = channel
         self._listener = listener
@@ -110,10 +111,13 @@ class Host:
     def serve(self) -> None:
         """Serve until the supervisor closes the instance."""
         poller, streams, external = self._poller, self._streams, self._external
-        longest_ms = self._begin()
+        broadcast, usual_ms = self._broadcast, self._begin()
         while self._open:
+            longest_ms = usual_ms
+            if broadcast.showing is not None:
+                longest_ms = self._show(usual_ms)
             if self._unsent:
-                poller.handle(streams.wait(UNSENT_MS))
+                poller.handle(streams.wait(min(UNSENT_MS, longest_ms or UNSENT_MS)))
                 self._close_stuck()
             else:
                 poller.handle(streams.wait(longest_ms))
@@ -130,6 +134,15 @@ class Host:
             return None
         self._poller.add(external, lambda events: self._attend(external))
         return LONGEST_TICK * 1000
+
+    def _show(self, longest_ms: float | None) -> float | None:
+        """Send watchers what is due; return the milliseconds that a wait may take."""
+        self._broadcast.attend()
+        showing = self._broadcast.showing
+        due_ms = None if showing is None else showing.wait_ms()
+        if due_ms is None:
+            return longest_ms
+        return due_ms if longest_ms is None else min(due_ms, longest_ms)
 
     def _execute(self, frame: Frame, session: str = "", behind: bool = False) -> Frame:
         """Execute a request, as `Dispatch.answer`, and record it."""

@@ -61,6 +61,7 @@ class HostStart(msgspec.Struct, frozen=True):
         tracebacks: Whether clients may see tracebacks of the environment.
         max_hz: The highest rate of a clock.
         priority: The real-time priority of a host with a clock; 0: none.
+        watch_share: Part of the host's time that drawing for watchers may take.
         terms: Limits of external environments.
     """
 
@@ -80,6 +81,7 @@ class HostStart(msgspec.Struct, frozen=True):
     sandbox: Sandbox = Sandbox()
     max_hz: float = 1000.0
     priority: int = 0
+    watch_share: float = 0.1
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
@@ -216,6 +218,7 @@ def _make(
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
         tracebacks=start.tracebacks,
+        watch_share=start.watch_share,
         external=external,
         external_step=external_step,
     )
@@ -264,6 +267,7 @@ def _make_clocked(
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
         tracebacks=start.tracebacks,
+        watch_share=start.watch_share,
         external=external,
         broadcast=ClockedBroadcast,
         handlers=ClockedHandlers,

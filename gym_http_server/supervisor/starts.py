@@ -119,4 +119,5 @@ def _start_of(
         sandbox=sandbox,
         max_hz=settings.max_hz,
         priority=settings.realtime_priority,
+        watch_share=settings.watch_share,
     )

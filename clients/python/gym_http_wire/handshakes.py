@@ -17,6 +17,7 @@ __all__ = [
     "BINARY_PROTOCOL",
     "SESSION",
     "TEXT_PROTOCOL",
+    "ShowRequest",
     "StreamHandshake",
     "check_upgrade",
     "new_session",
@@ -34,7 +35,19 @@ _SESSION_BYTES = 12
 _KEY_BYTES = 16
 _VERSION = "13"
 # Forms for watchers; the default of the binary dialect is the binary form.
-_FORMS = {"": Form.PLAIN, "plain": Form.PLAIN, "typed": Form.TYPED}
+_SHOW = "show"
+_FORMS = {
+    "": Form.PLAIN,
+    "plain": Form.PLAIN,
+    "typed": Form.TYPED,
+    _SHOW: Form.PLAIN,
+}
+_PART = re.compile(r"[01]?(\.[0-9]{1,6})?", re.ASCII).fullmatch
+_PIXELS = re.compile(r"[0-9]{1,4}", re.ASCII).fullmatch
+#: Ranges of what a watcher to be shown an instance may request.
+MAX_SHOW_FPS = 60
+MIN_SHARE = 0.01
+MIN_SIZE, MAX_SIZE = 16, 2048
 
 
 _REMOVED = (
@@ -42,6 +55,20 @@ _REMOVED = (
     "Upgrade': a proxy between client and server may have removed them. Have the proxy "
     "pass both headers on for this path; for nginx see deploy/nginx.conf"
 )
+
+
+class ShowRequest(msgspec.Struct, frozen=True):
+    """What a watcher requests that is to be shown an instance.
+
+    Attributes:
+        fps: Updates a second, at most.
+        share: Part of the host's time that drawing may take.
+        size: Pixels of the longer side of a picture, at most.
+    """
+
+    fps: float = 10.0
+    share: float = 0.1
+    size: int = 640
 
 
 class StreamHandshake(msgspec.Struct, frozen=True):
@@ -54,6 +81,8 @@ class StreamHandshake(msgspec.Struct, frozen=True):
         watch: For a watcher, the form of copies; else 0.
         fps: For a watcher, copies a second at most; 0: the default. It has an effect
             on instances with a clock.
+        ask: For a watcher, whether copies have the requests, too.
+        show: For a watcher that is to be shown the instance; ``None``: it gets copies.
     """
 
     accept: str
@@ -61,6 +90,8 @@ class StreamHandshake(msgspec.Struct, frozen=True):
     session: str
     watch: int = 0
     fps: float = 0.0
+    ask: bool = False
+    show: ShowRequest | None = None
 
 
 def new_session() -> str:
@@ -78,6 +109,9 @@ def parse_handshake(
     watch: str = "",
     form: str = "",
     fps: str = "",
+    share: str = "",
+    size: str = "",
+    ask: str = "",
 ) -> StreamHandshake:
     """Parse a client's handshake.
 
@@ -91,11 +125,13 @@ def parse_handshake(
         watch: "1" to watch, or "".
         form: The form that a watcher requests, or "".
         fps: The copies a second that a watcher requests, or "".
+        share: The part of the host's time for its pictures, or "".
+        size: The pixels of the longer side of its pictures, or "".
+        ask: "1" for copies with their requests, or "".
 
     Raises:
         UpgradeRequired: The request does not begin a WebSocket of version 13.
-        BadParameter: The session, the dialect, ``watch``, ``form`` or ``fps`` is
-            invalid.
+        BadParameter: The session, the dialect or a parameter of a watcher is invalid.
     """
     words = (
         "this is a stream: open it as a WebSocket, with the subprotocol "
@@ -108,8 +144,18 @@ def parse_handshake(
         )
     protocol = _protocol(protocols)
     watched = _watched(watch, form, protocol)
+    show = None
+    if form == _SHOW:
+        show = _show_request(fps, share, size, protocol)
+    elif share or size:
+        name, given = ("share", share) if share else ("size", size)
+        raise BadParameter(
+            f"{name} is {given!r:.80}, and form {form!r}: it is for form=show"
+        )
+    rate = _rate(fps)
+    asked = _asked(ask, watched)
     return StreamHandshake(
-        accept, protocol, session or new_session(), watched, _rate(fps)
+        accept, protocol, session or new_session(), watched, rate, asked, show
     )
 
 
@@ -179,11 +225,49 @@ def _rate(fps: str) -> float:
     return float(fps)
 
 
+def _show_request(fps: str, share: str, size: str, protocol: str) -> ShowRequest:
+    if protocol == BINARY_PROTOCOL:
+        raise BadParameter(
+            f"form is 'show', and the subprotocol {BINARY_PROTOCOL}: expected "
+            f"{TEXT_PROTOCOL} or none"
+        )
+    shown = ShowRequest()
+    rate, part, pixels = shown.fps, shown.share, shown.size
+    if fps:
+        rate = float(fps) if _RATE(fps) else 0.0
+        if not 1 <= rate <= MAX_SHOW_FPS:
+            raise BadParameter(
+                f"fps is {fps!r:.80}: expected updates a second, 1 to {MAX_SHOW_FPS}"
+            )
+    if share:
+        part = float(share) if _PART(share) and share != "." else 0.0
+        if not MIN_SHARE <= part <= 1:
+            raise BadParameter(
+                f"share is {share!r:.80}: expected the part of the host's time for "
+                f"pictures, {MIN_SHARE} to 1"
+            )
+    if size:
+        pixels = int(size) if _PIXELS(size) else 0
+        if not MIN_SIZE <= pixels <= MAX_SIZE:
+            raise BadParameter(
+                f"size is {size!r:.80}: expected pixels, {MIN_SIZE} to {MAX_SIZE}"
+            )
+    return ShowRequest(rate, part, pixels)
+
+
+def _asked(ask: str, form: int) -> bool:
+    if ask not in ("", "0", "1"):
+        raise BadParameter(f"ask is {ask!r:.80}: expected 1")
+    if ask == "1" and form not in (0, Form.PLAIN):
+        raise BadParameter("ask is '1': expected it with form=plain")
+    return ask == "1"
+
+
 def _watched(watch: str, form: str, protocol: str) -> int:
     if watch not in ("", "0", "1"):
         raise BadParameter(f"watch is {watch!r:.80}: expected 1")
     if form not in _FORMS:
-        raise BadParameter(f"form is {form!r:.80}: expected plain or typed")
+        raise BadParameter(f"form is {form!r:.80}: expected plain, typed or show")
     if watch != "1":
         return 0
     if not form and protocol == BINARY_PROTOCOL:

@@ -126,7 +126,8 @@ class StreamDialect(Protocol):
         """Encode the copy of an answer for a watcher, in pieces.
 
         Args:
-            answer: The answer; its kind is the operation.
+            answer: The answer; its kind is the operation. In the JSON dialect, its head
+                is the request as JSON, for watchers that ask for it.
             dropped: Number of copies before it that were dropped.
         """
 
@@ -242,7 +243,10 @@ class JSONStreamDialect:
         op = Op(answer.kind).name.lower().encode()
         start = b'{"watch":true,"op":"%b","number":%d,"dropped":%d,"status":%d,"body":'
         numbers = op, answer.number, dropped, answer.status
-        return [start % numbers + _text(answer) + b"}"]
+        copy = start % numbers + _text(answer)
+        if answer.head:
+            copy += b',"request":' + answer.head
+        return [copy + b"}"]
 
 
 def _text(answer: Frame) -> bytes:

@@ -219,6 +219,11 @@ class ExternalConnections:
         self.due = 0.0
 
     @property
+    def any_lost(self) -> bool:
+        """Whether a connection is lost at the moment."""
+        return any(connection.lost for connection in self.leased)
+
+    @property
     def expired(self) -> LeasedConnection | None:
         """A connection that was lost and not resumed in time, or ``None``."""
         now = time.monotonic()

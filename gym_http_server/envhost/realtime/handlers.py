@@ -228,13 +228,13 @@ class ClockedBroadcast(Broadcast):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._waiting: dict[Watcher, tuple[int, Any]] = {}
+        self._waiting: dict[Watcher, tuple[int, Any, Any]] = {}
         # When a watcher may get its next copy.
         self._next_ns: dict[Watcher, int] = {}
 
     @property
     def due_ns(self) -> int | None:
-        """When `send_waiting` has to be called next; ``None``: never."""
+        """When a copy has waited long enough; ``None``: never."""
         return min(map(self._next_ns.__getitem__, self._waiting), default=None)
 
     def remove(self, watcher: Watcher) -> None:
@@ -246,39 +246,42 @@ class ClockedBroadcast(Broadcast):
     def publish(self, op: int, value: Any, request: Json | None = None) -> None:
         """Send copies of a result of the environment, or keep it for later."""
         if op != _RENDER:
-            self._latest = op, value
+            self._latest = op, value, request
             self._steps = self._operations.steps
-        if not self.watchers:
+            if self.showing is not None:
+                self.showing.note(op, value, request)
+        if not self._copied:
             return
-        for watcher in self.watchers:
+        for watcher in self._copied:
             if watcher in self._waiting:
                 watcher.skip()
-            self._waiting[watcher] = op, value
+            self._waiting[watcher] = op, value, request
         self.send_waiting()
 
     def send_waiting(self) -> None:
         """Send the copies that have waited long enough."""
         now = time.monotonic_ns()
-        copies: dict[tuple[int, int], Frame] = {}
-        for watcher, (op, value) in list(self._waiting.items()):
+        copies: dict[tuple[int, bool, int], Frame] = {}
+        for watcher, (op, value, request) in list(self._waiting.items()):
             if now < self._next_ns.get(watcher, 0):
                 continue
             del self._waiting[watcher]
             # On a grid, so that many watchers share one encoding.
             interval = int(_SECOND / (watcher.fps or FRAMES_PER_SECOND))
             self._next_ns[watcher] = now - now % interval + interval
-            form = watcher.form, id(value)
-            copy = copies.get(form)
+            form = watcher.form, watcher.asks
+            same = *form, id(value)
+            copy = copies.get(same)
             if copy is None:
-                copy = copies[form] = self._copy(op, value, watcher.form)
+                copy = copies[same] = self._copy(op, value, request, *form)
             self._show(watcher, copy)
 
-    def _copy(self, op: int, value: Any, form: int) -> Frame:
+    def _copy(self, op: int, value: Any, request: Any, form: int, asks: bool) -> Frame:
         if isinstance(value, Event):
             value = value.value
         if isinstance(value, dict):
             value = shaped(Frame(op, form=form << 4), value)
-        return super()._copy(op, value, form)
+        return super()._copy(op, value, request, form, asks)
 
 
 def shaped(frame: Frame, value: Any) -> Any:

@@ -75,6 +75,7 @@ class ClockedHost(Host):
     """
 
     _STREAMS = ClockedStreams
+    _broadcast: ClockedBroadcast
     _streams: ClockedStreams
 
     def __init__(self, dispatch: Dispatch, *args: Any, **more: Any) -> None:
@@ -141,6 +142,8 @@ class ClockedHost(Host):
         times = [due, *[each.until_ns for each in updates]]
         if watchers:
             times.append(self._broadcast.due_ns)
+            if self._broadcast.showing is not None and self._world is None:
+                times.append(self._broadcast.showing.wake_ns)
         if line or updates:
             times.append(self._marked_ns + _MARK_NS)
         if self._awaited is not None:
@@ -189,12 +192,18 @@ class ClockedHost(Host):
             return spun_ns
         if self._broadcast.watchers:
             self._broadcast.send_waiting()
+            if self._world is None:
+                self._broadcast.attend(self._next_tick_ns())
         if line.requests or self._updates.requests:
             now = time.monotonic_ns()
             if now - self._marked_ns >= _MARK_NS:
                 self._marked_ns = now
                 self._activity.mark_waiting()
         return spun_ns
+
+    def _next_tick_ns(self) -> int | None:
+        due = self._mode.due_ns
+        return None if due is None else due - self._spin_ns
 
     def _advance(self) -> None:
         # The world may change arrays of answers that are not sent yet, as of pictures.

@@ -6,6 +6,7 @@ from gym_http_wire.handshakes import (
     BINARY_PROTOCOL,
     SESSION,
     TEXT_PROTOCOL,
+    ShowRequest,
     StreamHandshake,
     UpgradeRequired,
     new_session,
@@ -74,6 +75,47 @@ def test_watchers_have_a_form(changes: dict[str, str], form: int) -> None:
 def test_invalid_watch_parameters_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(BadParameter, match="expected"):
         hello(**changes)
+
+
+def test_watchers_to_be_shown_an_instance() -> None:
+    shown = {"watch": "1", "form": "show", "protocols": TEXT_PROTOCOL}
+    assert hello(**shown).show == ShowRequest(10.0, 0.1, 640)
+    found = hello(**shown, fps="60", share=".01", size="2048")
+    assert found.show == ShowRequest(60.0, 0.01, 2048)
+    found = hello(**{**shown, "protocols": ""}, fps="1.5", share="1", size="16")
+    assert found.show == ShowRequest(1.5, 1.0, 16)
+    with pytest.raises(BadParameter, match=r"expected gym-http\.v1\.json"):
+        hello(**{**shown, "protocols": BINARY_PROTOCOL})
+    assert hello(**{**shown, "form": "plain"}, ask="1").ask
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        *[("fps", each) for each in ("0", "0.9", "60.1", "61", "-1", "x", "1e1")],
+        *[("share", each) for each in ("0", "0.009", "1.1", "a", "-0.1", ".", "1e-1")],
+        *[("size", each) for each in ("15", "2049", "1e3", "64.0", "-64")],
+        *[("ask", each) for each in ("2", "yes")],
+    ],
+)
+def test_a_bad_parameter_of_a_watcher_is_named(name: str, given: str) -> None:
+    shown = {"watch": "1", "form": "show", "protocols": TEXT_PROTOCOL}
+    with pytest.raises(BadParameter, match=f"^{name} is "):
+        hello(**shown, **{name: given})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"share": "0.1"},
+        {"form": "plain", "size": "64"},
+        {"form": "typed", "ask": "1"},
+        {"ask": "1"},
+    ],
+)
+def test_parameters_of_other_forms_are_refused(changes: dict[str, str]) -> None:
+    with pytest.raises(BadParameter, match="form"):
+        hello(watch="1", **changes)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,227 @@
+"""Shows the newest state of an instance to watchers, at a rate that costs little."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gym_http_core.operations import Operations
+from gym_http_server.envhost.show.pacing import DrawingTimes, Pacer, Turn
+from gym_http_server.envhost.show.pictures import Picture, Pictures, View, to_jpeg
+from gym_http_server.envhost.show.updates import State, shared_members, text_of
+
+if TYPE_CHECKING:
+    from gym_http_server.envhost.broadcast import Watcher
+
+__all__ = ["Showing"]
+
+_NEVER = 2**63
+
+
+class _Seat:
+    """What is kept for each watcher."""
+
+    def __init__(self, pacer: Pacer, size: int) -> None:
+        self.pacer = pacer
+        self.size = size
+        self.updates = 0
+
+
+class Showing:
+    """Sends updates to the watchers that requested the form ``show``.
+
+    The host calls `attend` between requests. Updates of one moment share the picture.
+
+    Args:
+        operations: The environment.
+        most_share: Part of the host's time that drawing may take at most.
+        away: Returns whether a part of the environment cannot be reached now.
+        clock: Monotonic nanoseconds.
+
+    Attributes:
+        fresh: Whether a watcher may lack the newest state.
+        next_ns: The earliest time of an update, if there is a new state by then.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        most_share: float,
+        away: Callable[[], bool],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.fresh = False
+        self.next_ns = 0
+        self._wake_ns = _NEVER
+        self._planned = -1
+        self._operations = operations
+        self._most_share = most_share
+        self._away = away
+        self._clock = clock
+        self._seats: dict[Watcher, _Seat] = {}
+        self._pictures = Pictures(operations)
+        self._times = DrawingTimes()
+        self._state: tuple[int | None, Any, Any] = None, None, None
+        self._error: str | None = None
+        self._number = 0
+        # The view of the state that was drawn last, with pictures by their sizes.
+        self._drawn = -1
+        self._view = View([])
+        self._files: dict[int, Picture] = {}
+
+    @property
+    def watched(self) -> bool:
+        """Whether there are watchers."""
+        return bool(self._seats)
+
+    def add(self, watcher: Watcher, latest: tuple[int, Any, Any] | None) -> None:
+        """Add a watcher, which gets the last state at once.
+
+        Args:
+            watcher: The watcher.
+            latest: Operation, value and request of that state, if there is one.
+        """
+        wanted = watcher.wanted
+        if wanted is None:
+            return
+        if latest is not None:
+            self._state = latest
+        share = min(wanted.share, self._most_share)
+        self._seats[watcher] = _Seat(Pacer(wanted.fps, share), wanted.size)
+        self._times.clear()
+        self.fresh, self.next_ns, self._planned = True, 0, -1
+
+    def remove(self, watcher: Watcher) -> None:
+        """Remove a watcher whose stream has ended."""
+        self._seats.pop(watcher, None)
+
+    def note(self, op: int, value: Any, request: Any) -> None:
+        """Note a new state of the environment."""
+        self._state = op, value, request
+        self._error = None
+        self._number += 1
+        self.fresh = True
+
+    def note_problem(self, op: int, message: str) -> None:
+        """Note that an operation failed."""
+        self._state = op, None, None
+        self._error = message[:1000]
+        self._number += 1
+        self.fresh = True
+
+    def attend(self, until_ns: int | None = None) -> list[Watcher]:
+        """Send the updates that are due.
+
+        Args:
+            until_ns: When the host has to be ready again; ``None``: at any time.
+
+        Returns:
+            The watchers that did not read all of their update at once.
+        """
+        if not self.fresh or (now_ns := self._clock()) < self.next_ns:
+            return []
+        why = self._why_no_picture(now_ns, until_ns)
+        draws = why is None
+        turns: dict[Watcher, Turn] = {}
+        for watcher, seat in self._seats.items():
+            turn = seat.pacer.choose(now_ns, self._number, draws=draws)
+            if turn is Turn.NOTHING:
+                continue
+            if watcher.writing:
+                # It gets a newer state once it reads.
+                seat.pacer.postpone(now_ns)
+            else:
+                turns[watcher] = turn
+        if turns:
+            self._send(turns, why, now_ns)
+        self._set_next(draws)
+        return [watcher for watcher in turns if watcher.writing]
+
+    def wait_ms(self) -> float | None:
+        """Return the milliseconds until `attend` has to be called; ``None``: any."""
+        wake_ns = self.wake_ns
+        if wake_ns is None:
+            return None
+        return max(0.0, (wake_ns - self._clock()) / 1e6)
+
+    @property
+    def wake_ns(self) -> int | None:
+        """When `attend` has to be called next; ``None``: never."""
+        if not self.fresh:
+            return None
+        wake_ns = self._wake_ns if self._planned == self._number else self.next_ns
+        return None if wake_ns == _NEVER else wake_ns
+
+    def _why_no_picture(self, now_ns: int, until_ns: int | None) -> str | None:
+        if self._state[0] is None:
+            return "not-reset"
+        if self._away():
+            return "external-away"
+        why = self._pictures.impossible
+        if why is None and not self._times.fits(now_ns, until_ns):
+            return "too-slow"
+        return why
+
+    def _send(self, turns: dict[Watcher, Turn], why: str | None, now_ns: int) -> None:
+        best = max(turns.values())
+        if best is Turn.PICTURE and self._drawn != self._number:
+            self._view = self._pictures.view(self._observation())
+            self._drawn = self._number
+            self._files.clear()
+        shared = shared_members(self._shown_state(), self._operations)
+        for watcher, turn in turns.items():
+            seat = self._seats[watcher]
+            seat.pacer.sent(now_ns, self._number, turn)
+            seat.updates += 1
+            if turn is Turn.PICTURE:
+                picture, view = self._file(seat.size), self._view
+            else:
+                picture, view = None, View([], why=why or "too-slow")
+            wait_ns = None if why else max(0, seat.pacer.picture_ns - now_ns)
+            text = text_of(
+                shared,
+                seat.updates,
+                view,
+                picture,
+                wait_ns if turn is Turn.TEXT else None,
+            )
+            watcher.send_update(text, None if picture is None else picture.data)
+        ended_ns = self._clock()
+        if best is Turn.PICTURE:
+            self._times.add(ended_ns - now_ns)
+        for seat in self._seats.values():
+            seat.pacer.spent(now_ns, ended_ns, best)
+
+    def _file(self, size: int) -> Picture | None:
+        """Return the picture in a size, or ``None`` if there is none."""
+        if not self._view.images:
+            return None
+        picture = self._files.get(size)
+        if picture is None:
+            picture = self._files[size] = to_jpeg(self._view.images, size)
+        return picture
+
+    def _shown_state(self) -> State:
+        op, value, request = self._state
+        ticks = not isinstance(value, dict) and hasattr(value, "value")
+        if ticks:
+            value = value.value
+        return State(op, value, request, ticks, self._error)
+
+    def _observation(self) -> Any:
+        value = self._shown_state().value
+        return value.get("observation") if isinstance(value, dict) else None
+
+    def _set_next(self, draws: bool) -> None:
+        """Set when `attend` is needed, without and with a new state."""
+        lacking = [
+            due_ns
+            for seat in self._seats.values()
+            if (due_ns := seat.pacer.due_ns(self._number, draws=draws)) is not None
+        ]
+        self.fresh = bool(lacking)
+        self._wake_ns = min(lacking, default=_NEVER)
+        self._planned = self._number
+        ready = (seat.pacer.ready_ns for seat in self._seats.values())
+        self.next_ns = min(ready, default=_NEVER)
