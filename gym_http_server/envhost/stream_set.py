@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 
 from gym_http_server.envhost.activity import Activity
-from gym_http_server.envhost.broadcast import MAX_WATCHERS, Broadcast, Watcher
+from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
+from gym_http_server.envhost.watcher import MAX_WATCHERS, Watcher
 from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_wire.busy_poll import BusyPoll, may_busy_poll
 from gym_http_wire.fast_frames import FastHostFrames

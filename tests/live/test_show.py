@@ -1,13 +1,17 @@
 """Watchers in the form ``show`` receive the newest state, as text and picture."""
 
+import io
 import struct
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
+import gym_http_client
 from tests.support import api as calls
 from tests.support.api import Api, Instance
 from tests.support.peers.agent_calls import answer_of, create_external, in_background
@@ -194,6 +198,27 @@ def test_bad_parameters_are_refused(instance: Instance) -> None:
     with WebSocket.to(instance, path=path) as refused:
         message = calls.error(refused.response, 400, "bad-parameter")["message"]
         assert "gym-http.v1.json" in message
+
+
+def test_the_python_client_iterates(create_either: Callable[..., Instance]) -> None:
+    instance = create_either(render_mode="rgb_array")
+    instance.reset(seed=3)
+    client = gym_http_client.Server(instance.api.server.url)
+    with client.show(instance.id, fps=60, share=0.5, size=200) as states:
+        first = next(states)
+        assert (first.state["show"], first.state["picture"]["width"]) == (1, 200)
+        assert first.picture is not None
+        assert Image.open(io.BytesIO(first.picture)).size == (200, 133)
+        instance.step(1)
+        assert next(each for each in states if each.state["steps"]).state["op"] == (
+            "step"
+        )
+        instance.close()
+        assert all(each.state["steps"] == 1 for each in states)
+    other = create_either()
+    with pytest.raises(gym_http_client.ServerError, match="fps is '61'") as caught:
+        client.show(other.id, fps=61)
+    assert caught.value.code == "bad-parameter"
 
 
 def test_copies_have_their_requests(instance: Instance) -> None:

@@ -36,7 +36,7 @@ class NoStream(Exception):
 
 
 def shake_hands(
-    dialer: Dialer, head: bytes, limit: float
+    dialer: Dialer, head: bytes, limit: float, protocol: str = BINARY_PROTOCOL
 ) -> tuple[socket.socket, bytes]:
     """Open a connection and upgrade it to a stream.
 
@@ -45,6 +45,7 @@ def shake_hands(
         head: Head of the request, without the headers of the handshake and the
             blank line at its end.
         limit: Seconds for the connection and the handshake together.
+        protocol: The dialect of the stream.
 
     Returns:
         The connection, and the bytes of the stream that followed the answer.
@@ -60,7 +61,7 @@ def shake_hands(
         raise Failure.of(error) from error
     try:
         key = base64.b64encode(os.urandom(16)).decode()
-        return line, upgraded(line, head, end, key, BINARY_PROTOCOL)
+        return line, upgraded(line, head, end, key, protocol)
     except (OSError, BadAnswer) as error:
         line.close()
         raise stream_failure(error) from error

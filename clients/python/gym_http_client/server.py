@@ -18,7 +18,7 @@ from gym_http_client.retries import Retries, wait_of
 from gym_http_client.server_warnings import HEADER, show_header
 from gym_http_client.session import Session
 from gym_http_client.stream_openers import WebSocketOpener
-from gym_http_client.watching import Watching
+from gym_http_client.watching import Showing, Watching
 from gym_http_client.zeromq import check_installed
 from gym_http_wire.messages import MEDIA_TYPES, Form
 
@@ -160,6 +160,35 @@ class Server:
         """
         form = "plain" if plain else ""
         return Watching(self._address, instance_id, self._time_limit, form=form)
+
+    def show(
+        self,
+        instance_id: str,
+        *,
+        fps: float = 10,
+        share: float = 0.1,
+        size: int = 640,
+    ) -> Showing:
+        """Show an instance to people; the result iterates over states and pictures.
+
+        Args:
+            instance_id: The instance.
+            fps: States a second at most, 1 to 60.
+            share: Part of the host's time that drawing may take, 0.01 to 1.
+            size: Pixels that the longer side of a picture may have, 16 to 2048.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses, as it does if a parameter is out of range.
+        """
+        return Showing(
+            self._address,
+            instance_id,
+            self._time_limit,
+            fps=fps,
+            share=share,
+            size=size,
+        )
 
     def _handle(self, link: Requester, instance_id: str) -> WebHandle:
         path = f"/v1/envs/{instance_id}/"

@@ -1,4 +1,4 @@
-"""Watching: receives copies of the answers that an instance sends to other clients."""
+"""Watching: receives copies of what an instance answers to others, or its states."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gym_http_client.errors import Failure
 from gym_http_client.handshakes import NoStream, shake_hands, stream_failure
 from gym_http_client.http1 import MAX_BODY, BadAnswer, Request, RequestHeads
 from gym_http_wire.frames import HEADER
+from gym_http_wire.handshakes import BINARY_PROTOCOL, TEXT_PROTOCOL
 from gym_http_wire.messages import Form, Op
 from gym_http_wire.signatures import ReceivedSignatures
 from gym_http_wire.values import BadValue
@@ -27,7 +28,7 @@ from gym_http_wire.websocket import (
     encode,
 )
 
-__all__ = ["Watched", "Watching"]
+__all__ = ["Showing", "Shown", "Watched", "Watching"]
 
 _RECEIVE_BYTES = 64 * 1024
 _HEADER_SIZE = HEADER.size
@@ -53,14 +54,28 @@ class Watched(NamedTuple):
     value: Any
 
 
-class Watching:
-    """Iterates over the answers of one instance until it is closed.
+class Shown(NamedTuple):
+    """The state of an instance at a moment.
+
+    Attributes:
+        state: What happened last and what was counted, as docs/streams.md has it:
+            ``op``, ``action``, ``reward``, ``steps``, ``ansi`` and more.
+        picture: A JPEG file, or ``None``; ``state["picture"]`` has its size, and
+            ``state["why"]`` why there is none.
+    """
+
+    state: dict[str, Any]
+    picture: bytes | None
+
+
+class _WatchStream:
+    """A stream that sends no requests.
 
     Args:
         address: The server's.
-        instance_id: The instance.
+        path: Of the stream, with its query.
         time_limit: Seconds that the handshake may take.
-        form: ``"plain"`` for values of plain JSON; "" for lossless values.
+        protocol: The dialect.
 
     Raises:
         ServerUnreachable: There is no answer.
@@ -68,19 +83,15 @@ class Watching:
     """
 
     def __init__(
-        self, address: Address, instance_id: str, time_limit: float, *, form: str = ""
+        self, address: Address, path: str, time_limit: float, protocol: str
     ) -> None:
-        path = f"/v1/envs/{instance_id}/stream?watch=1"
-        if form:
-            path += f"&form={form}"
         self._url = address.url + path
-        self._announced = ReceivedSignatures()
         self._masks = Masks()
         self._reader = MessageReader(masked=False, max_message=MAX_BODY)
         request = Request("GET", path, accept="application/problem+json")
         head = RequestHeads(address).head(request).removesuffix(b"\r\n")
         try:
-            self._line, early = shake_hands(Dialer(address), head, time_limit)
+            self._line, early = shake_hands(Dialer(address), head, time_limit, protocol)
         except NoStream as none:
             raise error_from_reply(none.reply, self._url) from none
         except Failure as failure:
@@ -105,35 +116,35 @@ class Watching:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Watched:
-        """Wait for the next answer.
-
-        Raises:
-            StopIteration: The instance was closed.
-            ServerUnreachable: The connection is lost.
-            UnexpectedAnswer: A message is not a copy of an answer.
-        """
-        try:
-            while True:
-                while not self._arrived:
-                    self._receive()
-                message = self._arrived.popleft()
-                if message.opcode == Opcode.BINARY:
-                    return self._read(message.payload)
-                if message.opcode == Opcode.CLOSE:
-                    self.close()
-                    raise StopIteration
-                if message.opcode == Opcode.PING:
-                    pong = bytes(message.payload)
-                    self._line.sendall(encode(Opcode.PONG, pong, self._masks.next()))
-        except (OSError, BadAnswer, WebSocketError) as error:
-            self.close()
-            failure = stream_failure(error)
-            raise unanswered_error(failure, "GET", self._url, None, 1) from error
-
     def close(self) -> None:
         """Stop watching."""
         self._line.close()
+
+    def _failed(self, error: Exception) -> Exception:
+        """Close the stream, and return the exception for its reader."""
+        self.close()
+        return unanswered_error(stream_failure(error), "GET", self._url, None, 1)
+
+    def _next_message(self) -> Message:
+        """Wait for the next text or binary message.
+
+        Raises:
+            StopIteration: The instance was closed.
+            OSError: The connection is lost.
+            BadAnswer: The stream is malformed; or `WebSocketError`.
+        """
+        while True:
+            while not self._arrived:
+                self._receive()
+            message = self._arrived.popleft()
+            if message.opcode in (Opcode.BINARY, Opcode.TEXT):
+                return message
+            if message.opcode == Opcode.CLOSE:
+                self.close()
+                raise StopIteration
+            if message.opcode == Opcode.PING:
+                pong = bytes(message.payload)
+                self._line.sendall(encode(Opcode.PONG, pong, self._masks.next()))
 
     def _receive(self) -> None:
         space = self._reader.space()
@@ -148,6 +159,46 @@ class Watching:
         if not size:
             raise ConnectionResetError("the stream ended")
         self._arrived.extend(messages)
+
+
+class Watching(_WatchStream):
+    """Iterates over the answers of one instance until it is closed.
+
+    Args:
+        address: The server's.
+        instance_id: The instance.
+        time_limit: Seconds that the handshake may take.
+        form: ``"plain"`` for values of plain JSON; "" for lossless values.
+
+    Raises:
+        ServerUnreachable: There is no answer.
+        ServerError: The server refuses.
+    """
+
+    def __init__(
+        self, address: Address, instance_id: str, time_limit: float, *, form: str = ""
+    ) -> None:
+        path = f"/v1/envs/{instance_id}/stream?watch=1"
+        if form:
+            path += f"&form={form}"
+        self._announced = ReceivedSignatures()
+        super().__init__(address, path, time_limit, BINARY_PROTOCOL)
+
+    def __next__(self) -> Watched:
+        """Wait for the next answer.
+
+        Raises:
+            StopIteration: The instance was closed.
+            ServerUnreachable: The connection is lost.
+            UnexpectedAnswer: A message is not a copy of an answer.
+        """
+        try:
+            message = self._next_message()
+            if message.opcode != Opcode.BINARY:
+                raise BadAnswer("a message is text")
+            return self._read(message.payload)
+        except (OSError, BadAnswer, WebSocketError) as error:
+            raise self._failed(error) from error
 
     def _read(self, payload: bytes | memoryview) -> Watched:
         if len(payload) < _HEADER_SIZE:
@@ -167,3 +218,67 @@ class Watching:
         except (ValueError, KeyError, TypeError, RecursionError, BadValue) as error:
             raise BadAnswer(f"a message is no copy of an answer: {error}") from error
         return Watched(name, number, dropped, status, value)
+
+
+class Showing(_WatchStream):
+    """Iterates over the states that are shown of one instance until it is closed.
+
+    Args:
+        address: The server's.
+        instance_id: The instance.
+        time_limit: Seconds that the handshake may take.
+        fps: States a second at most, 1 to 60.
+        share: Part of the host's time that drawing may take, 0.01 to 1.
+        size: Pixels that the longer side of a picture may have, 16 to 2048.
+
+    Raises:
+        ServerUnreachable: There is no answer.
+        ServerError: The server refuses.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        instance_id: str,
+        time_limit: float,
+        *,
+        fps: float,
+        share: float,
+        size: int,
+    ) -> None:
+        path = (
+            f"/v1/envs/{instance_id}/stream?watch=1&form=show"
+            f"&fps={fps:g}&share={share:g}&size={size}"
+        )
+        super().__init__(address, path, time_limit, TEXT_PROTOCOL)
+
+    def __next__(self) -> Shown:
+        """Wait for the next state.
+
+        Raises:
+            StopIteration: The instance was closed.
+            ServerUnreachable: The connection is lost.
+            UnexpectedAnswer: A message is malformed, or out of its place.
+        """
+        try:
+            message = self._next_message()
+            if message.opcode != Opcode.TEXT:
+                raise BadAnswer("a picture came without a text")
+            state = self._state(bytes(message.payload))
+            if state["picture"] is None:
+                return Shown(state, None)
+            message = self._next_message()
+            if message.opcode != Opcode.BINARY:
+                raise BadAnswer("a text came instead of a picture")
+            return Shown(state, bytes(message.payload))
+        except (OSError, BadAnswer, WebSocketError) as error:
+            raise self._failed(error) from error
+
+    def _state(self, text: bytes) -> dict[str, Any]:
+        try:
+            state = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise BadAnswer(f"a message is no JSON: {error}") from error
+        if not isinstance(state, dict) or not {"show", "picture"} <= state.keys():
+            raise BadAnswer(f"a message shows no state: {text[:80]!r}")
+        return state

@@ -10,12 +10,15 @@ import gymnasium
 import numpy as np
 
 from gym_http_server.envhost import codec, env_warnings
-from gym_http_server.envhost.broadcast import Broadcast, Watcher
+from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.handlers import Handlers
 from gym_http_server.envhost.realtime.mode import Event, Found
 from gym_http_server.envhost.realtime.operations import ClockedOperations
 from gym_http_server.envhost.realtime.settings_request import read_change
+from gym_http_server.envhost.show.showing import Showing
+from gym_http_server.envhost.show.updates import State
+from gym_http_server.envhost.watcher import Watcher
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadJSON, BadParameter
@@ -220,6 +223,16 @@ class ClockedHandlers(Handlers):
         return mode.trace(4096 if last is None else last, form)
 
 
+class ClockedShowing(Showing):
+    """Shows the newest state of an environment that has a clock."""
+
+    def _shown_state(self) -> State:
+        op, value, request = self._state
+        if not isinstance(value, Event):
+            return super()._shown_state()
+        return State(op, value.value, request, True, self._error)
+
+
 class ClockedBroadcast(Broadcast):
     """Sends copies to watchers, each at most so often in a second.
 
@@ -275,6 +288,9 @@ class ClockedBroadcast(Broadcast):
             if copy is None:
                 copy = copies[same] = self._copy(op, value, request, *form)
             self._show(watcher, copy)
+
+    def _new_showing(self) -> Showing:
+        return ClockedShowing(self._operations, self._watch_share, self._away)
 
     def _copy(self, op: int, value: Any, request: Any, form: int, asks: bool) -> Frame:
         if isinstance(value, Event):

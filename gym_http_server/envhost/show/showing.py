@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gym_http_core.operations import Operations
 from gym_http_server.envhost.show.pacing import DrawingTimes, Pacer, Turn
 from gym_http_server.envhost.show.pictures import Picture, Pictures, View, to_jpeg
 from gym_http_server.envhost.show.updates import State, shared_members, text_of
-
-if TYPE_CHECKING:
-    from gym_http_server.envhost.broadcast import Watcher
+from gym_http_server.envhost.watcher import Watcher
 
 __all__ = ["Showing"]
 
@@ -203,11 +201,7 @@ class Showing:
         return picture
 
     def _shown_state(self) -> State:
-        op, value, request = self._state
-        ticks = not isinstance(value, dict) and hasattr(value, "value")
-        if ticks:
-            value = value.value
-        return State(op, value, request, ticks, self._error)
+        return State(*self._state, error=self._error)
 
     def _observation(self) -> Any:
         value = self._shown_state().value
