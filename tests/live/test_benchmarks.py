@@ -1,7 +1,6 @@
 """The benchmarks run and write the documented results; the figures are not asserted."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +17,9 @@ from benchmarks.pinning import Mode
 from benchmarks.questions import QUESTIONS
 from benchmarks.report import row as make_row
 from gym_http_client.bench.players import Round
-from tests.support.drivers import missing
 from tests.support.identity import assert_identical
 from tests.support.server import ROOT
 
-COMPILER = "g++" if missing("clang++") else "clang++"
 KEYS = {"name", "mode", "value", "unit", "ratio", "baseline"}
 
 
@@ -117,9 +114,6 @@ def bench(output: Path, *names: str, without: str = "") -> str:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *only, *options],
         cwd=ROOT,
-        # The figures are not used, so the compiler need not optimise, and may be Clang,
-        # which is faster.
-        env={**os.environ, "CXX": COMPILER, "CXXFLAGS": "-O0"},
         capture_output=True,
         text=True,
         timeout=280,
@@ -170,9 +164,7 @@ def test_a_short_race_replaces_its_rows_and_keeps_the_others(tmp_path: Path) -> 
 @pytest.mark.timeout(300)
 def test_short_races_with_local_twins(tmp_path: Path) -> None:
     output = tmp_path / "results.json"
-    names = ["remote_env_same", "vector64_same", "pixels64_local", "rollout_http"]
-    names.append("client_rest")
-    printed = bench(output, *names)
+    printed = bench(output, "remote_env_same", "vector64_same", "client_rest")
     rows = {each["name"]: each for each in json.loads(output.read_text())}
     found = {name: (each["unit"], each["baseline"]) for name, each in rows.items()}
     step, vector = "local step + ping-pong", "local sync vector"
@@ -183,8 +175,6 @@ def test_short_races_with_local_twins(tmp_path: Path) -> None:
         "vector64_same": ("steps/s", vector),
         "vector64_same_p50": ("us", vector),
         "vector64_same_p99": ("us", vector),
-        "pixels64_local": ("MB/s", "raw loopback"),
-        "rollout_http": ("steps/s", "local env"),
         "client_rest": ("steps/s", "RemoteEnv without streams"),
         "client_rest_p50": ("us", "RemoteEnv without streams"),
         "client_rest_p99": ("us", "RemoteEnv without streams"),
@@ -199,30 +189,17 @@ def test_short_races_with_local_twins(tmp_path: Path) -> None:
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_neighbours_have_their_turns(tmp_path: Path) -> None:
-    output = tmp_path / "results.json"
-    printed = bench(output, "spin_neighbour_idle")
-    (row,) = json.loads(output.read_text())
-    assert (row["unit"], row["baseline"]) == ("turns/s", "no spinning")
-    assert min(row["value"], row["ratio"]) > 0
-    assert "spin_neighbour_idle" in printed
-
-
-@pytest.mark.live
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_an_external_environment_is_stepped_through_either_server(
     tmp_path: Path,
 ) -> None:
     output = tmp_path / "results.json"
-    printed = bench(output, "external", "external_python")
+    printed = bench(output, "external_python")
     rows = json.loads(output.read_text())
     found = {(row["name"], row["mode"], row["baseline"]) for row in rows}
-    for name in ("external", "external_python"):
-        assert (name, "same", "Tango's gateway") in found
-        assert (name, "free", "Tango's gateway") in found
+    assert ("external_python", "same", "Tango's gateway") in found
+    assert ("external_python", "free", "Tango's gateway") in found
     assert all(min(row["value"], row["ratio"]) > 0 for row in rows)
-    assert "external" in printed
+    assert "external_python" in printed
 
 
 @pytest.mark.live

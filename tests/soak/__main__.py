@@ -1,11 +1,12 @@
 """``python -m tests.soak``: loads a server, kills its parts, and counts what is left.
 
-First trainings over the relay are run, whose programs and server are killed. On another
-server, 500 instances are made and stepped. Then 32 clients step beside local
-environments, half by requests and half over streams, and nothing is killed. At last
-there is every kind of load, and meanwhile hosts, web workers, the process that holds
-external connections, and clients are killed. Before and after that, with no instance
-left, descriptors, memory, processes, folders and shared memory are counted.
+First trainings over the relay are run, whose programs and server are killed, and each
+benchmark is run for a moment. On another server, 500 instances are made and stepped.
+Then 32 clients step beside local environments, half by requests and half over streams,
+and nothing is killed. At last there is every kind of load, and meanwhile hosts, web
+workers, the process that holds external connections, and clients are killed. Before and
+after that, with no instance left, descriptors, memory, processes, folders and shared
+memory are counted.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from statistics import quantiles
 from tests.soak.census import Census, steady_census
 from tests.soak.faults import FAULTS
 from tests.soak.loads import LOADS, latencies, many_instances
+from tests.soak.races import short_races
 from tests.soak.trainings import trainings
 from tests.support.api import Api
 from tests.support.server import Server
@@ -120,6 +122,8 @@ def main() -> int:
     options = parser.parse_args()
     seconds = options.minutes * 60
     failed = trainings()
+    if not options.only_trainings:
+        failed += short_races()
     if options.only_trainings:
         print("\n".join(failed) or "all trainings were as they should be", flush=True)
         return 1 if failed else 0
