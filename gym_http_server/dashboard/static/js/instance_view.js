@@ -1,0 +1,253 @@
+/** The page of one instance: its frame, curves, log, spaces and recording; stepping and playing. */
+
+import { ByHand } from "./by_hand.js";
+import { CurvesPanel } from "./curves_panel.js";
+import { h } from "./elements.js";
+import { FactsPanel } from "./facts_panel.js";
+import { ForeignSteps } from "./foreign_steps.js";
+import { FramePanel } from "./frame_panel.js";
+import { LogPanel } from "./log_panel.js";
+import { PlayPanel } from "./play_panel.js";
+import { RealtimePanel } from "./realtime_panel.js";
+import { RecordingPanel } from "./recording_panel.js";
+import { token } from "./session.js";
+import { spaceOf } from "../../v1/external/client/spaces/index.js";
+import { Stepper } from "./stepper.js";
+import { button } from "./widgets/containers.js";
+
+/** Milliseconds between two requests for the row of the list, and for missed episodes. */
+const EVERY = 1000;
+/** What the watcher of the page asks for; the server has a limit for the share. */
+const WATCH = { fps: 50, share: 1, size: 640 };
+
+/**
+ * Make the page of one instance.
+ *
+ * @param {object} context What all views share.
+ * @param {string} id Of the instance.
+ * @returns {{ element: Element, dispose(): void }}
+ */
+export function view(context, id) {
+  const page = new InstancePage(context, id);
+  page.begin();
+  return { element: page.element, dispose: () => page.dispose() };
+}
+
+class InstancePage {
+  #context;
+  #id;
+  #path;
+  #title = h("h1", {});
+  #facts = new FactsPanel();
+  #frame = new FramePanel();
+  #curves = new CurvesPanel();
+  #log;
+  #recording;
+  #realtime;
+  #clock;
+  #spaces = panel("Spaces", h("p", {}, "Waiting for the environment …"));
+  #control = h("div", { class: "instance-control" });
+  #play = null;
+  #stepper;
+  #foreign = new ForeignSteps();
+  #row = null;
+  #hasConsent = false;
+  #isDescribed = false;
+  #ended = false;
+  #watcher = null;
+  #timer = null;
+  #stopped = false;
+
+  constructor(context, id) {
+    this.#context = context;
+    this.#id = id;
+    this.#path = `/v1/envs/${encodeURIComponent(id)}/`;
+    this.#log = new LogPanel(id);
+    this.#recording = new RecordingPanel(context.call, this.#path, id);
+    this.#realtime = new RealtimePanel(context.call, this.#path);
+    this.#stepper = new Stepper(id, token(), {
+      onStep: () => this.#foreign.noteOwn(),
+      onWarning: ({ message }) => context.toast(message),
+    });
+    this.#title.textContent = `Instance ${id}`;
+    this.element = this.#layout();
+  }
+
+  #layout() {
+    const close = button("Close instance", "Close this instance", () => this.#close());
+    close.classList.add("danger");
+    this.#clock = panel("Clock", this.#realtime.element);
+    this.#clock.hidden = true;
+    return h(
+      "div",
+      { class: "instance" },
+      h("div", { class: "row instance-head" }, this.#title, close),
+      h(
+        "div",
+        { class: "instance-columns" },
+        h("div", { class: "instance-main" }, panel("Frame", this.#frame.element), this.#control),
+        h(
+          "div",
+          { class: "instance-side" },
+          panel("Facts", this.#facts.element),
+          this.#clock,
+          panel("Curves", this.#curves.element),
+          panel("Log", this.#log.element),
+          this.#spaces,
+          panel("Recording", this.#recording.element),
+        ),
+      ),
+    );
+  }
+
+  begin() {
+    const { watch } = this.#context;
+    this.#watcher = watch(
+      this.#id,
+      WATCH,
+      (update, blob) => this.#updated(update, blob),
+      (error) => this.#frame.say(error ? `No more updates: ${error.message}` : "No more updates."),
+    );
+    this.#poll();
+  }
+
+  dispose() {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    this.#watcher?.close();
+    this.#play?.dispose();
+    this.#stepper.close();
+    this.#log.dispose();
+    this.#frame.dispose();
+  }
+
+  #updated(update, blob) {
+    if (this.#stopped) return;
+    this.#frame.show(update, blob);
+    if (typeof update.steps === "number") this.#foreign.noteTotal(update.steps, performance.now());
+    // After a gap the next poll fetches what the watcher has missed.
+    const ended = update.ended ?? [];
+    if (ended.length && ended[0].number <= this.#curves.next) this.#curves.addEpisodes(ended);
+  }
+
+  async #poll() {
+    try {
+      await this.#refresh();
+    } catch (error) {
+      if (!this.#stopped) this.#frame.say(error.message);
+    }
+    if (!this.#stopped && !this.#ended) this.#timer = setTimeout(() => this.#poll(), EVERY);
+  }
+
+  async #refresh() {
+    const { call } = this.#context;
+    const { instances, ended } = await call("GET", `/v1/instances/?search=${encodeURIComponent(this.#id)}`);
+    if (this.#stopped) return;
+    const isThis = ({ instance_id }) => instance_id === this.#id;
+    const row = instances.find(isThis) ?? ended.find(isThis);
+    if (!row) throw new Error(`There is no instance ${this.#id}, or it ended long ago.`);
+    this.#row = row;
+    this.#title.textContent = row.label ? `${row.env_id} · ${row.label}` : row.env_id;
+    this.#facts.show(row);
+    if (row.reason !== undefined) {
+      this.#end();
+      return;
+    }
+    this.#recording.show(row);
+    this.#curves.addRow(row);
+    if (row.state === "making" || row.state === "ending") return;
+    if (!this.#isDescribed) this.#describe();
+    if (row.episodes > this.#curves.next) this.#fetchEpisodes();
+    this.#clock.hidden = !row.realtime;
+    if (row.realtime) this.#realtime.update();
+  }
+
+  /** Fetch the spaces and keys, for which a busy environment lets the page wait. */
+  async #describe() {
+    this.#isDescribed = true;
+    const { call } = this.#context;
+    try {
+      const [described, keys] = await Promise.all([
+        call("GET", this.#path),
+        call("GET", `${this.#path}keys/`),
+      ]);
+      if (!this.#stopped) this.#showControls(described, keys);
+    } catch (error) {
+      this.#isDescribed = false;
+      if (!this.#stopped) this.#spaces.lastChild.textContent = error.message;
+    }
+  }
+
+  #showControls({ action_space, observation_space }, keys) {
+    this.#spaces.lastChild.replaceWith(
+      h(
+        "dl",
+        { class: "facts spaces" },
+        ...spaceRows("Actions", action_space),
+        ...spaceRows("Observations", observation_space),
+      ),
+    );
+    const mayStep = () => this.#mayStep();
+    if (keys.keys) {
+      this.#play = new PlayPanel(keys, this.#stepper, mayStep, this.#frame.element);
+      this.#control.append(panel("Play", this.#play.element));
+    }
+    const byHand = new ByHand(action_space.space, this.#stepper, mayStep);
+    this.#control.append(panel("By hand", byHand.element));
+  }
+
+  async #fetchEpisodes() {
+    try {
+      const path = `${this.#path}episodes/?from=${this.#curves.next}`;
+      const { episodes } = await this.#context.call("GET", path);
+      if (!this.#stopped) this.#curves.addEpisodes(episodes);
+    } catch (error) {
+      // A busy environment answers at the next poll.
+      if (!this.#stopped) this.#frame.say(error.message);
+    }
+  }
+
+  /** Ask, once, if others step the instance. */
+  async #mayStep() {
+    if (this.#hasConsent || !this.#foreign.areRecent(performance.now())) return true;
+    const question = "Another client steps this instance. Take it over? Its next steps continue from yours.";
+    this.#hasConsent = await this.#context.ask(question);
+    return this.#hasConsent;
+  }
+
+  async #close() {
+    const { ask, call, go, toast } = this.#context;
+    if (this.#ended) return;
+    const name = this.#row ? `${this.#row.env_id} ${this.#id}` : this.#id;
+    if (!(await ask(`Close ${name}? Its clients lose it.`))) return;
+    try {
+      this.#play?.dispose();
+      this.#stepper.close();
+      await call("DELETE", this.#path);
+      go("#/");
+    } catch (error) {
+      toast(error.message);
+    }
+  }
+
+  #end() {
+    this.#ended = true;
+    this.#watcher?.close();
+    this.#play?.dispose();
+    this.#control.replaceChildren();
+    this.#frame.say(`It has ended: ${this.#row.reason}.`);
+  }
+}
+
+function panel(title, content) {
+  return h("section", { class: "panel" }, h("h2", {}, title), content);
+}
+
+function spaceRows(title, { space }) {
+  return [h("dt", {}, title), h("dd", {}, space ? printed(space) : "cannot be described")];
+}
+
+function printed(space) {
+  const text = String(spaceOf(space));
+  return text.length > 2000 ? `${text.slice(0, 2000)} …` : text;
+}

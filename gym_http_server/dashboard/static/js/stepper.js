@@ -1,0 +1,52 @@
+/** Resets and steps of one instance, over a stream of the JavaScript client. */
+
+import { pathOf } from "../../v1/external/client/remote.js";
+import { Op } from "../../v1/external/client/frames.js";
+import { bodyOf } from "../../v1/external/client/request_bodies.js";
+import { Requester } from "../../v1/external/client/requester.js";
+import { Session } from "../../v1/external/client/session.js";
+
+const RESET = { op: Op.RESET, path: "reset/" };
+const STEP = { op: Op.STEP, path: "step/" };
+
+/** Opens a stream with the first call. To leave does not end the instance. */
+export class Stepper {
+  #session;
+
+  /**
+   * @param {string} id Of the instance.
+   * @param {string} token Empty if the server needs none.
+   * @param {{ onStep?: () => void, onWarning?: (warning: { message: string }) => void }} [options]
+   *   `onStep` is called before each step.
+   */
+  constructor(id, token, { onStep = () => {}, onWarning = () => {} } = {}) {
+    const url = new URL("../..", import.meta.url).href.replace(/\/$/, "");
+    this.#session = new Session(new Requester({ url, token, onWarning }), pathOf(id), true);
+    this.onStep = onStep;
+  }
+
+  /**
+   * Begin an episode.
+   *
+   * @param {{ seed?: number | bigint, options?: object }} [requested]
+   */
+  reset(requested = {}) {
+    return this.#session.sendRequest(RESET, bodyOf(requested));
+  }
+
+  /** Take a step with a plain action, which the server casts. */
+  step(action) {
+    this.onStep();
+    return this.#session.sendRequest(STEP, bodyOf({ action }));
+  }
+
+  /** Close the stream. */
+  close() {
+    this.#session.close();
+  }
+}
+
+/** Whether the answer to a step ends the episode; of a vector, none does. */
+export function isDone({ terminated, truncated }) {
+  return [terminated, truncated].some((each) => each === true);
+}
