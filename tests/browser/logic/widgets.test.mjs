@@ -7,9 +7,9 @@ import {
   initialOf,
   limitsOf,
   nest,
-  numberIn,
+  readNumber,
   placeOf,
-  textIn,
+  readText,
 } from "../../../gym_http_server/dashboard/static/js/widgets/plan.js";
 
 const BOX = { type: "Box", dtype: "float32", shape: [2], low: [-1, "-inf"], high: [1, "inf"] };
@@ -29,33 +29,33 @@ test("each number gets the control that fits its limits", () => {
 
 test("numbers are read within their limits, and others are refused by name", () => {
   const [slider, free] = limitsOf(BOX);
-  assert.equal(numberIn(" 0.5 ", slider, "action[0]"), 0.5);
-  assert.equal(numberIn("-1e9", free, "action[1]"), -1e9);
+  assert.equal(readNumber(" 0.5 ", slider, "action[0]"), 0.5);
+  assert.equal(readNumber("-1e9", free, "action[1]"), -1e9);
   for (const text of ["", "1.5", "NaN", "x"]) {
-    assert.throws(() => numberIn(text, slider, "action[0]"), {
+    assert.throws(() => readNumber(text, slider, "action[0]"), {
       name: "InputError",
       message: `action[0] is ${JSON.stringify(text)}: expected a number from -1 to 1`,
     });
   }
-  assert.throws(() => numberIn("Infinity", free, "a"), /expected a number$/);
+  assert.throws(() => readNumber("Infinity", free, "a"), /expected a number$/);
   const [choice] = limitsOf({ type: "Discrete", n: 2, start: 1 });
-  assert.equal(numberIn("2", choice, "a"), 2);
-  assert.throws(() => numberIn("1.0", choice, "a"), /an integer from 1 to 2/);
-  assert.throws(() => numberIn("3", choice, "a"), /an integer from 1 to 2/);
+  assert.equal(readNumber("2", choice, "a"), 2);
+  assert.throws(() => readNumber("1.0", choice, "a"), /an integer from 1 to 2/);
+  assert.throws(() => readNumber("3", choice, "a"), /an integer from 1 to 2/);
 });
 
 test("integers beyond 2^53 stay exact", () => {
   const [limits] = limitsOf({ type: "Discrete", n: "9223372036854775807", start: 1 });
   assert.equal(limits.high, 9223372036854775807n);
-  assert.equal(numberIn("9007199254740993", limits, "a"), 9007199254740993n);
-  assert.throws(() => numberIn("9223372036854775808", limits, "a"), /an integer from 1 to 9223372036854775807/);
+  assert.equal(readNumber("9007199254740993", limits, "a"), 9007199254740993n);
+  assert.throws(() => readNumber("9223372036854775808", limits, "a"), /an integer from 1 to 9223372036854775807/);
 });
 
 test("texts are counted by code points, and their characters checked", () => {
   const space = { type: "Text", min_length: 2, max_length: 2, charset: "a😀" };
-  assert.equal(textIn("a😀", space, "t"), "a😀");
-  assert.throws(() => textIn("😀", space, "t"), /2 to 2 characters; it has 1/);
-  assert.throws(() => textIn("ab", space, "t"), /without "b"/);
+  assert.equal(readText("a😀", space, "t"), "a😀");
+  assert.throws(() => readText("😀", space, "t"), /2 to 2 characters; it has 1/);
+  assert.throws(() => readText("ab", space, "t"), /without "b"/);
 });
 
 test("nested lists are in C order, and places are named as in Python", () => {

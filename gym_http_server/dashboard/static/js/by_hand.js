@@ -4,7 +4,7 @@ import { h } from "./elements.js";
 import { plainOf, widget } from "./space_widget.js";
 import { InputError } from "./widgets/input_error.js";
 import { button } from "./widgets/containers.js";
-import { numberIn } from "./widgets/plan.js";
+import { readNumber } from "./widgets/plan.js";
 
 const SEED = { low: 0, high: Infinity, isInteger: true, isFlag: false };
 /** How much of an observation is shown. */
@@ -62,7 +62,7 @@ export class ByHand {
 
   async #reset() {
     const requested = {};
-    if (this.#seed.value.trim()) requested.seed = numberIn(this.#seed.value, SEED, "seed");
+    if (this.#seed.value.trim()) requested.seed = readNumber(this.#seed.value, SEED, "seed");
     if (this.#options.value.trim()) requested.options = optionsIn(this.#options.value);
     return () => this.#stepper.reset(requested);
   }

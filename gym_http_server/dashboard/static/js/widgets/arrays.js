@@ -1,7 +1,7 @@
 /** Widgets of Box, Discrete, MultiDiscrete and MultiBinary: a control for each number. */
 
 import { h } from "../elements.js";
-import { controlOf, countOf, flagOf, flatten, initialOf, limitsOf, nest, numberIn, placeOf, shapeOf } from "./plan.js";
+import { controlOf, countOf, flagOf, flatten, initialOf, limitsOf, nest, readNumber, placeOf, shapeOf } from "./plan.js";
 
 const CONTROLS = { switch: switchOf, select: selectOf, slider: sliderOf, number: fieldOf };
 
@@ -47,7 +47,7 @@ function selectOf(limits, name) {
   const select = h("select", {}, ...choices.map((each) => h("option", { value: each }, each)));
   return {
     element: labelled(name, select),
-    value: () => numberIn(select.value, limits, name),
+    value: () => readNumber(select.value, limits, name),
     set: (value) => (select.value = String(value)),
   };
 }
@@ -57,7 +57,7 @@ function fieldOf(limits, name) {
   const field = h("input", { type: "text", inputmode: limits.isInteger ? "numeric" : "decimal", autocomplete: "off" });
   return {
     element: labelled(name, field),
-    value: () => checked(field, () => numberIn(field.value, limits, name)),
+    value: () => checked(field, () => readNumber(field.value, limits, name)),
     set: (value) => (field.value = String(value)),
   };
 }

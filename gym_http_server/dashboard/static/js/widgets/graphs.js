@@ -2,7 +2,7 @@
 
 import { h } from "../elements.js";
 import { WidgetList } from "./containers.js";
-import { initialOf, numberIn } from "./plan.js";
+import { initialOf, readNumber } from "./plan.js";
 
 /** Make the widget of a Graph space. */
 export function graphWidget(space, name, make) {
@@ -36,7 +36,7 @@ function edgeWidget(space, name, make, count) {
     return { field, element: h("label", { class: "widget-number" }, h("span", {}, `${name} ${end} node`), field) };
   });
   const nodeOf = ({ field }) =>
-    numberIn(field.value, { low: 0, high: count() - 1, isInteger: true, isFlag: false }, `${name}, a node`);
+    readNumber(field.value, { low: 0, high: count() - 1, isInteger: true, isFlag: false }, `${name}, a node`);
   return {
     element: h("div", { class: "widget-edge" }, ...ends.map(({ element }) => element), edge.element),
     value: () => ({ edge: edge.value(), link: ends.map(nodeOf) }),

@@ -105,7 +105,7 @@ export function startOf({ low, high }) {
  * @returns {number | bigint} A bigint if it is an integer beyond 2^53.
  * @throws {InputError} It is no such number, or beyond the limits.
  */
-export function numberIn(text, limits, name) {
+export function readNumber(text, limits, name) {
   const trimmed = text.trim();
   const { low, high, isInteger } = limits;
   let value;
@@ -135,7 +135,7 @@ function expectedOf({ low, high, isInteger }) {
  *
  * @throws {InputError} It has too few or too many characters, or one that is not in the set.
  */
-export function textIn(text, { min_length = 1, max_length, charset }, name) {
+export function readText(text, { min_length = 1, max_length, charset }, name) {
   const characters = Array.from(text);
   const [least, most] = [numberOf(min_length), numberOf(max_length)];
   if (characters.length < least || characters.length > most) {

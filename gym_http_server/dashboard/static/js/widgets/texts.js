@@ -3,7 +3,7 @@
 import { h } from "../elements.js";
 import { checked } from "./arrays.js";
 import { InputError } from "./input_error.js";
-import { initialOf, textIn } from "./plan.js";
+import { initialOf, readText } from "./plan.js";
 
 /** Make the widget of a Text space. */
 export function textWidget(space, name) {
@@ -12,7 +12,7 @@ export function textWidget(space, name) {
   set(initialOf(space));
   return {
     element: h("label", { class: "widget-text" }, h("span", {}, name), field),
-    value: () => checked(field, () => textIn(field.value, space, name)),
+    value: () => checked(field, () => readText(field.value, space, name)),
     set,
   };
 }
