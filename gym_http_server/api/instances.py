@@ -21,6 +21,7 @@ from gym_http_server.api.exchange import (
     json_answer,
     key_of,
     read_body,
+    read_query,
     request_id_of,
 )
 from gym_http_server.api.guard import MAX_QUERY
@@ -28,7 +29,7 @@ from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, LogsDisabled, UnknownInstance
 from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op, RequestHead, answer_head, request
+from gym_http_wire.messages import Form, Op, RequestHead, answer_head, request
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = ["ENVS", "INSTANCE", "add_routes"]
@@ -40,6 +41,8 @@ INSTANCES = "/v1/instances/"
 MAX_CREATE_BYTES = 256 * 1024
 #: Seconds for which a request for a log may wait for output.
 LONGEST_WAIT_S = 25.0
+_MAX_SEARCH = 200
+_STATES = ("making", "idle", "busy", "ending", "ended")
 _OFFSET = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
 
@@ -58,6 +61,7 @@ _PASSED_ON = (
     ("POST", "observation_space/sample/", Op.OBSERVATION_SAMPLE, None),
     ("POST", "action_space/contains/", Op.ACTION_CONTAINS, None),
     ("POST", "observation_space/contains/", Op.OBSERVATION_CONTAINS, None),
+    ("GET", "keys/", Op.KEYS, None),
     ("GET", "monitor/", Op.MONITOR, None),
     ("POST", "monitor/start/", Op.MONITOR_START, "directory"),
     ("POST", "monitor/close/", Op.MONITOR_CLOSE, None),
@@ -67,7 +71,12 @@ _PASSED_ON = (
 
 
 # GETs for which the scope "read" is enough, since no environment is called.
-_LOOKED_AT = frozenset({"", "log/", "action_space/", "observation_space/", "monitor/"})
+_LOOKED_AT = frozenset(
+    {
+        *("", "log/", "action_space/", "observation_space/", "monitor/"),
+        *("episodes/", "keys/"),
+    }
+)
 
 # Parameters that may replace a required parameter.
 _INSTEAD = {"action": "actions"}
@@ -88,6 +97,7 @@ def add_routes(app: flask.Flask, web: Web) -> None:
         ("POST", INSTANCE + "close/", close),
         ("DELETE", INSTANCE, close),
         ("GET", INSTANCE + "log/", functools.partial(_log, web)),
+        ("GET", INSTANCE + "episodes/", functools.partial(_episodes, web)),
     ]
     for method, rest, op, required in _PASSED_ON:
         view = functools.partial(_pass_on, web, op, required)
@@ -147,7 +157,19 @@ def _list(web: Web, environ: Environ) -> Answer:
 def _list_instances(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     head = RequestHead(owner=caller_of(environ).only)
-    return frame_answer(web.supervisor.forward(Op.INSTANCES, head))
+    texts = read_query(environ.get("QUERY_STRING", ""), ("search", "state"), MAX_QUERY)
+    search, state = texts.get("search", ""), texts.get("state", "")
+    if len(search) > _MAX_SEARCH or not (search.isprintable() or not search):
+        raise BadParameter(
+            f"search is {search!r:.80}: expected up to {_MAX_SEARCH} printable "
+            "characters"
+        )
+    if state and state not in _STATES:
+        raise BadParameter(
+            f"state is {state!r:.40}: expected one of {', '.join(_STATES)}"
+        )
+    body = msgspec.json.encode((search.lower(), state))
+    return frame_answer(web.supervisor.forward(Op.INSTANCES, head, body))
 
 
 def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
@@ -171,6 +193,21 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
 
     owner = caller_of(environ).only
     return frame_answer(web.hosts.read_log(instance_id, owner, offset, wait_s, gone))
+
+
+def _episodes(web: Web, environ: Environ, instance_id: str) -> Answer:
+    key_of(environ)
+    read_body(environ, web.settings.max_body)
+    texts = read_query(environ.get("QUERY_STRING", ""), ("last", "from"), MAX_QUERY)
+    given = {}
+    for name, text in texts.items():
+        if not _OFFSET(text):
+            raise BadParameter(f"{name} is {text!r:.40}: expected an integer")
+        given[name] = int(text)
+    body = msgspec.json.encode(given) if given else b""
+    frame = request(Op.EPISODES, body, form=Form.PLAIN | forms(environ) & 0xF0)
+    owner = caller_of(environ).only
+    return frame_answer(web.hosts.call(instance_id, frame, owner))
 
 
 def _read_offset(query: dict[str, list[str]]) -> int:

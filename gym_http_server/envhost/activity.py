@@ -6,7 +6,9 @@ timeouts. Clients get some of them in the instance's description.
 
 from __future__ import annotations
 
+import math
 import time
+from typing import Any
 
 from gym_http_core.operations import Operations
 from gym_http_server.envhost import fork_guard
@@ -33,6 +35,11 @@ class Activity:
         self.watchers = 0
         self.page = page
         self._operations = operations
+        # Steps of the present request that `time_step` has counted.
+        self._timed = 0
+        self._num_envs = getattr(operations.env, "num_envs", 0)
+        page.set_num_envs(self._num_envs)
+        operations.episode_log.on_end = self._note_episode
         self._created_ns = self._last_used_ns = time.monotonic_ns()
 
     @property
@@ -58,6 +65,35 @@ class Activity:
         operations = self._operations
         self._last_used_ns = now_ns = time.monotonic_ns()
         self.page.finish(now_ns, operations.steps, operations.episodes)
+
+    def finish_step(self) -> None:
+        """Record that a call with one step has ended."""
+        operations = self._operations
+        self._last_used_ns = now_ns = time.monotonic_ns()
+        self.page.finish_step(now_ns, operations.steps, operations.episodes)
+
+    def finish_steps(self, steps: int) -> None:
+        """Record that a call has ended which took any number of steps.
+
+        Args:
+            steps: The environment's steps before the call.
+        """
+        taken = (self._operations.steps - steps) // (self._num_envs or 1)
+        if taken > self._timed:
+            busy_ns = self.page.busy_ns(time.monotonic_ns())
+            self.page.add_steps(busy_ns, taken - self._timed)
+        self._timed = 0
+        self.finish()
+
+    def time_step(self) -> None:
+        """Record that a step has ended which began with `begin_next`."""
+        self._timed += 1
+        self.page.add_steps(self.page.busy_ns(time.monotonic_ns()), 1)
+
+    def _note_episode(self, episode: dict[str, Any]) -> None:
+        returned = episode["return"]
+        returned = math.nan if returned is None else returned
+        self.page.set_last_episode(returned, episode["length"])
 
     def finish_unused(self) -> None:
         """Record that a call has ended which does not count as use."""

@@ -39,7 +39,16 @@ MAX_CHARS = 1000
 #: Bytes of the header: some proxies have 4 KiB for all headers of an answer.
 MAX_HEADER_BYTES = 2048
 # Answers to callers that may only look at an instance.
-_LOOKS = frozenset({Op.DESCRIBE, Op.ACTION_SPACE, Op.OBSERVATION_SPACE, Op.MONITOR})
+_LOOKS = frozenset(
+    {
+        Op.DESCRIBE,
+        Op.ACTION_SPACE,
+        Op.OBSERVATION_SPACE,
+        Op.MONITOR,
+        Op.EPISODES,
+        Op.KEYS,
+    }
+)
 _PROBLEM = 400
 
 #: Warnings that no answer has had yet; always the same list.

@@ -96,7 +96,7 @@ class FastStepper:
                 except Exception:
                     # The keys of some infos raise when they are compared.
                     answer = None
-        activity.finish()
+        activity.finish_step()
         if answer is not None:
             message, answer_signature, answer_leaves = answer
             stream.send(message)
@@ -135,7 +135,7 @@ class FastStepper:
         if type(stepped) is not PackedStep:
             # If it is pending, the environment's step waits for it.
             return None
-        self._operations.count(stepped.over)
+        self._operations.count(*stepped[1:])
         return codec.answer_from_leaves(
             number, stepped.leaves, step.signature, signature_number
         )

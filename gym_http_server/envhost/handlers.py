@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gym_http_core.batches import BatchObserver
+from gym_http_core.episode_log import MAX_KEPT
 from gym_http_core.lossless_calls import LosslessCalls, step_values
 from gym_http_core.operations import Operations
 from gym_http_server.envhost import codec, env_warnings, fork_guard, plain_requests
@@ -16,6 +17,7 @@ from gym_http_server.envhost.batching import Batching, has_several_steps
 from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.failures import note, refusal_of
 from gym_http_server.envhost.inspection import Inspection
+from gym_http_server.envhost.keys import describe_keys
 from gym_http_server.envhost.monitor import NO_MONITOR, Monitor
 from gym_http_server.envhost.monitor_files import FileRequest
 from gym_http_wire.frames import Frame
@@ -42,6 +44,7 @@ REAL_TIME = (
     Op.RESUME,
     Op.TRACE,
 )
+_MOST_NUMBER = 2**53
 _PUBLISHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
 
 
@@ -97,6 +100,8 @@ class Handlers:
             Op.STEP: self._step,
             Op.RENDER: self._render,
             Op.ROLLOUT: self._batching.rollout,
+            Op.EPISODES: self._episodes,
+            Op.KEYS: self._keys,
             Op.MONITOR: self._monitor,
             Op.MONITOR_START: self._monitor_start,
             Op.MONITOR_CLOSE: self._monitor_close,
@@ -265,6 +270,19 @@ class Handlers:
             return NO_MONITOR
         return self._last_monitor.report() | {"active": self.monitor is not None}
 
+    def _episodes(self, frame: Frame) -> Json:
+        given = codec.optional_object(frame)
+        last = _in_range(given, "last", MAX_KEPT, 1, MAX_KEPT)
+        log = self._operations.episode_log
+        return {
+            "current": log.current(),
+            "episodes": log.since(_in_range(given, "from", 0, 0, _MOST_NUMBER), last),
+            "total": log.total,
+        }
+
+    def _keys(self, frame: Frame) -> Json:
+        return describe_keys(self._operations.env)
+
     def _monitor_close(self, frame: Frame) -> Frame:
         self._end_monitor()
         return answer(204, form=Form.NONE)
@@ -279,6 +297,15 @@ class Handlers:
         if self.monitor is None or not self.monitor.error:
             return {}
         return {"monitor_error": self.monitor.error}
+
+
+def _in_range(given: Json, name: str, default: int, least: int, most: int) -> int:
+    value = given.get(name, default)
+    if type(value) is not int or not least <= value <= most:
+        raise BadParameter(
+            f"{name} is {value!r:.80}: expected an integer from {least} to {most}"
+        )
+    return value
 
 
 def _refuse_clock(frame: Frame) -> Json:
@@ -311,5 +338,6 @@ class _Observer(BatchObserver):
 
     def step(self, action: Any, row: tuple[Any, Any, Any, Any, Any]) -> None:
         """Pass a step on."""
+        self._activity.time_step()
         self._handlers.record_step(action, step_values(*row))
         self._broadcast.attend()

@@ -50,7 +50,7 @@ CLOSE, DRAIN, PING = b"close", b"!", b"?"
 AGENT_LOST = b"agent-lost"
 
 #: Operations that only look at the instance, which does not count as use.
-UNUSED = frozenset({Op.DESCRIBE, Op.REALTIME, Op.TRACE})
+UNUSED = frozenset({Op.DESCRIBE, Op.EPISODES, Op.KEYS, Op.REALTIME, Op.TRACE})
 #: Seconds after which a web worker that reads nothing loses its connection.
 SEND_SECONDS = 30
 _MAX_DESCRIPTORS = 4
@@ -149,13 +149,14 @@ class Host:
         activity = self._activity
         if self._streams.uncopied:
             self._streams.copy_outputs()
+        steps = self._dispatch.operations.steps
         activity.page.begin(time.monotonic_ns())
         reply = self._dispatch.answer(frame, session, behind=behind)
         fork_guard.check()
         if frame.kind in UNUSED:
             activity.finish_unused()
         else:
-            activity.finish()
+            activity.finish_steps(steps)
         return reply
 
     def _attend(self, external: ExternalConnections) -> None:

@@ -9,13 +9,38 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from bisect import bisect_left
 from typing import NamedTuple
 
-__all__ = ["Status", "StatusPage", "StatusReader", "has_clock"]
+__all__ = [
+    "RECORDING_FAILED",
+    "RECORDING_STEPS",
+    "RECORDING_VIDEO",
+    "STEP_BOUNDS_NS",
+    "Status",
+    "StatusPage",
+    "StatusReader",
+    "has_clock",
+]
 
-_PAGE = struct.Struct("=QQQQQQQQQQ")
+#: Upper bounds of the counts of steps by their time; the last count has no bound.
+STEP_BOUNDS_NS = (
+    *(10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7, 3 * 10**7),
+    *(10**8, 3 * 10**8, 10**9, 3 * 10**9, 10**10),
+)
+#: What a recording has, and that it has ended early, as one number.
+RECORDING_STEPS, RECORDING_VIDEO, RECORDING_FAILED = 1, 2, 4
+
+_COUNTS = len(STEP_BOUNDS_NS) + 1
+_PAGE = struct.Struct(f"=QQQQQQQQQQdQQQ{_COUNTS}QQQQQQQQ")
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
 _TICKING, _CLOCK = 8, 9
+_RETURN, _LENGTH, _STEP_NS, _TIMED = 10, 11, 12, 13
+_STEP_COUNTS = 14
+_RECORDING = _STEP_COUNTS + _COUNTS
+_RECORDED, _FRAMES, _DROPPED, _SHOWN, _SHOW_NS, _NUM_ENVS = range(
+    _RECORDING + 1, _RECORDING + 7
+)
 
 
 class Status(NamedTuple):
@@ -35,6 +60,20 @@ class Status(NamedTuple):
         ticking_since_ns: When the present call of a world by its clock began; 0 between
             calls.
         has_clock: Whether the instance has a clock, so that requests may wait for it.
+        last_return: Return of the episode that ended last.
+        last_length: Its steps; 0 before the first.
+        step_ns: Nanoseconds of all steps in the host.
+        timed_steps: Number of those steps; of a vector, all environments are one step.
+        step_counts: How many took at most as long as each of `STEP_BOUNDS_NS`, and
+            longer than the bound before; the last number: how many took longer.
+        recording: What is recorded, as the sum of ``RECORDING_STEPS``,
+            ``RECORDING_VIDEO`` and ``RECORDING_FAILED``.
+        recorded_bytes: Bytes that were recorded.
+        frames_written: Frames of videos that were written.
+        frames_dropped: Frames of videos that were dropped.
+        frames_shown: Frames that were drawn for watchers.
+        show_ns: Nanoseconds that drawing them took.
+        num_envs: Number of environments of a vector; 0: a single environment.
     """
 
     busy_since_ns: int
@@ -47,6 +86,18 @@ class Status(NamedTuple):
     orphaned_ns: int = 0
     ticking_since_ns: int = 0
     has_clock: int = 0
+    last_return: float = 0.0
+    last_length: int = 0
+    step_ns: int = 0
+    timed_steps: int = 0
+    step_counts: tuple[int, ...] = (0,) * _COUNTS
+    recording: int = 0
+    recorded_bytes: int = 0
+    frames_written: int = 0
+    frames_dropped: int = 0
+    frames_shown: int = 0
+    show_ns: int = 0
+    num_envs: int = 0
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -74,6 +125,7 @@ class StatusPage:
         finally:
             os.close(file)
         self._numbers = memoryview(self._map).cast("Q")
+        self._floats = memoryview(self._map).cast("d")
 
     def begin(self, now_ns: int) -> None:
         """Record that a call begins."""
@@ -116,6 +168,51 @@ class StatusPage:
         numbers[_USED] = now_ns
         numbers[_BUSY] = 0
 
+    def finish_step(self, now_ns: int, steps: int, episodes: int) -> None:
+        """Record the end of a call with one step, and how long it took."""
+        numbers = self._numbers
+        took = now_ns - numbers[_BUSY]
+        numbers[_STEPS] = steps
+        numbers[_EPISODES] = episodes
+        numbers[_USED] = now_ns
+        numbers[_BUSY] = 0
+        self.add_steps(took, 1)
+
+    def busy_ns(self, now_ns: int) -> int:
+        """Return how long the present call has lasted."""
+        return now_ns - int(self._numbers[_BUSY])
+
+    def add_steps(self, took_ns: int, count: int) -> None:
+        """Count steps that took so long together."""
+        numbers = self._numbers
+        numbers[_STEP_NS] += took_ns
+        numbers[_TIMED] += count
+        numbers[_STEP_COUNTS + bisect_left(STEP_BOUNDS_NS, took_ns // count)] += count
+
+    def set_last_episode(self, returned: float, length: int) -> None:
+        """Store return and length of the episode that ended last."""
+        self._floats[_RETURN] = returned
+        self._numbers[_LENGTH] = length
+
+    def set_num_envs(self, count: int) -> None:
+        """Store the number of environments of a vector."""
+        self._numbers[_NUM_ENVS] = count
+
+    def set_recording(
+        self, recording: int, recorded_bytes: int, written: int, dropped: int
+    ) -> None:
+        """Store what is recorded, its bytes, and the frames written and dropped."""
+        numbers = self._numbers
+        numbers[_RECORDING] = recording
+        numbers[_RECORDED] = recorded_bytes
+        numbers[_FRAMES] = written
+        numbers[_DROPPED] = dropped
+
+    def add_shown(self, took_ns: int) -> None:
+        """Count a frame that was drawn for watchers, and how long that took."""
+        self._numbers[_SHOWN] += 1
+        self._numbers[_SHOW_NS] += took_ns
+
     def set_streams(self, streams: int, watchers: int) -> None:
         """Store the number of open streams, and of further ones that watch."""
         self._numbers[_STREAMS] = streams
@@ -128,6 +225,7 @@ class StatusPage:
     def close(self) -> None:
         """Unmap the memory."""
         self._numbers.release()
+        self._floats.release()
         self._map.close()
 
 
@@ -144,7 +242,7 @@ class StatusReader:
     def read(self) -> Status:
         """Read all numbers; bytes that have been cut off count as zeros."""
         page = os.pread(self._file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
-        return Status(*_PAGE.unpack(page))
+        return _status(page)
 
     def close(self) -> None:
         """Close the file."""
@@ -161,7 +259,13 @@ def has_clock(path: str) -> bool:
         page = os.pread(file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
     finally:
         os.close(file)
-    return bool(Status(*_PAGE.unpack(page)).has_clock)
+    return bool(_status(page).has_clock)
+
+
+def _status(page: bytes) -> Status:
+    numbers = _PAGE.unpack(page)
+    before, after = numbers[:_STEP_COUNTS], numbers[_RECORDING:]
+    return Status._make((*before, numbers[_STEP_COUNTS:_RECORDING], *after))
 
 
 def _open_page(path: str) -> int:

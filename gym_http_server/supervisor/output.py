@@ -309,6 +309,10 @@ class KeptLogs:
         if len(self._outputs) > MAX_KEPT_LOGS:
             self._outputs.popitem(last=False)[1].close_log()
 
+    def __contains__(self, instance_id: object) -> bool:
+        """Whether the log of an instance is kept."""
+        return instance_id in self._outputs
+
     def get(self, instance_id: str) -> Output | None:
         """Return the output of an instance whose log is kept."""
         return self._outputs.get(instance_id)

@@ -35,7 +35,8 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.hosts import Hosts
-from gym_http_server.supervisor.instance import Instance, Tombstone, listed
+from gym_http_server.supervisor.instance import Instance, Tombstone
+from gym_http_server.supervisor.instance_list import Wanted, listed
 from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.output import LogPart
 from gym_http_server.supervisor.owners import Owners
@@ -253,7 +254,11 @@ class Requests:
             for each in self._hosts.tombstones.newest_first()
             if head.owner in ("", each[1].owner)
         )
-        self._reply(connection, listed(owned(self._hosts, head), ended))
+        wanted = Wanted(*msgspec.json.decode(frame.body)) if frame.body else Wanted()
+        hosts = self._hosts
+        slots = len(hosts.serving()), self._settings.max_instances
+        logs = hosts.kept_logs
+        self._reply(connection, listed(owned(hosts, head), ended, wanted, slots, logs))
 
     def _read_log(self, connection: RequestSocket, frame: Frame) -> None:
         head = request_head(frame)

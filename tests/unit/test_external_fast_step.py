@@ -133,7 +133,7 @@ def test_a_step_becomes_the_leaves_that_its_value_has(toy: Toy) -> None:
     toy.send(step(3, truncated=True))
     record = toy.fast_step(2)
     assert isinstance(record, PackedStep)
-    assert record.over
+    assert record.terminated or record.truncated
     value = {
         "info": {},
         "observation": np.array([1, 2, 3], np.uint8),

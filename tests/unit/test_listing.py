@@ -7,7 +7,8 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from gym_http_server.supervisor.instance import Tombstone, Tombstones, listed, memory_of
+from gym_http_server.supervisor.instance import Tombstone, Tombstones
+from gym_http_server.supervisor.instance_list import Wanted, listed, memory_of
 
 
 def test_the_last_hundred_that_ended_are_listed() -> None:
@@ -15,7 +16,8 @@ def test_the_last_hundred_that_ended_are_listed() -> None:
     for number in range(150):
         ended = Tombstone("CartPole-v1", "closed", 0, "a long tail", time.monotonic())
         tombstones.add(f"{number:08x}", ended)
-    rows = json.loads(listed([], tombstones.newest_first()))["ended"]
+    answer = listed([], tombstones.newest_first(), Wanted(), (0, 64), ())
+    rows = json.loads(answer)["ended"]
     wanted = [f"{number:08x}" for number in range(149, 49, -1)]
     assert [row["instance_id"] for row in rows] == wanted
     assert "a long tail" not in str(rows)

@@ -15,6 +15,7 @@ from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 from gym_http_core import legacy
 from gym_http_core.attributes import Attributes
 from gym_http_core.env_errors import env_call, env_error, text_of
+from gym_http_core.episode_log import EpisodeLog
 from gym_http_wire import elements, spaces
 from gym_http_wire.problems import (
     BadParameter,
@@ -71,6 +72,7 @@ class Operations(Attributes):
         super().__init__(env)
         self.steps = 0
         self.episodes = 0
+        self.episode_log: Any = self._new_log()
         self._first_seed = first_seed
         self.strict_actions = strict_actions
         self._failed = False
@@ -79,6 +81,9 @@ class Operations(Attributes):
         self._is_action = (
             elements.membership(env.action_space) if strict_actions else None
         )
+
+    def _new_log(self) -> Any:
+        return EpisodeLog()
 
     def reset(
         self, seed: int | None, options: dict[str, Any] | None
@@ -96,6 +101,7 @@ class Operations(Attributes):
         self._failed = True
         observation, info = env_call("reset", _reset, self.env, seed, options)
         self._failed = self._ended = False
+        self.episode_log.begin(seed)
         self._first_seed = None
         return observation, info
 
@@ -175,17 +181,27 @@ class Operations(Attributes):
             # An external environment raised it, and knows whether it needs a reset.
             raise
         except (Exception, SystemExit) as error:
-            self._failed = True
+            self._failed = self.episode_log.failed = True
             raise env_error("step", error) from error
-        self.count(terminated or truncated)
+        self.count(reward, terminated, truncated)
         return observation, reward, terminated, truncated, info
 
-    def count(self, over: Any) -> None:
-        """Count a step, and its episode if that has ended."""
+    def count(self, reward: Any, terminated: Any, truncated: Any) -> None:
+        """Count a step, its reward, and its episode if that has ended."""
         self.steps += 1
-        if over and not self._ended:
+        if self._ended:
+            return
+        log = self.episode_log
+        log.length += 1
+        try:
+            log.returned += reward
+        except Exception:
+            # Rewards of several agents, for example, are no numbers.
+            log.add_odd(reward)
+        if terminated or truncated:
             self._ended = True
             self.episodes += 1
+            log.end(terminated, truncated)
 
     def render(self) -> Any:
         """Render the environment.

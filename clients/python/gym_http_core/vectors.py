@@ -17,6 +17,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 
 from gym_http_core.attributes import get_attribute
 from gym_http_core.env_errors import env_call, text_of
+from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_core.operations import MakeReader, Operations, episode_call
 from gym_http_wire import elements, spaces
 from gym_http_wire.generators import describe_generator, restore_generator
@@ -94,6 +95,13 @@ def vector_call(
     return env_call(call, episode_call, function, *args, **kwargs)
 
 
+def _seeds(seed: Any, count: int) -> list[Any]:
+    """Return the seed of each environment of a vector."""
+    if isinstance(seed, list | tuple):
+        return list(seed)
+    return [None if seed is None else seed + index for index in range(count)]
+
+
 def _columns(each: list[dict[str, Any]]) -> dict[str, Any]:
     """Merge descriptions of generators into one with tuples."""
     return {name: tuple(one.get(name) for one in each) for name in _GENERATOR}
@@ -121,6 +129,12 @@ class VectorOperations(Operations):
         mode = env.metadata.get("autoreset_mode")
         self._resets_itself = mode is not AutoresetMode.DISABLED
         self._done = np.zeros(env.num_envs, np.bool_)
+
+    def _new_log(self) -> VectorEpisodeLog:
+        mode = self.env.metadata.get("autoreset_mode")
+        if not isinstance(mode, AutoresetMode):
+            mode = AutoresetMode.NEXT_STEP
+        return VectorEpisodeLog(self.env.num_envs, mode)
 
     def about(self) -> dict[str, Any]:
         """Return the number of environments, and the spaces of each."""
@@ -157,6 +171,7 @@ class VectorOperations(Operations):
         self._failed = False
         self._first_seed = None
         self._done[... if mask is None else mask] = False
+        self.episode_log.begin(_seeds(seed, self.env.num_envs), mask)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -175,8 +190,9 @@ class VectorOperations(Operations):
         except (ResetNeeded, ExternalAway):
             raise
         except Problem:
-            self._failed = True
+            self._failed = self.episode_log.failed = True
             raise
+        self.episode_log.step(*result[1:4])
         self._count(np.logical_or(result[2], result[3]))
         return result  # type: ignore[no-any-return]
 

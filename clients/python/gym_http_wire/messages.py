@@ -67,6 +67,8 @@ class Op(IntEnum):
     PAUSE = 23
     RESUME = 24
     TRACE = 25
+    EPISODES = 26
+    KEYS = 27
     STREAM = 32
     MONITOR = 33
 
@@ -89,6 +91,7 @@ class Op(IntEnum):
     LOG = 74
     SERVER_LOG = 75
     RELAY = 76
+    FIGURES = 77
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97

@@ -66,6 +66,8 @@ KEYLESS = frozenset(
         Op.PAUSE,
         Op.RESUME,
         Op.TRACE,
+        Op.EPISODES,
+        Op.KEYS,
         Op.DESCRIBE,
         Op.ACTION_SPACE,
         Op.OBSERVATION_SPACE,

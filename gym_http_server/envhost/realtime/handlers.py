@@ -95,7 +95,7 @@ class ClockedHandlers(Handlers):
     def record_events(self, events: list[Event]) -> None:
         """Pass resets and steps of the world on to the monitor and the watchers."""
         for event in events:
-            self._operations.record(event)
+            self._operations.record(event, self._reset_with[0])
             if event.kind == "reset":
                 super().record_reset(*self._reset_with, event.value)
                 self._reset_with = None, None

@@ -54,6 +54,8 @@ _FREE = frozenset(
         Op.ACTION_CONTAINS,
         Op.ACTION_SPACE,
         Op.DESCRIBE,
+        Op.EPISODES,
+        Op.KEYS,
         Op.OBSERVATION_CONTAINS,
         Op.OBSERVATION_SPACE,
         Op.PAUSE,

@@ -58,6 +58,14 @@ class Event:
         self._value: Json | None = None
 
     @property
+    def reward(self) -> Any:
+        """The reward of this one tick, as a number."""
+        update = self.update
+        if type(update.rewards) is float:
+            return update.rewards
+        return self._rules.reduce(update.rewards, update.known)
+
+    @property
     def value(self) -> Json:
         """Its answer, with the rewards of this one tick.
 

@@ -71,17 +71,19 @@ class ClockedOperations(Operations):
         self.result = result
         return result[:5]
 
-    def record(self, event: Event) -> None:
-        """Count a step of the world, and the end of its episode."""
+    def record(self, event: Event, seed: int | None = None) -> None:
+        """Count a reset or step of the world.
+
+        Args:
+            event: The reset or step.
+            seed: The seed of a reset.
+        """
         if event.kind == "reset":
             self._ended = False
+            self.episode_log.begin(seed)
             return
-        # As `count`, without a call.
-        self.steps += 1
         update = event.update
-        if (update.terminated or update.truncated) and not self._ended:
-            self._ended = True
-            self.episodes += 1
+        self.count(event.reward, update.terminated, update.truncated)
 
     def check_element(self, action: Any) -> Any:
         """Return an action that was sent in a lossless form, if the world can take it.

@@ -48,11 +48,15 @@ class PackedStep(NamedTuple):
 
     Attributes:
         leaves: Leaves of the value.
-        over: Whether this was the last step of its episode.
+        reward: Its reward.
+        terminated: Whether the episode has ended.
+        truncated: Whether it was cut short.
     """
 
     leaves: bytes
-    over: bool
+    reward: float
+    terminated: bool
+    truncated: bool
 
 
 class _Result(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
@@ -167,7 +171,7 @@ def step_packing(shape: JSONType) -> StepPacking | None:
     def make(result: _ResultWithoutInfo[Any]) -> PackedStep:
         ended, cut = result.terminated, result.truncated
         packed = pack(*leaves(result.observation), result.reward, ended, cut)
-        return PackedStep(packed, ended or cut)
+        return PackedStep(packed, result.reward, ended, cut)
 
     kind: Any = shape.type
     like = {
