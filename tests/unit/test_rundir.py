@@ -103,6 +103,15 @@ def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     assert reader.read()[:10] == (0, 15, 8, 3, 3, 14, 4, 6, 0, 1)
     assert has_clock(path)
     assert not has_clock(f"{path}-of-no-instance")
+    # 21 - 20, and 4,000,000 - 0 for two steps: bounds are 0.1, 0.3, 1 and 3 ms.
+    writer.begin(20)
+    writer.finish_step(21, 9, 3)
+    writer.add_steps(4_000_000, 2)
+    writer.set_last_episode(-1.5, 30)
+    status = reader.read()
+    assert (status.timed_steps, status.step_ns) == (3, 4_000_001)
+    assert status.step_counts == (1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert (status.last_return, status.last_length) == (-1.5, 30)
     writer.close()
     reader.close()
 
