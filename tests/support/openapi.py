@@ -14,7 +14,9 @@ from tests.support.api import Api, Instance, no_content
 from tests.support.raw import Response
 
 FILE = Path(gym_http_server.__file__).parent / "api" / "openapi.yaml"
-DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text())
+# Much faster than the loader in Python, which old machines have to take.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DOCUMENT: dict[str, Any] = yaml.load(FILE.read_text(), Loader=_LOADER)
 # Lines of JSON are text to it.
 schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 LOSSLESS = "application/vnd.gym-http."
