@@ -7,6 +7,7 @@ import { Requester } from "./requester.js";
 import { stringify } from "./json_writer.js";
 import { checkOptions, withServer } from "./options.js";
 import { pathOf } from "./remote.js";
+import { openShowing } from "./show.js";
 import { spaceOf } from "./spaces/index.js";
 import { writeText } from "./text.js";
 import { VectorEnv } from "./vector_env.js";
@@ -54,6 +55,11 @@ export class Client {
   async attach(instanceId, call) {
     checkOptions("attach", call);
     return this.#requester.within(call, (deadline) => this.#attached(instanceId, deadline));
+  }
+
+  async show(instanceId, options = {}) {
+    checkOptions("show", options);
+    return openShowing(this.#requester, pathOf(instanceId), options);
   }
 
   async list(call) {

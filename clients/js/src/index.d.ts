@@ -340,6 +340,8 @@ export class Client {
   makeVec(envId: string, options?: MakeVecOptions & CallOptions): Promise<VectorEnv>;
   /** Use an existing instance. */
   attach(instanceId: string, options?: CallOptions): Promise<Env | VectorEnv>;
+  /** Show an instance: its newest state a few times a second, until it is closed. */
+  show(instanceId: string, options?: ShowOptions): Promise<Showing>;
   /** Return the name of each instance's environment, by instance ID. */
   list(options?: CallOptions): Promise<Record<string, string>>;
   /** List the instances with their figures, and the last that ended. */
@@ -373,6 +375,32 @@ export interface Answer {
   body: Uint8Array;
   /** The value of JSON; null for other answers. */
   value: any;
+}
+
+/** What to show of an instance. */
+export interface ShowOptions {
+  /** States a second at most, 1 to 60; 10 by default. */
+  fps?: number;
+  /** Part of the host's time that drawing may take, 0.01 to 1; 0.1 by default. */
+  share?: number;
+  /** Pixels that the longer side of a picture may have, 16 to 2048; 640 by default. */
+  size?: number;
+  /** Ends the handshake. */
+  signal?: AbortSignal;
+}
+
+/** The state of an instance at a moment. */
+export interface Shown {
+  /** What happened last and what was counted, as docs/streams.md has it. */
+  state: Record<string, any>;
+  /** A JPEG file, or null; `state.why` says why there is none. */
+  picture: Uint8Array | null;
+}
+
+/** Iterates over states until the instance is closed; a slow reader gets the newest. */
+export interface Showing extends AsyncIterableIterator<Shown> {
+  /** Stop watching. */
+  close(): void;
 }
 
 /** The instances of a server. */

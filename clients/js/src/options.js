@@ -22,6 +22,7 @@ const NAMES = {
   make: MAKE,
   makeVec: [...MAKE, ...VECTOR],
   attach: CALL,
+  show: ["fps", "share", "size", "signal"],
   list: CALL,
   instances: CALL,
   registry: REGISTRY,

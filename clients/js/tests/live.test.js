@@ -281,6 +281,30 @@ test("what is closed stays closed, and closing twice does nothing", { skip }, as
   assert.equal(ended.reason, "closed");
 });
 
+test("an instance is shown until it is closed", { skip }, () =>
+  using(make("CartPole-v1", { url, renderMode: "rgb_array" }), async (env) => {
+    await env.reset({ seed: 3 });
+    const client = new Client({ url });
+    const states = await client.show(env.instanceId, { fps: 60, size: 120 });
+    const first = (await states.next()).value;
+    assert.deepEqual([first.state.show, first.state.op], [1, "reset"]);
+    assert.deepEqual(first.state.picture, { type: "image/jpeg", width: 120, height: 80 });
+    assert.deepEqual([...first.picture.subarray(0, 2)], [0xff, 0xd8]);
+    await env.step(1);
+    for await (const { state, picture } of states) {
+      if (state.steps === 0) continue;
+      assert.equal(state.action, 1);
+      if (picture) break;
+    }
+    assert.equal((await states.next()).done, true);
+    const others = await client.show(env.instanceId);
+    assert.equal((await others.next()).value.state.steps, 1);
+    await env.close();
+    for await (const { state } of others) assert.equal(state.steps, 1);
+    await assert.rejects(client.show(env.instanceId), /unknown|ended|closed|instance/);
+    await assert.rejects(client.show(env.instanceId, { sizes: 1 }), /did you mean size/);
+  }));
+
 test("any request can be sent", { skip }, async () => {
   const client = new Client({ url });
   const made = await client.request("POST", "/v1/envs/", { body: { env_id: "CartPole-v1" } });

@@ -64,6 +64,9 @@ import type {
   RolloutResult,
   ServerOptions,
   ServerWarning,
+  ShowOptions,
+  Showing,
+  Shown,
   StepResult,
   StepsResult,
   Timing,
@@ -184,6 +187,17 @@ function spaces(): boolean[] {
   return [go.contains(drawn), texts.length === all.length, ...all.map((space) => space.contains(space.sample()))];
 }
 
+async function shows(client: Client): Promise<number> {
+  const how: ShowOptions = { fps: 5, size: 320 };
+  const states: Showing = await client.show("3c657dbc", how);
+  const first: Shown = (await states.next()).value;
+  for await (const { state, picture } of states) {
+    if (picture !== null) return picture.length + Number(state.steps);
+  }
+  states.close();
+  return Number(first.state.steps);
+}
+
 // @ts-expect-error the common class of environments cannot be constructed
 export type Common = import("gym-http-client").Remote;
 // @ts-expect-error an environment is made by `make`
@@ -195,4 +209,4 @@ void make("CartPole-v1").then((env) => env.reset(42));
 // @ts-expect-error a seed is a number
 void make("CartPole-v1", { seed: "42" });
 
-void [environments, clocks, vectors, servers, errors, values, spaces];
+void [environments, clocks, vectors, servers, errors, values, spaces, shows];

@@ -3,8 +3,7 @@
 import { jsonOf } from "../answers.js";
 import { hasWebSocket } from "../page_websocket.js";
 
-const PATH = "/v1/external/";
-const PROTOCOL = "gym-http.external.v1";
+const EXTERNAL = { path: "/v1/external/", protocol: "gym-http.external.v1" };
 const HANDSHAKE = 10_000;
 const DIAGNOSIS = 3000;
 
@@ -14,28 +13,32 @@ const DIAGNOSIS = 3000;
  *
  * @param {import("../requester.js").Requester} requester
  * @param {AbortSignal} [signal]
+ * @param {{ path: string, protocol: string, instance?: string }} [to] Address and
+ *     subprotocol; and the path of the instance, if it is about one.
  * @throws {Error} There is no server, or it refuses.
  */
-export async function openConnection(requester, signal) {
+export async function openConnection(requester, signal, to = EXTERNAL) {
   const deadline = requester.deadline({ timeout: HANDSHAKE, signal });
   try {
-    if (hasWebSocket()) return await openPageConnection(requester, deadline);
+    if (hasWebSocket()) return await openPageConnection(requester, deadline, to);
     const { openNodeConnection } = await import("./node_connection.js");
     const headers = requester.token ? { Authorization: `Bearer ${requester.token}` } : {};
-    return await deadline.race(openNodeConnection(requester.url + PATH, PROTOCOL, headers, deadline.signal));
+    return await deadline.race(openNodeConnection(requester.url + to.path, to.protocol, headers, deadline.signal));
   } finally {
     deadline.done();
   }
 }
 
-async function openPageConnection(requester, deadline) {
-  // No page can put a header on a WebSocket, and no address holds a token.
-  const query = requester.token ? `?ticket=${await ticketOf(requester, deadline)}` : "";
-  const address = requester.url.replace(/^http/, "ws") + PATH + query;
+async function openPageConnection(requester, deadline, { path, protocol, instance = "/v1/" }) {
+  let address = requester.url.replace(/^http/, "ws") + path;
+  if (requester.token) {
+    // No page can put a header on a WebSocket, and no address holds a token.
+    address += `${path.includes("?") ? "&" : "?"}ticket=${await ticketOf(requester, deadline)}`;
+  }
   try {
-    return await deadline.race(dialled(address, deadline.signal));
+    return await deadline.race(dialled(address, protocol, deadline.signal));
   } catch (error) {
-    throw (await diagnosis(requester)) ?? error;
+    throw (await diagnosis(requester, instance)) ?? error;
   }
 }
 
@@ -45,9 +48,8 @@ async function ticketOf(requester, deadline) {
 }
 
 /** Find out why a WebSocket fails, which browsers do not expose. */
-async function diagnosis(requester) {
+async function diagnosis(requester, path) {
   try {
-    const path = "/v1/";
     await requester.within({ timeout: DIAGNOSIS }, async (deadline) =>
       jsonOf(await requester.request("GET", path, deadline), requester.url + path),
     );
@@ -57,9 +59,9 @@ async function diagnosis(requester) {
   }
 }
 
-function dialled(address, signal) {
+function dialled(address, protocol, signal) {
   return new Promise((resolve, reject) => {
-    const socket = new WebSocket(address, [PROTOCOL]);
+    const socket = new WebSocket(address, [protocol]);
     const abandon = () => socket.close();
     signal.addEventListener("abort", abandon, { once: true });
     socket.binaryType = "arraybuffer";
@@ -82,8 +84,8 @@ class PageLine {
     socket.onmessage = ({ data }) => {
       this.onmessage(typeof data === "string" ? data : new Uint8Array(data));
     };
-    socket.onclose = ({ reason }) => {
-      this.onclose(new Error(reason || "the connection was lost"));
+    socket.onclose = ({ code, reason }) => {
+      this.onclose(Object.assign(new Error(reason || "the connection was lost"), { closeCode: code }));
       this.onclose = () => {};
     };
   }

@@ -73,7 +73,11 @@ class NodeConnection {
     if (opcode === Opcode.TEXT) this.onmessage(readUtf8(payload));
     else if (opcode === Opcode.BINARY) this.onmessage(payload);
     else if (opcode === Opcode.PING) this.#write(Opcode.PONG, payload);
-    else if (opcode === Opcode.CLOSE) this.#end(new Error(closeOf(payload).reason || "the server ended the connection"));
+    else if (opcode === Opcode.CLOSE) this.#closed(closeOf(payload));
+  }
+
+  #closed({ code, reason }) {
+    this.#end(Object.assign(new Error(reason || "the server ended the connection"), { closeCode: code }));
   }
 
   #end(error) {
