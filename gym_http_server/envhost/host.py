@@ -117,7 +117,9 @@ class Host:
             if broadcast.showing is not None:
                 longest_ms = self._show(usual_ms)
             if self._unsent:
-                poller.handle(streams.wait(min(UNSENT_MS, longest_ms or UNSENT_MS)))
+                if longest_ms is None or longest_ms > UNSENT_MS:
+                    longest_ms = UNSENT_MS
+                poller.handle(streams.wait(longest_ms))
                 self._close_stuck()
             else:
                 poller.handle(streams.wait(longest_ms))

@@ -38,10 +38,13 @@ class NodeConnection {
     this.onclose = (_error) => {};
     const reader = new MessageReader(MAX_MESSAGE, (opcode, payload) => this.#take(opcode, payload));
     const feed = (bytes) => this.#feed(reader, bytes);
-    socket.on("data", feed);
     socket.on("error", (error) => this.#end(error));
     socket.on("close", () => this.#end(new Error("the connection was lost")));
-    if (early.length) queueMicrotask(() => feed(early));
+    // A server may speak first, and before `onmessage` is set.
+    setImmediate(() => {
+      if (early.length) feed(early);
+      socket.on("data", feed);
+    });
   }
 
   /** Send a message; after the end, nothing happens. */
