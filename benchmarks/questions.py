@@ -17,6 +17,7 @@ from benchmarks.relay import relay_1k, relay_5m, relay_100k
 from benchmarks.remote_env import remote_env_rest
 from benchmarks.report import Row
 from benchmarks.rest import client_rest, rest_1, rest_4, rest_16
+from benchmarks.show import show_breakout, show_cartpole, show_halfcheetah
 from benchmarks.streams import remote_env_same, stream_same, stream_split
 from benchmarks.vectors import (
     vector64_async,
@@ -53,6 +54,9 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "spin_neighbour_idle": spin_neighbour_idle,
     "host_start_ms": host_start,
     "host_pss_mib": host_memory,
+    "show_cartpole": show_cartpole,
+    "show_breakout": show_breakout,
+    "show_halfcheetah": show_halfcheetah,
     "realtime": realtime,
     "realtime_cpu": realtime_cpu,
     "relay_1k": relay_1k,

@@ -38,6 +38,7 @@ class Broadcast:
         max_answer: Bytes that an answer's body may have.
         watch_share: Part of the host's time that drawing for watchers may take.
         away: Returns whether a part of the environment cannot be reached now.
+        count_shown: Called with the nanoseconds that drawing a picture took.
 
     Attributes:
         watchers: All watchers; always the same list.
@@ -55,6 +56,7 @@ class Broadcast:
         *,
         watch_share: float = 0.1,
         away: Callable[[], bool] = lambda: False,
+        count_shown: Callable[[int], None] = lambda took_ns: None,
     ) -> None:
         self.watchers: list[Watcher] = []
         self.pending: set[Watcher] = set()
@@ -62,6 +64,7 @@ class Broadcast:
         self._copied: list[Watcher] = []
         self._watch_share = watch_share
         self._away = away
+        self._count_shown = count_shown
         self._operations = operations
         self._sessions = sessions
         self._max_answer = max_answer
@@ -148,7 +151,9 @@ class Broadcast:
         # Imported late, since most hosts show nothing.
         from gym_http_server.envhost.show.showing import Showing
 
-        return Showing(self._operations, self._watch_share, self._away)
+        return Showing(
+            self._operations, self._watch_share, self._away, self._count_shown
+        )
 
     def _show(self, watcher: Watcher, copy: Frame) -> None:
         watcher.show(copy)

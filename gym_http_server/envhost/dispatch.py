@@ -87,6 +87,7 @@ class Dispatch:
             max_answer,
             watch_share=watch_share,
             away=lambda: external is not None and external.any_lost,
+            count_shown=activity.page.add_shown,
         )
         self.handlers = handlers(
             operations,

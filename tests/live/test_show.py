@@ -26,6 +26,7 @@ QUIET = struct.pack("<IIq", 0, 1, 1)
 MEMBERS = {
     *("show", "op", "action", "reward", "terminated", "truncated", "episodes"),
     *("steps", "ansi", "picture", "why", "next_picture_s", "error"),
+    *("return", "length", "ended"),
 }
 
 
@@ -65,6 +66,8 @@ def test_a_picture_is_that_of_the_local_environment(
         assert (last.text["op"], last.text["action"]) == ("step", 1)
         assert (last.text["reward"], last.text["terminated"]) == (1.0, False)
         assert body["reward"] == 1.0
+        assert (last.text["return"], last.text["length"]) == (8.0, 8)
+        assert (last.text["episodes"], last.text["ended"]) == (0, [])
         assert last.pixels is not None
         assert last.pixels.shape == (200, 300, 3)
         rendered: Any = local.render()
@@ -95,7 +98,14 @@ def test_fast_steps_and_batches_are_shown(instance: Instance) -> None:
         assert shown.until(8).text["action"] == 0
         body = calls.ok(instance.post("rollout/", {"episodes": 200}))
         update = shown.until(8 + body["steps"]).text
-        assert update["episodes"] == 200
+        # The episode before was cut short by the rollout's first reset.
+        assert update["episodes"] == 201
+        known = calls.ok(instance.get("episodes/?last=20"))["episodes"]
+        assert update["ended"] == known[-len(update["ended"]) :]
+        assert (update["return"], update["length"]) == (
+            known[-1]["return"],
+            known[-1]["length"],
+        )
         # During the rollout, too: it takes longer than an update.
         assert update["show"] > 4
         calls.error(instance.post("step/", {"action": 9}), 400, "invalid-action")

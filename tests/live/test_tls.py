@@ -16,7 +16,7 @@ import pytest
 
 from gym_http_client import Client, RemoteEnv, ServerUnreachable
 from gym_http_server import healthcheck
-from tests.live import test_streams
+from tests.live import test_show, test_streams
 from tests.support.api import Api, Instance, error, ok
 from tests.support.broker import wait_until_unlisted
 from tests.support.peers.agent_calls import close_external, create_and_reset
@@ -35,6 +35,7 @@ STREAMS = [
     test_streams.test_leaving_does_not_end_the_instance,
     test_streams.test_pings_are_answered_between_requests,
     test_streams.test_a_close_is_answered,
+    test_show.test_a_picture_is_that_of_the_local_environment,
 ]
 
 

@@ -97,6 +97,11 @@ class EpisodeLog(_Ended):
         )
         self._runs = False
 
+    def latest(self) -> tuple[float | None, int]:
+        """Return sum of rewards and steps of the present episode, or the last one."""
+        figures = _figures(None, self.returned, self.length, self._began)
+        return figures["return"], self.length
+
     def current(self) -> list[Episode]:
         """Return the figures of the present episode, if one runs."""
         if not self._runs:
@@ -178,6 +183,12 @@ class VectorEpisodeLog(_Ended):
                 self._begin(done)
             else:
                 self._runs = self._runs & ~done
+
+    def latest(self) -> tuple[float | None, int]:
+        """Return sum of rewards and steps of the first environment's episode."""
+        length = int(self._lengths[0])
+        figures = _figures(0, self._returned[0], length, self._began[0])
+        return figures["return"], length
 
     def current(self) -> list[Episode]:
         """Return the figures of the episodes that run."""

@@ -290,7 +290,9 @@ class ClockedBroadcast(Broadcast):
             self._show(watcher, copy)
 
     def _new_showing(self) -> Showing:
-        return ClockedShowing(self._operations, self._watch_share, self._away)
+        return ClockedShowing(
+            self._operations, self._watch_share, self._away, self._count_shown
+        )
 
     def _copy(self, op: int, value: Any, request: Any, form: int, asks: bool) -> Frame:
         if isinstance(value, Event):

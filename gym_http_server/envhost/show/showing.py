@@ -12,7 +12,10 @@ from gym_http_server.envhost.show.pictures import Picture, Pictures, View, to_jp
 from gym_http_server.envhost.show.updates import State, shared_members, text_of
 from gym_http_server.envhost.watcher import Watcher
 
-__all__ = ["Showing"]
+__all__ = ["MAX_ENDED", "Showing"]
+
+#: Episodes that ended since the last update, of which it has the newest.
+MAX_ENDED = 20
 
 _NEVER = 2**63
 
@@ -20,10 +23,12 @@ _NEVER = 2**63
 class _Seat:
     """What is kept for each watcher."""
 
-    def __init__(self, pacer: Pacer, size: int) -> None:
+    def __init__(self, pacer: Pacer, size: int, episodes: int) -> None:
         self.pacer = pacer
         self.size = size
         self.updates = 0
+        # Number of the first episode that it has no news of.
+        self.episodes = episodes
 
 
 class Showing:
@@ -35,6 +40,7 @@ class Showing:
         operations: The environment.
         most_share: Part of the host's time that drawing may take at most.
         away: Returns whether a part of the environment cannot be reached now.
+        count_shown: Called with the nanoseconds that drawing a picture took.
         clock: Monotonic nanoseconds.
 
     Attributes:
@@ -47,6 +53,7 @@ class Showing:
         operations: Operations,
         most_share: float,
         away: Callable[[], bool],
+        count_shown: Callable[[int], None],
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.fresh = False
@@ -56,6 +63,8 @@ class Showing:
         self._operations = operations
         self._most_share = most_share
         self._away = away
+        self._count_shown = count_shown
+        self._log = operations.episode_log
         self._clock = clock
         self._seats: dict[Watcher, _Seat] = {}
         self._pictures = Pictures(operations)
@@ -86,7 +95,8 @@ class Showing:
         if latest is not None:
             self._state = latest
         share = min(wanted.share, self._most_share)
-        self._seats[watcher] = _Seat(Pacer(wanted.fps, share), wanted.size)
+        pacer = Pacer(wanted.fps, share)
+        self._seats[watcher] = _Seat(pacer, wanted.size, self._log.total)
         self._times.clear()
         self.fresh, self.next_ns, self._planned = True, 0, -1
 
@@ -183,11 +193,15 @@ class Showing:
                 view,
                 picture,
                 wait_ns if turn is Turn.TEXT else None,
+                self._log.since(seat.episodes, MAX_ENDED),
             )
+            seat.episodes = self._log.total
             watcher.send_update(text, None if picture is None else picture.data)
         ended_ns = self._clock()
         if best is Turn.PICTURE:
             self._times.add(ended_ns - now_ns)
+            if self._view.images:
+                self._count_shown(ended_ns - now_ns)
         for seat in self._seats.values():
             seat.pacer.spent(now_ns, ended_ns, best)
 

@@ -46,6 +46,7 @@ class State(NamedTuple):
 def shared_members(state: State, operations: Operations) -> bytes:
     """Return the members of an update that all watchers get, without the braces."""
     value, env = state.value or {}, operations.env
+    returned, length = operations.episode_log.latest()
     many = isinstance(env, VectorEnv)
     op = _NAMES.get(state.op) if state.op is not None else None
     members: Json = {
@@ -54,7 +55,9 @@ def shared_members(state: State, operations: Operations) -> bytes:
         "reward": None,
         "terminated": None,
         "truncated": None,
-        "episodes": operations.episodes,
+        "return": returned,
+        "length": length,
+        "episodes": operations.episode_log.total,
         "steps": operations.steps,
         "error": state.error,
     }
@@ -77,6 +80,7 @@ def text_of(
     view: View,
     picture: Picture | None,
     next_picture_ns: int | None,
+    ended: list[Json],
 ) -> bytes:
     """Return the text of an update.
 
@@ -86,6 +90,7 @@ def text_of(
         view: What there is to see.
         picture: The picture that follows; ``None`` without one.
         next_picture_ns: Time until the next picture; ``None`` if unknown.
+        ended: Episodes that ended since the last update.
     """
     about = None
     if picture is not None:
@@ -100,6 +105,7 @@ def text_of(
         "picture": about,
         "why": view.why,
         "next_picture_s": None,
+        "ended": ended,
     }
     if next_picture_ns is not None:
         members["next_picture_s"] = round(next_picture_ns / 1e9, 3)
