@@ -192,7 +192,7 @@ class InstancePage {
       this.#play = new PlayPanel(keys, this.#stepper, mayStep, this.#frame.element);
       this.#control.append(panel("Play", this.#play.element));
     }
-    const byHand = new ByHand(action_space.space, this.#stepper, mayStep);
+    const byHand = new ByHand(action_space, this.#stepper, mayStep);
     this.#control.append(panel("By hand", byHand.element));
   }
 
@@ -243,7 +243,7 @@ function panel(title, content) {
   return h("section", { class: "panel" }, h("h2", {}, title), content);
 }
 
-function spaceRows(title, { space }) {
+function spaceRows(title, space) {
   return [h("dt", {}, title), h("dd", {}, space ? printed(space) : "cannot be described")];
 }
 
