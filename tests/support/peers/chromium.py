@@ -93,6 +93,10 @@ class Chromium:
             if body.get("id") == number:
                 assert "error" not in body, body
                 return dict(body["result"])
+            self._heard(body)
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        """Receive an event, which only some pages look at."""
 
     def _page(self) -> str:
         """Wait for the browser, and return the address of its page's debugger."""

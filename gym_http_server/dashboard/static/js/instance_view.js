@@ -51,6 +51,7 @@ class InstancePage {
   #stepper;
   #foreign = new ForeignSteps();
   #row = null;
+  #episodes = 0;
   #hasConsent = false;
   #isDescribed = false;
   #ended = false;
@@ -157,7 +158,7 @@ class InstancePage {
     this.#curves.addRow(row);
     if (row.state === "making" || row.state === "ending") return;
     if (!this.#isDescribed) this.#describe();
-    if (row.episodes > this.#curves.next) this.#fetchEpisodes();
+    if (row.episodes !== this.#episodes) this.#fetchEpisodes(row.episodes);
     this.#clock.hidden = !row.realtime;
     if (row.realtime) this.#realtime.update();
   }
@@ -196,11 +197,13 @@ class InstancePage {
     this.#control.append(panel("By hand", byHand.element));
   }
 
-  async #fetchEpisodes() {
+  async #fetchEpisodes(count) {
     try {
       const path = `${this.#path}episodes/?from=${this.#curves.next}`;
       const { episodes } = await this.#context.call("GET", path);
-      if (!this.#stopped) this.#curves.addEpisodes(episodes);
+      if (this.#stopped) return;
+      this.#curves.addEpisodes(episodes);
+      this.#episodes = count;
     } catch (error) {
       // A busy environment answers at the next poll.
       if (!this.#stopped) this.#frame.say(error.message);

@@ -1,0 +1,98 @@
+"""A page in Chromium, used by keyboard, whose violations and errors are collected."""
+
+import base64
+import json
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from tests.support.peers.chromium import Chromium
+from tests.support.wait import wait_until
+
+_SECONDS = 20.0
+_FAULTS = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+#: Virtual codes of keys that do something by themselves.
+_CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "ArrowLeft": 37}
+
+
+class CheckedPage(Chromium):
+    """A page that keeps the errors of its console and the hosts that it requested."""
+
+    def __enter__(self) -> Self:
+        self.faults: list[str] = []
+        self.hosts: set[str] = set()
+        super().__enter__()
+        for domain in ("Log", "Runtime", "Network"):
+            self._call(f"{domain}.enable")
+        return self
+
+    def resize(self, width: int, height: int) -> None:
+        """Set the size of the window, in pixels of CSS."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1}
+        self._call("Emulation.setDeviceMetricsOverride", mobile=False, **size)
+
+    def screenshot(self) -> bytes:
+        """Return a picture of the window as PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot")["data"])
+
+    def text(self) -> str:
+        """Return the visible text."""
+        return str(self.run("document.body.innerText"))
+
+    def shows(self, words: str, seconds: float = _SECONDS) -> None:
+        """Wait until the page shows some words."""
+        wait_until(lambda: words in self.text(), seconds, f"{words!r} on the page")
+
+    def focus(self, selector: str) -> None:
+        """Move the focus to the first element of a CSS selector."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        wait_until(lambda: self.run(f"!!{found}"), _SECONDS, selector)
+        self.run(f"{found}.focus()")
+        assert self.run(f"document.activeElement === {found}"), selector
+
+    def press(self, selector: str, code: str = "Enter") -> None:
+        """Focus an element and strike a key."""
+        self.focus(selector)
+        self.strike(code)
+
+    def strike(self, code: str) -> None:
+        """Press a key and release it."""
+        self.hold(code)
+        self.release(code)
+
+    def hold(self, code: str) -> None:
+        """Press a key."""
+        text = {"text": "\r"} if code == "Enter" else {}
+        self._key("keyDown" if text else "rawKeyDown", code, **text)
+
+    def release(self, code: str) -> None:
+        """Release a key."""
+        self._key("keyUp", code)
+
+    def write(self, selector: str, text: str) -> None:
+        """Replace the text of a field."""
+        self.focus(selector)
+        self.run("document.activeElement.select()")
+        self._call("Input.insertText", text=text)
+
+    def _key(self, kind: str, code: str, **more: Any) -> None:
+        key = code.removeprefix("Key").lower() if code.startswith("Key") else code
+        key = " " if code == "Space" else key
+        number = _CODES.get(code, 0)
+        self._call(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            code=code,
+            key=key,
+            windowsVirtualKeyCode=number,
+            **more,
+        )
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        method, params = message.get("method", ""), message.get("params", {})
+        if method == "Network.requestWillBeSent":
+            url = urlsplit(params["request"]["url"])
+            if url.scheme in ("http", "https", "ws", "wss"):
+                self.hosts.add(url.netloc)
+        level = params.get("entry", params).get("level", params.get("type", "error"))
+        if method in _FAULTS and level in ("error", "assert"):
+            self.faults.append(json.dumps(params)[:1000])
