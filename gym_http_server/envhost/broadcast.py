@@ -98,7 +98,7 @@ class Broadcast:
         """Send the updates that are due to the watchers to be shown the instance.
 
         Args:
-            until_ns: When the host has to be ready again; ``None``: at any time.
+            until_ns: When the next tick is due; ``None``: there is none.
         """
         if self.showing is not None:
             self.pending.update(self.showing.attend(until_ns))

@@ -188,14 +188,31 @@ def test_an_external_environment_is_shown(api: Api) -> None:
         instance.close()
 
 
-def test_a_ticking_instance_is_shown(create: Callable[..., Instance]) -> None:
-    clock = {"mode": "free_running", "hz": 20}
-    instance = create(env_id="Pendulum-v1", render_mode="rgb_array", realtime=clock)
-    instance.reset(seed=1)
-    with open_shown(instance, "&share=1") as shown:
-        update = shown.until(5, picture=True)
-        assert update.text["op"] == "tick"
-        assert update.pixels is not None
+def test_a_ticking_instance_draws_what_fits(
+    create_toy: Callable[..., Instance],
+) -> None:
+    # 30 ms fit into 50 ms after a tick, but not at any time.
+    for seconds, fits in ((0.03, True), (0.1, False)):
+        instance = create_toy(
+            "toys/SlowPaint-v0",
+            kwargs={"seconds": seconds},
+            render_mode="rgb_array",
+            realtime={"mode": "free_running", "hz": 20, "default_action": 0},
+        )
+        instance.reset()
+        with open_shown(instance, "&share=1") as shown:
+            update = shown.until(4, picture=fits)
+            assert update.text["op"] == "tick"
+            if fits:
+                assert update.pixels is not None
+                assert abs(int(update.pixels.max()) - update.text["steps"]) < 4
+                continue
+            # Twice it is tried, since the first time may be that of a renderer's start.
+            while update.text["why"] is None or update.text["next_picture_s"]:
+                update = shown.update()
+            whys = [shown.update().text["why"] for _ in range(6)]
+            assert whys == ["too-slow"] * 6
+        instance.close()
 
 
 def test_bad_parameters_are_refused(instance: Instance) -> None:

@@ -18,6 +18,7 @@ __all__ = ["MAX_ENDED", "Showing"]
 MAX_ENDED = 20
 
 _NEVER = 2**63
+_TOO_SLOW = "too-slow"
 
 
 class _Seat:
@@ -60,6 +61,8 @@ class Showing:
         self.next_ns = 0
         self._wake_ns = _NEVER
         self._planned = -1
+        # The newest state at the last call of `attend`.
+        self._attended = -1
         self._operations = operations
         self._most_share = most_share
         self._away = away
@@ -122,14 +125,22 @@ class Showing:
         """Send the updates that are due.
 
         Args:
-            until_ns: When the host has to be ready again; ``None``: at any time.
+            until_ns: When the next tick is due; ``None``: there is none.
 
         Returns:
             The watchers that did not read all of their update at once.
         """
-        if not self.fresh or (now_ns := self._clock()) < self.next_ns:
+        if not self.fresh:
+            return []
+        ticked, self._attended = self._attended != self._number, self._number
+        now_ns = self._clock()
+        if now_ns < self.next_ns:
             return []
         why = self._why_no_picture(now_ns, until_ns)
+        if why == _TOO_SLOW and not ticked:
+            # After the next tick there is more time to draw.
+            self._wake_ns, self._planned = _NEVER, self._number
+            return []
         draws = why is None
         turns: dict[Watcher, Turn] = {}
         for watcher, seat in self._seats.items():
@@ -168,7 +179,7 @@ class Showing:
             return "external-away"
         why = self._pictures.impossible
         if why is None and not self._times.fits(now_ns, until_ns):
-            return "too-slow"
+            return _TOO_SLOW
         return why
 
     def _send(self, turns: dict[Watcher, Turn], why: str | None, now_ns: int) -> None:
@@ -185,7 +196,7 @@ class Showing:
             if turn is Turn.PICTURE:
                 picture, view = self._file(seat.size), self._view
             else:
-                picture, view = None, View([], why=why or "too-slow")
+                picture, view = None, View([], why=why or _TOO_SLOW)
             wait_ns = None if why else max(0, seat.pacer.picture_ns - now_ns)
             text = text_of(
                 shared,

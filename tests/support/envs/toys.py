@@ -5,8 +5,9 @@ A server loads this module with ``--import tests.support.envs.toys``.
 
 import os
 import pathlib
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -169,9 +170,38 @@ class Big(gymnasium.Env[Any, Any]):
         return self._array, 1.0, False, False, {}
 
 
+class SlowPaint(gymnasium.Env[Any, Any]):
+    """Renders slowly, and its gray is its number of steps."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Box(-1, 1, (1,), np.float64)
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, seconds: float, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+        self._seconds = seconds
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps = 0
+        return np.zeros(1), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        return np.zeros(1), 1.0, False, False, {}
+
+    def render(self) -> Any:
+        time.sleep(self._seconds)
+        return np.full((20, 30, 3), self._steps % 256, np.uint8)
+
+
 gymnasium.register("toys/Big-v0", Big)
 gymnasium.register("toys/Echo-v0", Echo)
 gymnasium.register("toys/Heavy-v0", Heavy, kwargs={"size": 20_000})
 gymnasium.register("toys/Heavier-v0", Heavy, kwargs={"size": 400_000})
 gymnasium.register("toys/Odd-v0", Odd)
 gymnasium.register("toys/Raising-v0", Raising)
+gymnasium.register("toys/SlowPaint-v0", SlowPaint)
