@@ -32,6 +32,7 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.fast_routes import FastRoutes
 from gym_http_server.api.web import Route, Web, flask_response
+from gym_http_server.dashboard import routes as dashboard
 from gym_http_server.errors import NotFound
 from gym_http_server.log_lines import access
 from gym_http_server.rundir.directory import RunDir
@@ -122,6 +123,7 @@ def create_app(
     streams.add_routes(app, web)
     external.add_routes(app, web)
     tango.add_routes(app, web)
+    dashboard.add_routes(app, web)
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
     if fast_routes:
         app.wsgi_app = FastRoutes(app, web)  # type: ignore[method-assign]

@@ -199,6 +199,8 @@ def _print_start(
         if not settings.no_tcp:
             shown = url.replace("://", f"://:{settings.token}@")
             _print(f"With the token: {shown}/v1/")
+            if not settings.no_dashboard:
+                _print(f"Dashboard: {url}/#token={settings.token}")
         _print()
     curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.guarded else "curl"
     if settings.no_tcp:

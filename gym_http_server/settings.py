@@ -300,6 +300,9 @@ class Settings:
     host_user: str = declare(
         "", "User that environments run as, if the server runs as root."
     )
+    no_dashboard: bool = declare(
+        False, "Serve no pages for people at / and below /dashboard/."
+    )
     log_level: str = declare(
         "info",
         "Least level of the lines in the log: debug, info, warning or error.",
@@ -432,6 +435,7 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
     "HTTP": (
         *(None, "max_body", "max_answer", "answer_budget", "max_waiting"),
         *("request_deadline", "stream_relay", "drain_delay", "drain_timeout"),
+        "no_dashboard",
     ),
 }
 

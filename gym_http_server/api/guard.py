@@ -26,21 +26,26 @@ from gym_http_server.access import (
     Keys,
 )
 from gym_http_server.api.exchange import Answer, Environ, request_id_of
+from gym_http_server.api.page_requests import is_of_script, is_page
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.authentication import Authenticator, shared_count
-from gym_http_server.errors import HostRefused, OriginRefused, TicketRefused
+from gym_http_server.errors import (
+    HostRefused,
+    OriginRefused,
+    TicketRefused,
+    Unauthorized,
+)
 from gym_http_server.settings import Settings
 
 __all__ = ["STREAM", "Guard"]
 
 OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
 MAX_KNOWN_HOSTS = 64
-_CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
+_BEARER = 'Bearer realm="gym_http_server"'
+_CHALLENGE = f'{_BEARER}, Basic realm="gym_http_server"'
 _ADVICE = (
     "send it as 'Authorization: Bearer TOKEN', or in the URL as http://:TOKEN@host:port"
 )
-#: The client that pages import: no import shows a token, and it is no secret.
-_CLIENT = re.compile(r"/v1/external/client/[A-Za-z0-9_/]+\.js/?").fullmatch
 STREAM = re.compile(r"/(v1/(envs/[^/]+/stream|external)|game/ws)/?").fullmatch
 #: GET routes that change state, or run an environment's code.
 _CHANGES = re.compile(
@@ -76,6 +81,7 @@ class Guard:
 
     def __init__(self, settings: Settings, tickets: Tickets) -> None:
         self._tickets = tickets
+        self._no_dashboard = settings.no_dashboard
         self._keys = keys = Keys.of(settings)
         challenge = {"WWW-Authenticate": _CHALLENGE}
         self._authenticator = Authenticator(keys, shared_count(), _ADVICE, challenge)
@@ -107,8 +113,8 @@ class Guard:
             self._check_host(environ)
         if of_run is not None:
             return of_run
-        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
-        if self._keys is not None and method == "GET" and _CLIENT(path):
+        method = environ["REQUEST_METHOD"]
+        if self._keys is not None and method == "GET" and self._is_open(environ):
             return EVERYONE
         if environ.get("QUERY_STRING") and STREAM(environ["PATH_INFO"]):
             query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
@@ -129,7 +135,19 @@ class Guard:
             TooManyWrongTokens: There were too many from this address.
         """
         address, request_id = environ["REMOTE_ADDR"], request_id_of(environ)
-        self._authenticator.refuse(_shown(environ), address, request_id)
+        try:
+            self._authenticator.refuse(_shown(environ), address, request_id)
+        except Unauthorized as problem:
+            if is_of_script(environ):
+                # Else browsers show their own login box over the page.
+                problem.headers["WWW-Authenticate"] = _BEARER
+            raise
+
+    def _is_open(self, environ: Environ) -> bool:
+        """Whether a GET needs no token: pages and their scripts hold no secrets."""
+        if environ["PATH_INFO"] == "/" and self._no_dashboard:
+            return False
+        return is_page(environ)
 
     def preflight(self, environ: Environ) -> Answer | None:
         """Answer a CORS preflight request; return ``None`` for other requests."""

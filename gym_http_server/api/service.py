@@ -36,7 +36,7 @@ from gym_http_wire.problems import (
     MissingParameter,
 )
 
-__all__ = ["add_routes"]
+__all__ = ["about", "add_routes"]
 
 CAPABILITIES = (
     "attributes",
@@ -78,7 +78,7 @@ _LIMITS = (
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add all routes of the server itself."""
     for method, rule, view in (
-        ("GET", "/v1/", _about),
+        ("GET", "/v1/", about),
         ("GET", "/v1/registry/", _registry),
         ("POST", "/v1/tickets/", _ticket),
         ("GET", "/healthz/", _health),
@@ -95,7 +95,8 @@ def _json(value: object) -> Answer:
     return json_answer(msgspec.json.encode(value, order="sorted") + b"\n")
 
 
-def _about(web: Web, environ: Environ) -> Answer:
+def about(web: Web, environ: Environ) -> Answer:
+    """Describe the server."""
     read_body(environ, web.settings.max_body)
     status = web.supervisor.call(Op.STATUS, owner=caller_of(environ).only)
     return _json(

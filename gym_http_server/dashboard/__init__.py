@@ -1,0 +1,1 @@
+"""The pages for people: files that use the public API, and nothing else."""

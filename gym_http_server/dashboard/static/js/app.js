@@ -1,0 +1,89 @@
+/** The page: signs in, and shows the view of the address. */
+
+import { ask, h, toast } from "./elements.js";
+import { view as instanceView } from "./instance_view.js";
+import { view as instancesView } from "./instances_view.js";
+import { view as newView } from "./new_view.js";
+import { view as runsView } from "./runs_view.js";
+import { call, openStream, refusals } from "./server.js";
+import { setToken, takeToken, token } from "./session.js";
+import { watch } from "./show_stream.js";
+import { view as signInView } from "./sign_in_view.js";
+import { view as wallView } from "./wall_view.js";
+
+const ROUTES = [
+  [/^#?\/?$/, instancesView],
+  [/^#\/new$/, newView],
+  [/^#\/wall$/, wallView],
+  [/^#\/runs$/, runsView],
+  [/^#\/runs\/([^/]+)$/, runsView],
+  [/^#\/envs\/([^/]+)$/, instanceView],
+];
+const main = document.querySelector("main");
+const signOut = document.querySelector(".sign-out");
+const context = { call, openStream, watch, go: (hash) => (location.hash = hash), toast, ask, about: null };
+let shown = null;
+
+/** Replace the view. */
+function show(make, names = []) {
+  shown?.dispose();
+  shown = null;
+  try {
+    shown = make(context, ...names);
+    main.replaceChildren(shown.element);
+  } catch (error) {
+    main.replaceChildren(h("p", { class: "error" }, String(error)));
+  }
+}
+
+/** Show the view of the address. */
+function route() {
+  for (const link of document.querySelectorAll("nav a")) {
+    const isHere = link.hash === (location.hash || "#/");
+    if (isHere) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  for (const [pattern, make] of ROUTES) {
+    const found = pattern.exec(location.hash);
+    if (found) return show(make, found.slice(1).map(decodeURIComponent));
+  }
+  shown?.dispose();
+  shown = null;
+  main.replaceChildren(h("p", {}, `There is no view ${location.hash}. `, h("a", { href: "#/" }, "To the instances")));
+}
+
+/** Ask the server what it is, and show the view; or ask for the token. */
+async function begin() {
+  try {
+    context.about = await call("GET", "/v1/");
+  } catch (error) {
+    if (error.status !== 401) main.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
+    return;
+  }
+  signOut.hidden = !token();
+  route();
+}
+
+function askForToken() {
+  if (shown?.isSignIn) return;
+  const wasWrong = Boolean(token());
+  setToken("");
+  signOut.hidden = true;
+  context.about = null;
+  show(() => signInView(wasWrong, (given) => (setToken(given), (shown.isSignIn = false), begin())));
+  shown.isSignIn = true;
+}
+
+takeToken();
+refusals.addEventListener("refused", askForToken);
+signOut.addEventListener("click", () => {
+  setToken("");
+  location.reload();
+});
+addEventListener("hashchange", () => {
+  takeToken();
+  if (!context.about) return begin();
+  route();
+  main.focus();
+});
+begin();

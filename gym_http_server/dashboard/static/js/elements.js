@@ -1,0 +1,46 @@
+/** Elements of the page, of text nodes only: nothing is ever parsed as HTML. */
+
+/**
+ * Make an element.
+ *
+ * @param {string} tag
+ * @param {Record<string, string>} [attributes]
+ * @param {...(Node | string)} children Strings become text nodes.
+ * @returns {HTMLElement}
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** Make a button that calls a function. */
+export function action(text, onClick, attributes = {}) {
+  const button = h("button", { type: "button", ...attributes }, text);
+  button.addEventListener("click", onClick);
+  return button;
+}
+
+/** Show a text for some seconds. */
+export function toast(text) {
+  const shown = h("p", { class: "toast" }, String(text));
+  document.querySelector(".toasts").append(shown);
+  setTimeout(() => shown.remove(), 6000);
+}
+
+/** Ask a question that is answered by yes or no; Escape is no. */
+export function ask(question) {
+  return new Promise((resolve) => {
+    const dialog = h("dialog", { "aria-label": question });
+    const end = (answer) => () => dialog.close(answer);
+    const buttons = h("div", { class: "row" }, action("Yes", end("yes"), { class: "danger" }), action("No", end("")));
+    dialog.append(h("p", {}, question), buttons);
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

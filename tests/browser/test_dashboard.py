@@ -1,0 +1,146 @@
+"""The dashboard's shell: files and headers, signing in, the list, and new instances."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.api import Api, Instance, error, ok
+from tests.support.peers.checked_page import CheckedPage
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+
+TOKEN = "a-token-for-the-tests"
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+HOSTILE = "<img src=x onerror=alert(1)>"
+POLICY = {
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' blob: data:",
+    "media-src blob:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+}
+#: Bytes of the page and its scripts, without /docs/.
+MOST_BYTES = 300 * 1024
+
+
+@pytest.fixture(scope="module", params=["", TOKEN], ids=["open", "token"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    flags = ["--token", request.param] if request.param else []
+    with Server(*flags, token=request.param or None) as started:
+        yield started
+
+
+@pytest.fixture
+def api(server: Server) -> Api:
+    return Api(server)
+
+
+@pytest.fixture
+def page(server: Server) -> Iterator[CheckedPage]:
+    """A page whose errors, violations and foreign requests fail the test."""
+    with CheckedPage() as opened:
+        yield opened
+        assert opened.faults == []
+        assert opened.hosts <= {f"127.0.0.1:{server.port}"}
+
+
+def test_browsers_get_the_page_and_others_what_v1_gives(api: Api) -> None:
+    answer = api.request("GET", "/", headers={**HTML, "Authorization": ""})
+    assert answer.status == 200
+    assert b"<!doctype html>" in answer.body
+    given = set(str(answer.header("Content-Security-Policy")).split("; "))
+    assert given == POLICY
+    assert answer.header("Referrer-Policy") == "no-referrer"
+    assert answer.header("X-Content-Type-Options") == "nosniff"
+    etag = str(answer.header("ETag"))
+    again = api.request("GET", "/", headers={**HTML, "If-None-Match": etag})
+    assert (again.status, again.body) == (304, b"")
+    assert ok(api.get("/"))["api"] == "v1"
+
+
+def test_all_files_of_the_page_are_small_together(api: Api) -> None:
+    found, size = {"/dashboard/style.css", "/dashboard/instance.css"}, 0
+    waiting = ["/dashboard/js/app.js"]
+    while waiting:
+        path = waiting.pop()
+        found.add(path)
+        source = api.request("GET", path).text
+        for name in re.findall(r'(?:from|import)\s*\(?"(\.[^"]+)"', source):
+            parts = path.split("/")[:-1]
+            for part in name.split("/"):
+                if part == "..":
+                    parts.pop()
+                elif part != ".":
+                    parts.append(part)
+            if (target := "/".join(parts)) not in found:
+                found.add(target)
+                waiting.append(target)
+    for path in found:
+        answer = api.request("GET", path, headers={"Authorization": ""})
+        assert answer.status == 200, path
+        size += len(answer.body)
+    assert size <= MOST_BYTES
+
+
+def test_a_person_makes_finds_and_closes_an_instance(
+    server: Server, api: Api, page: CheckedPage
+) -> None:
+    if server.token:
+        page.open(f"{server.url}/")
+        page.shows("This server needs a token.")
+        page.write("input[type=password]", "wrong")
+        page.strike("Enter")
+        page.shows("The server does not know this token.")
+        page.faults.clear()
+        page.run(f"location.hash = '#token={server.token}'")
+    else:
+        page.open(f"{server.url}/")
+    page.shows("slots taken")
+    assert TOKEN not in page.run("location.href")
+    mine = api.create(label=HOSTILE)
+    page.shows(HOSTILE)
+    assert page.run("document.querySelectorAll('td img').length") == 0
+    page.press(f'[data-close="{mine.id}"]')
+    page.shows("Yes")
+    page.press("dialog button")
+    wait_until(lambda: mine.id not in api.instances(), 20.0, "the end")
+    page.shows("closed")
+    page.run("location.hash = '#/new'")
+    page.shows("environments")
+    page.write("input[type=search]", "no such environment")
+    page.shows("0 environments")
+    page.write("input[type=search]", "taxi")
+    page.shows("Taxi-v")
+    page.press("button[type=submit]")
+    wait_until(lambda: "Taxi-v4" in api.instances().values(), 20.0, "the instance")
+    page.shows("Close instance")
+    page.run("location.hash = '#/runs'")
+    page.shows("There are no runs.")
+    for each in api.instances():
+        Instance(api, each).close()
+
+
+def test_scripts_get_no_login_box(server: Server, api: Api) -> None:
+    if not server.token:
+        return
+    for mode, words in (("cors", "Bearer"), ("navigate", "Basic")):
+        headers = {"Authorization": "", "Sec-Fetch-Mode": mode}
+        answer = api.request("GET", "/v1/envs/", headers=headers)
+        error(answer, 401, "unauthorized")
+        challenge = str(answer.header("WWW-Authenticate"))
+        assert ("Basic" in challenge) == (words == "Basic")
+
+
+def test_a_server_without_the_dashboard_has_no_page() -> None:
+    with Server("--no-dashboard") as server:
+        api = Api(server)
+        assert ok(api.request("GET", "/", headers=HTML))["api"] == "v1"
+        error(api.get("/dashboard/index.html"), 404, "not-found")
