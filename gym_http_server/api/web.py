@@ -202,7 +202,7 @@ def add_route(
 
     # Two rules: with only one, Flask reports a wrong method in the other form as a
     # wrong path.
-    for form in {rule, rule.removesuffix("/") or rule}:
+    for form in dict.fromkeys((rule, rule.removesuffix("/") or rule)):
         endpoint = f"{method} {form}".replace(".", "_")
         web.routes[endpoint] = route
         app.add_url_rule(

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import importlib.resources
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+from typing import NamedTuple
 
 import flask
 
@@ -11,11 +16,18 @@ from gym_http_server.api.exchange import Answer, Environ, read_body
 from gym_http_server.api.page_requests import wants_page
 from gym_http_server.api.service import about
 from gym_http_server.api.web import Web, add_route
-from gym_http_server.dashboard.files import INDEX, PageFile, page_files
 from gym_http_server.errors import NotFound
 
 __all__ = ["HEADERS", "add_routes"]
 
+#: Name of the page that ``GET /`` returns.
+_INDEX = "index.html"
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: "
     "data:; media-src blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -32,6 +44,20 @@ HEADERS = [
 ]
 
 
+class _PageFile(NamedTuple):
+    """A file that browsers load.
+
+    Attributes:
+        content: Its bytes.
+        media_type: Its Content-Type.
+        etag: Its ETag, which changes with the bytes.
+    """
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the routes: the page at ``/``, and its files."""
     add_route(app, web, "GET", "/", functools.partial(_start, web), scopes=ANY)
@@ -45,20 +71,41 @@ def _start(web: Web, environ: Environ) -> Answer:
     if web.settings.no_dashboard or not wants_page(environ):
         answer = about(web, environ)
         return answer._replace(headers=[*answer.headers, ("Vary", "Accept")])
-    answer = _file(web, environ, INDEX)
+    answer = _file(web, environ, _INDEX)
     return answer._replace(headers=[*answer.headers, ("Vary", "Accept")])
 
 
 def _file(web: Web, environ: Environ, name: str) -> Answer:
     read_body(environ, web.settings.max_body)
-    file = page_files().get(name)
+    file = _page_files().get(name)
     if file is None:
         raise NotFound(f"the dashboard has no file {name!r:.80}; it begins at /")
     return _sent(file, environ.get("HTTP_IF_NONE_MATCH", ""))
 
 
-def _sent(file: PageFile, known: str) -> Answer:
+def _sent(file: _PageFile, known: str) -> Answer:
     headers = [("ETag", file.etag), *HEADERS]
     if file.etag in known:
         return Answer(304, headers, b"")
     return Answer(200, [("Content-Type", file.media_type), *headers], file.content)
+
+
+@functools.cache
+def _page_files() -> dict[str, _PageFile]:
+    """Return all files by name: no name of a request is looked up on disk."""
+    folder = importlib.resources.files("gym_http_server.dashboard") / "static"
+    return {name: _read(name, file) for name, file in _files(folder, "")}
+
+
+def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _files(each, f"{path}{each.name}/")
+        elif each.name.rpartition(".")[2] in _TYPES:
+            yield path + each.name, each
+
+
+def _read(name: str, file: Traversable) -> _PageFile:
+    content = file.read_bytes()
+    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return _PageFile(content, _TYPES[name.rpartition(".")[2]], etag)
