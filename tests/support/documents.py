@@ -42,7 +42,7 @@ ADDRESS = "127.0.0.1:5000"
 ZMQ_ADDRESS = "127.0.0.1:5556"
 ANYTHING = "…"
 # The tools that programs need, besides Python.
-TOOLS = {"cpp": ("g++",), "js": ("node",), "lua": ("lua5.4",)}
+TOOLS = {"cpp": ("clang++",), "js": ("node",), "lua": ("lua5.4",)}
 # Flags in documents that are not the server's but Docker's and curl's.
 FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--stop-timeout"}
 FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}

@@ -83,12 +83,13 @@ def copied(folder: Path) -> Path:
 
 
 def project(folder: Path, lines: str, *flags: str) -> Path:
-    """Build a project with these lines, and return its program."""
+    """Build a project with these lines, with Clang, and return its program."""
     folder.mkdir(exist_ok=True)
     (folder / "CMakeLists.txt").write_text(_PROJECT + lines, encoding="utf-8")
     (folder / "agent.cpp").write_text(AGENT, encoding="utf-8")
     build = folder / "build"
-    run("cmake", "-S", folder, "-B", build, *flags)
+    compiler = "-DCMAKE_CXX_COMPILER=clang++"
+    run("cmake", "-S", folder, "-B", build, compiler, *flags)
     run("cmake", "--build", build)
     return build / "agent"
 
@@ -115,9 +116,9 @@ def build_first_program(prefix: Path, folder: Path, url: str) -> Path:
 def build_all(prefix: Path, folder: Path, url: str) -> Path:
     """Build the examples and the tests in C++ with Clang, and return where they are.
 
-    All other programs are built with GCC, and Clang is faster. One of the tests runs
-    the other programs of the README, for a server. They are another translation unit
-    that includes everything.
+    Clang is faster; the driver and the first program are built with GCC. One of the
+    tests runs the other programs of the README, for a server. They are another
+    translation unit that includes everything.
     """
     folder.mkdir()
     (folder / "CMakeLists.txt").write_text(_STREAM, encoding="utf-8")

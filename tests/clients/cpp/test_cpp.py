@@ -59,7 +59,7 @@ def test_a_project_includes_it_in_each_way_of_the_readme(
     prefix: Path, tmp_path: Path
 ) -> None:
     """By CMake from a Git repository, from a folder, and installed."""
-    needs("git", "pkg-config")
+    needs("git", "clang++")
     repository = tmp_path / "repository"
     building.copied(repository / "clients" / "cpp")
     git = ("git", "-C", repository, "-c", "user.name=a", "-c", "user.email=a@b.c")

@@ -14,11 +14,12 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(180)]
 
 
 def test_a_known_solution_gets_its_return(tmp_path: Path) -> None:
-    needs("g++")
+    needs("clang++")
     program = tmp_path / "sokoban"
     include = ("-I", str(CLIENTS / "cpp/include"))
     source = CLIENTS / "cpp/examples/sokoban.cpp"
-    run("g++", "-std=c++17", *STRICT, *include, source, "-o", program, "-lcurl")
+    # Clang is faster.
+    run("clang++", "-std=c++17", *STRICT, *include, source, "-o", program, "-lcurl")
     actions = solution(grid_of(LEVEL))
     assert actions
     moves = "".join("udlr"[action] for action in actions)
