@@ -43,7 +43,7 @@ class Broadcast:
     Attributes:
         watchers: All watchers; always the same list.
         showing: Shows the newest state to the watchers that get no copies; ``None``
-            before the first of them.
+            without any.
         pending: Watchers whose output waits, until the host polls them for writing;
             always the same set.
     """
@@ -91,8 +91,9 @@ class Broadcast:
         self.pending.discard(watcher)
         if watcher.wanted is None:
             self._copied.remove(watcher)
-        elif self.showing is not None:
-            self.showing.remove(watcher)
+        elif self.showing is not None and not self.showing.remove(watcher):
+            # Steps are noted no more, and the last picture is freed.
+            self.showing = None
 
     def attend(self, until_ns: int | None = None) -> None:
         """Send the updates that are due to the watchers to be shown the instance.

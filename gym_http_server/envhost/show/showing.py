@@ -80,11 +80,6 @@ class Showing:
         self._view = View([])
         self._files: dict[int, Picture] = {}
 
-    @property
-    def watched(self) -> bool:
-        """Whether there are watchers."""
-        return bool(self._seats)
-
     def add(self, watcher: Watcher, latest: tuple[int, Any, Any] | None) -> None:
         """Add a watcher, which gets the last state at once.
 
@@ -103,9 +98,10 @@ class Showing:
         self._times.clear()
         self.fresh, self.next_ns, self._planned = True, 0, -1
 
-    def remove(self, watcher: Watcher) -> None:
-        """Remove a watcher whose stream has ended."""
+    def remove(self, watcher: Watcher) -> bool:
+        """Remove a watcher whose stream has ended; return whether others are left."""
         self._seats.pop(watcher, None)
+        return bool(self._seats)
 
     def note(self, op: int, value: Any, request: Any) -> None:
         """Note a new state of the environment."""
@@ -222,7 +218,11 @@ class Showing:
             return None
         picture = self._files.get(size)
         if picture is None:
-            picture = self._files[size] = to_jpeg(self._view.images, size)
+            try:
+                picture = self._files[size] = to_jpeg(self._view.images, size)
+            except Exception as error:
+                # No picture of an environment may end its host.
+                self._view = View([], why="render-failed", error=f"{error}"[:500])
         return picture
 
     def _shown_state(self) -> State:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,8 +21,8 @@ __all__ = ["State", "shared_members", "text_of"]
 
 Json = dict[str, Any]
 
-#: Bytes of an action in an update; a longer one is left out.
-MAX_ACTION = 4096
+#: Bytes of an action, reward or flag in an update; a longer one is left out.
+MAX_VALUE = 4096
 _NAMES = {int(Op.RESET): "reset", int(Op.STEP): "step"}
 _STEP = int(Op.STEP)
 
@@ -51,10 +53,6 @@ def shared_members(state: State, operations: Operations) -> bytes:
     op = _NAMES.get(state.op) if state.op is not None else None
     members: Json = {
         "op": "tick" if state.ticks and op == "step" else op,
-        "action": None,
-        "reward": None,
-        "terminated": None,
-        "truncated": None,
         "return": returned,
         "length": length,
         "episodes": operations.episode_log.total,
@@ -63,15 +61,14 @@ def shared_members(state: State, operations: Operations) -> bytes:
     }
     if many:
         members["envs"] = env.num_envs
+    given: Json = dict.fromkeys(("reward", "terminated", "truncated"))
     if state.op == _STEP:
-        for name in ("reward", "terminated", "truncated"):
-            given = value.get(name)
-            members[name] = _first(given) if many else given
-    encoded = plain_json.dumps(members).rstrip()
-    action = _action(state.request or {}, env.action_space, many=many)
-    if action is not None:
-        encoded = encoded.replace(b'"action":null', b'"action":' + action, 1)
-    return encoded[1:-1]
+        given = {name: value.get(name) for name in given}
+    of_env = {name: _text(_first, each, many=many) for name, each in given.items()}
+    first = functools.partial(_first_action, env.action_space)
+    of_env["action"] = _text(first, (state.request or {}).get("action"), many=many)
+    encoded = [b'"%b":%b' % (name.encode(), text) for name, text in of_env.items()]
+    return b",".join([msgspec.json.encode(members)[1:-1], *encoded])
 
 
 def text_of(
@@ -114,22 +111,26 @@ def text_of(
     return msgspec.json.encode(members)[:-1] + b"," + shared + b"}"
 
 
-def _action(request: Json, space: Space[Any], *, many: bool) -> bytes | None:
-    """Return the action as JSON, of a vector that of its first environment."""
-    if "action" not in request:
-        return None
-    action = request["action"]
+def _text(first: Callable[[Any], Any], value: Any, *, many: bool) -> bytes:
+    """Return what an environment took or returned as JSON, or null.
+
+    Args:
+        first: Returns the part of the first environment of a vector.
+        value: The value; of a vector that of all environments.
+        many: Whether it is a vector.
+    """
     try:
-        if many:
-            action = next(iter(iterate(space, action)))
-        encoded = plain_json.dumps(action).rstrip()
+        text = plain_json.dumps(first(value) if many else value).rstrip()
     except Exception:
-        # A lossless form carries actions that JSON does not.
-        return None
-    return encoded if len(encoded) <= MAX_ACTION else None
+        # An environment may return anything, and JSON does not carry all of it.
+        return b"null"
+    return text if len(text) <= MAX_VALUE else b"null"
+
+
+def _first_action(space: Space[Any], action: Any) -> Any:
+    return None if action is None else next(iter(iterate(space, action)))
 
 
 def _first(batch: Any) -> Any:
     """Return the first of a vector's rewards or flags."""
-    array = np.asarray(batch)
-    return array.flat[0] if array.size else None
+    return None if batch is None else np.asarray(batch).flat[0]
