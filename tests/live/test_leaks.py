@@ -18,8 +18,8 @@ from tests.support.api import Api, Instance
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-CYCLES = 300
-WARM_UP = 100
+CYCLES = 150
+WARM_UP = 60
 CLIENTS = 4
 MIB = 1 << 20
 
