@@ -1,7 +1,8 @@
 """``python -m tests.soak``: loads a server, kills its parts, and counts what is left.
 
-First trainings over the relay are run, whose programs and server are killed, and each
-benchmark is run for a moment. On another server, 500 instances are made and stepped.
+First trainings over the relay are run, whose programs and server are killed, each
+benchmark is run for a moment, and pages of instances are used in a browser. On another
+server, 500 instances are made and stepped.
 Then 32 clients step beside local environments, half by requests and half over streams,
 and nothing is killed. At last there is every kind of load, and meanwhile hosts, web
 workers, the process that holds external connections, and clients are killed. Before and
@@ -21,6 +22,7 @@ from statistics import quantiles
 from tests.soak.census import Census, steady_census
 from tests.soak.faults import FAULTS
 from tests.soak.loads import LOADS, latencies, many_instances
+from tests.soak.pages import pages
 from tests.soak.races import short_races
 from tests.soak.trainings import trainings
 from tests.support.api import Api
@@ -119,11 +121,17 @@ def main() -> int:
     parser.add_argument(
         "--only-trainings", action="store_true", help="leave out the rest"
     )
+    parser.add_argument("--only-pages", action="store_true", help="leave out the rest")
     options = parser.parse_args()
     seconds = options.minutes * 60
+    if options.only_pages:
+        failed = pages()
+        print("\n".join(failed) or "all pages were as they should be", flush=True)
+        return 1 if failed else 0
     failed = trainings()
     if not options.only_trainings:
         failed += short_races()
+        failed += pages()
     if options.only_trainings:
         print("\n".join(failed) or "all trainings were as they should be", flush=True)
         return 1 if failed else 0

@@ -19,9 +19,8 @@ class CheckedPage(Chromium):
 
     def __enter__(self) -> Self:
         self.faults: list[str] = []
-        self.hosts: set[str] = set()
         super().__enter__()
-        for domain in ("Log", "Runtime", "Network"):
+        for domain in ("Log", "Runtime"):
             self._call(f"{domain}.enable")
         return self
 
@@ -33,6 +32,13 @@ class CheckedPage(Chromium):
     def screenshot(self) -> bytes:
         """Return a picture of the window as PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot")["data"])
+
+    @property
+    def hosts(self) -> set[str]:
+        """The hosts that the page has requested files or data from."""
+        # Not the network's events, which copy each message of a stream.
+        urls = self.run("performance.getEntries().map((each) => each.name)")
+        return {urlsplit(url).netloc for url in urls if url.startswith("http")}
 
     def text(self) -> str:
         """Return the visible text."""
@@ -89,10 +95,6 @@ class CheckedPage(Chromium):
 
     def _heard(self, message: dict[str, Any]) -> None:
         method, params = message.get("method", ""), message.get("params", {})
-        if method == "Network.requestWillBeSent":
-            url = urlsplit(params["request"]["url"])
-            if url.scheme in ("http", "https", "ws", "wss"):
-                self.hosts.add(url.netloc)
         level = params.get("entry", params).get("level", params.get("type", "error"))
         if method in _FAULTS and level in ("error", "assert"):
             self.faults.append(json.dumps(params)[:1000])

@@ -1,0 +1,206 @@
+"""The page of one instance: widgets of spaces, stepping by hand, playing."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from gym_http_wire import elements
+from gym_http_wire.spaces import describe
+from tests.support.api import Api, Instance
+from tests.support.envs.toys import SPACES
+from tests.support.peers.checked_page import CheckedPage
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+
+SECONDS = 20.0
+TOKEN = "a-token-for-the-page"
+#: The height of LunarLander-v3 after a reset with the seed 42, in Gymnasium.
+LANDER_AT_42 = "1.4181306"
+NESTED = spaces.Dict(
+    {
+        "<b>bold</b>": spaces.Tuple((spaces.Text(5), spaces.MultiBinary((2, 2)))),
+        "one": spaces.OneOf((spaces.Discrete(3, start=-1), spaces.Box(-2, 2, (2,)))),
+        "many": spaces.Sequence(spaces.Dict({"at": spaces.Box(0, 9, (), np.int16)})),
+        "stacked": spaces.Sequence(spaces.Box(-1, 1, (2,)), stack=True),
+        "graph": spaces.Graph(spaces.Box(-1, 1, (2,)), spaces.Discrete(3)),
+        "flag": spaces.Box(0, 1, (2,), np.bool_),
+        "large": spaces.Box(0, 255, (9, 9), np.uint8),
+        "counts": spaces.MultiDiscrete([[2, 90], [3, 4]], start=[[0, 1], [2, 3]]),
+    }
+)
+ALL = {**SPACES, "nested": NESTED}
+_FILL_IN = """
+(async () => {
+  const { widget } = await import("/dashboard/js/space_widget.js");
+  const found = [];
+  for (const space of %s) {
+    const made = widget(space);
+    document.body.append(made.element);
+    const values = [made.value()];
+    for (let i = 0; i < 10; i++) {
+      made.sample();
+      values.push(made.value());
+    }
+    made.set(values[1]);
+    const again = JSON.stringify(made.value()) === JSON.stringify(values[1]);
+    const names = [...made.element.querySelectorAll("input, select, textarea")]
+      .filter((each) => !each.labels.length && !each.ariaLabel).length;
+    const bold = !!made.element.querySelector("b");
+    found.push({ values, again, bold, nameless: names });
+    made.element.remove();
+  }
+  return found;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    flags = ("--import", "tests.support.envs.toys")
+    with Server(*flags, "--import", "tests.support.envs.printing") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Server]:
+    """A server that needs a token."""
+    with Server("--token", TOKEN, token=TOKEN) as started:
+        yield started
+
+
+@pytest.fixture
+def page() -> Iterator[CheckedPage]:
+    """A page that must not violate its policy, log an error or request another host."""
+    with CheckedPage() as browser:
+        yield browser
+        browser.run("1")
+        assert browser.faults == []
+        assert len(browser.hosts) == 1
+        assert next(iter(browser.hosts)).startswith("127.0.0.1:")
+
+
+def test_widgets_of_every_space_enter_its_elements(
+    server: Server, page: CheckedPage
+) -> None:
+    page.open(f"{server.url}/")
+    descriptions = json.dumps([describe(space) for space in ALL.values()])
+    found = page.run(_FILL_IN % descriptions)
+    for (name, space), each in zip(ALL.items(), found, strict=True):
+        assert each["again"], name
+        assert each["nameless"] == 0, name
+        assert each["bold"] is False
+        read = elements.reader(space)
+        for value in each["values"]:
+            assert space.contains(read(value)), (name, value)
+
+
+def open_instance(page: CheckedPage, instance: Instance) -> None:
+    """Open the page of an instance, and wait for its controls."""
+    server = instance.api.server
+    page.open(f"{server.url}/#token={TOKEN}" if server.token else f"{server.url}/")
+    page.run(f"location.hash = '#/envs/{instance.id}'")
+    page.shows("Sample and step")
+    assert TOKEN not in page.run("location.href")
+
+
+def steps_of(instance: Instance) -> int:
+    """Return the number of steps that an instance has taken."""
+    return int(instance.get("").json()["steps"])
+
+
+def test_a_person_steps_by_hand_plays_and_closes_by_keyboard(
+    guarded: Server, page: CheckedPage
+) -> None:
+    api = Api(guarded)
+    label = "<b>me</b>"
+    instance = api.create("LunarLander-v3", render_mode="rgb_array", label=label)
+    open_instance(page, instance)
+    page.shows(f"LunarLander-v3 · {label}")
+
+    page.write(".by-hand label:first-child input", "42")
+    page.press("[aria-label='Reset the environment']")
+    page.shows("observation")
+    shown = page.run("document.querySelector('.answer').innerText")
+    assert LANDER_AT_42 in shown
+    page.press(".by-hand select", "ArrowDown")
+    page.press("[aria-label='Step with this action']")
+    page.shows("terminated")
+    picture = "document.querySelector('.frame-picture').naturalWidth"
+    wait_until(lambda: page.run(picture) == 600, SECONDS, "a frame")
+
+    before, began = steps_of(instance), time.monotonic()
+    page.press("[aria-label='Play by keyboard']")
+    page.hold("ArrowUp")
+    wait_until(lambda: steps_of(instance) > before + 75, SECONDS, "75 steps")
+    page.release("ArrowUp")
+    wait_until(lambda: steps_of(instance) > before + 250, SECONDS, "250 steps")
+    assert 250 / (time.monotonic() - began) >= 0.8 * 50
+    page.strike("Escape")
+    wait_until(
+        lambda: page.run("document.activeElement.textContent") == "Play",
+        SECONDS,
+        "the end of the play",
+    )
+    ended = instance.get("episodes/").json()["total"]
+    curve = "Number(document.querySelector('.curve-plot').ariaValueMax)"
+    wait_until(lambda: page.run(curve) == ended - 1, SECONDS, "the curve of returns")
+    page.press(".curve-plot", "Home")
+    first = instance.get("episodes/").json()["episodes"][0]
+    assert (first["seed"], first["length"]) == (42, 1)
+    words = page.run("document.querySelector('.curve-value').textContent")
+    assert words.removeprefix("episode 0: ") == f"{first['return']:.4f}"
+
+    page.press("[aria-label='Close this instance']")
+    page.shows("Its clients lose it")
+    page.press("dialog button")
+    wait_until(lambda: not api.instances(), SECONDS, "the instance to close")
+
+
+def test_taking_over_asks_first(server: Server, page: CheckedPage) -> None:
+    instance = Api(server).create("toys/Echo-v0", kwargs={"space": "dict"})
+    instance.reset()
+    open_instance(page, instance)
+    page.press("[aria-label='Step with a sampled action']")
+    page.shows("reward")
+    # Steps of this page are no steps of others.
+    page.press("[aria-label='Step with a sampled action']")
+    wait_until(lambda: steps_of(instance) == 2, SECONDS, "the second step")
+    instance.step({"go": 1, "by": [1, 2]})
+    page.shows("\n3\nEpisodes")
+    page.press("[aria-label='Step with a sampled action']")
+    page.shows("Take it over?")
+    assert steps_of(instance) == 3
+    page.press("dialog button:last-of-type")
+    page.press("[aria-label='Step with a sampled action']")
+    page.shows("Take it over?")
+    page.press("dialog button")
+    wait_until(lambda: steps_of(instance) == 4, SECONDS, "the step that was allowed")
+    page.write(".by-hand .widget-slider input", "17")
+    page.press("[aria-label='Step with this action']")
+    page.shows("expected a number from 0 to 9")
+    assert steps_of(instance) == 4
+    instance.close()
+    page.shows("It has ended: closed")
+
+
+def test_a_printed_line_is_shown_as_it_is_also_on_a_telephone(
+    server: Server, page: CheckedPage
+) -> None:
+    instance = Api(server).create("printing/Actions-v0")
+    page.resize(360, 740)
+    open_instance(page, instance)
+    page.press("[aria-label='Reset the environment']")
+    page.shows("observation")
+    line = "<img src=x onerror=alert(1)> \N{GREEK SMALL LETTER PI}"
+    page.write(".widget-text input", "x" + f"{line}\n".encode().hex())
+    page.press("[aria-label='Step with this action']")
+    page.shows(line, seconds=2.0)
+    assert page.run("document.querySelectorAll('img[src=x]').length") == 0
+    assert page.run("document.documentElement.scrollWidth") <= 360
+    instance.close()
