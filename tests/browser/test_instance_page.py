@@ -114,6 +114,7 @@ def steps_of(instance: Instance) -> int:
     return int(instance.get("").json()["steps"])
 
 
+@pytest.mark.alone
 def test_a_person_steps_by_hand_plays_and_closes_by_keyboard(
     guarded: Server, page: CheckedPage
 ) -> None:
