@@ -12,7 +12,7 @@ from tests.support.peers.provider_process import provided_env
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-SECONDS = 30.0
+SECONDS = 60.0
 PLAYED_S = 5.0
 #: Part of the pace of the environment that is kept while somebody plays.
 KEPT = 0.8

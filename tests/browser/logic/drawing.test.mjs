@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { ansiRuns } from "../../../gym_http_server/dashboard/static/js/ansi.js";
 import {
+  meanBetween,
   nearest,
   numberText,
   rangeOf,
@@ -31,6 +32,14 @@ test("the nearest point is found", () => {
   assert.deepEqual([-5, 0.4, 0.6, 5, 7, 99].map((x) => nearest(points, x)), [0, 0, 1, 2, 3, 3]);
   assert.equal(nearest([], 1), -1);
   assert.equal(nearest([{ x: 4 }], 1), 0);
+});
+
+test("the mean of what was added follows from two means", () => {
+  assert.equal(meanBetween(null, { mean: 4, count: 2 }), 4);
+  assert.equal(meanBetween(null, { mean: 0, count: 0 }), null);
+  assert.equal(meanBetween({ mean: 4, count: 2 }, { mean: 6, count: 4 }), 8);
+  assert.equal(meanBetween({ mean: 4, count: 2 }, { mean: 4, count: 2 }), null);
+  assert.equal(meanBetween({ mean: 4, count: 2 }, { mean: 2, count: 3 }), 0);
 });
 
 test("numbers are short", () => {

@@ -206,6 +206,10 @@ test("steps of others are told from those of the page", () => {
   assert.equal(steps.count, 2);
   assert.equal(steps.areRecent(5200), true);
   assert.equal(steps.areRecent(5400), false);
+  // A step of a vector is one of each environment.
+  steps.noteOwn(4);
+  steps.noteTotal(109, 9000);
+  assert.equal(steps.count, 2);
 });
 
 test("keys have short names", () => {

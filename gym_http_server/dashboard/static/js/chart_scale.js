@@ -65,6 +65,20 @@ export function nearest(points, x) {
   return Math.abs(points[last].x - x) < Math.abs(points[first].x - x) ? last : first;
 }
 
+/**
+ * The mean of what was added between two means.
+ *
+ * @param {{ mean: number, count: number } | null} before
+ * @param {{ mean: number, count: number }} after
+ * @returns {number | null} null if nothing was added.
+ */
+export function meanBetween(before, after) {
+  if (before === null) return after.count > 0 ? after.mean : null;
+  const added = after.count - before.count;
+  // Means are rounded, so a short step after many long ones may seem to take less than 0.
+  return added > 0 ? Math.max(0, (after.mean * after.count - before.mean * before.count) / added) : null;
+}
+
 /** Print a number with at most five significant digits. */
 export function numberText(value) {
   if (!Number.isFinite(value)) return "not finite";

@@ -1,5 +1,6 @@
 /** Curves of one instance: returns and lengths of its episodes, and the time of its steps. */
 
+import { meanBetween } from "./chart_scale.js";
 import { curve } from "./curve.js";
 import { h } from "./elements.js";
 
@@ -9,6 +10,7 @@ export class CurvesPanel {
   #lengths = curve({ label: "Length", unit: "steps" });
   #times = curve({ label: "Step time", unit: "ms", along: "second" });
   #next = 0;
+  #before = null;
   #began = performance.now();
 
   constructor() {
@@ -31,8 +33,12 @@ export class CurvesPanel {
     }
   }
 
-  /** Draw the step time of a row of the list of instances. */
-  addRow({ step_ms }) {
-    if (step_ms) this.#times.add((performance.now() - this.#began) / 1000, step_ms.mean);
+  /** Draw the mean time of the steps between two rows of the list of instances. */
+  addRow({ step_ms, steps, num_envs }) {
+    if (!step_ms) return;
+    const now = { mean: step_ms.mean, count: steps / (num_envs ?? 1) };
+    const mean = meanBetween(this.#before, now);
+    this.#before = now;
+    if (mean !== null) this.#times.add((performance.now() - this.#began) / 1000, mean);
   }
 }

@@ -10,9 +10,9 @@ export class ForeignSteps {
   #counted = 0;
   #lastAt = -Infinity;
 
-  /** Note a step of this page, before it is sent. */
-  noteOwn() {
-    this.#own += 1;
+  /** Note a step of this page, before it is sent; a vector takes several at once. */
+  noteOwn(count = 1) {
+    this.#own += count;
   }
 
   /** Note the total of all clients. */

@@ -67,7 +67,7 @@ class InstancePage {
     this.#recording = new RecordingPanel(context.call, this.#path, id);
     this.#realtime = new RealtimePanel(context.call, this.#path);
     this.#stepper = new Stepper(id, token(), {
-      onStep: () => this.#foreign.noteOwn(),
+      onStep: () => this.#foreign.noteOwn(this.#row?.num_envs ?? 1),
       onWarning: ({ message }) => context.toast(message),
     });
     this.#title.textContent = `Instance ${id}`;
