@@ -16,6 +16,7 @@ from gym_http_server.envhost.handlers import Handlers
 from gym_http_server.envhost.realtime.mode import Event, Found
 from gym_http_server.envhost.realtime.operations import ClockedOperations
 from gym_http_server.envhost.realtime.settings_request import read_change
+from gym_http_server.envhost.show.pacing import DrawingTimes
 from gym_http_server.envhost.show.showing import Showing
 from gym_http_server.envhost.show.updates import State
 from gym_http_server.envhost.watcher import Watcher
@@ -224,7 +225,23 @@ class ClockedHandlers(Handlers):
 
 
 class ClockedShowing(Showing):
-    """Shows the newest state of an environment that has a clock."""
+    """Shows the newest state of an environment whose ticks must be in time."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._times = DrawingTimes()
+
+    def add(self, watcher: Watcher, latest: tuple[int, Any, Any] | None) -> None:
+        """Add a watcher, for which drawing is tried again if it was too slow."""
+        super().add(watcher, latest)
+        self._times.clear()
+
+    def _fits(self, now_ns: int, until_ns: int | None) -> bool:
+        return self._times.fits(now_ns, until_ns)
+
+    def _note_time(self, took_ns: int) -> None:
+        super()._note_time(took_ns)
+        self._times.add(took_ns)
 
     def _shown_state(self) -> State:
         op, value, request = self._state

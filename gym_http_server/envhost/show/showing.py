@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gym_http_core.operations import Operations
-from gym_http_server.envhost.show.pacing import DrawingTimes, Pacer, Turn
+from gym_http_server.envhost.show.pacing import Pacer, Turn
 from gym_http_server.envhost.show.pictures import Picture, Pictures, View, to_jpeg
 from gym_http_server.envhost.show.updates import State, shared_members, text_of
 from gym_http_server.envhost.watcher import Watcher
@@ -71,7 +71,6 @@ class Showing:
         self._clock = clock
         self._seats: dict[Watcher, _Seat] = {}
         self._pictures = Pictures(operations)
-        self._times = DrawingTimes()
         self._state: tuple[int | None, Any, Any] = None, None, None
         self._error: str | None = None
         self._number = 0
@@ -95,7 +94,6 @@ class Showing:
         share = min(wanted.share, self._most_share)
         pacer = Pacer(wanted.fps, share)
         self._seats[watcher] = _Seat(pacer, wanted.size, self._log.total)
-        self._times.clear()
         self.fresh, self.next_ns, self._planned = True, 0, -1
 
     def remove(self, watcher: Watcher) -> bool:
@@ -174,9 +172,18 @@ class Showing:
         if self._away():
             return "external-away"
         why = self._pictures.impossible
-        if why is None and not self._times.fits(now_ns, until_ns):
+        if why is None and not self._fits(now_ns, until_ns):
             return _TOO_SLOW
         return why
+
+    def _fits(self, now_ns: int, until_ns: int | None) -> bool:
+        """Whether a picture can be drawn before the next tick."""
+        return True
+
+    def _note_time(self, took_ns: int) -> None:
+        """Note how long drawing took."""
+        if self._view.images:
+            self._count_shown(took_ns)
 
     def _send(self, turns: dict[Watcher, Turn], why: str | None, now_ns: int) -> None:
         best = max(turns.values())
@@ -206,9 +213,7 @@ class Showing:
             watcher.send_update(text, None if picture is None else picture.data)
         ended_ns = self._clock()
         if best is Turn.PICTURE:
-            self._times.add(ended_ns - now_ns)
-            if self._view.images:
-                self._count_shown(ended_ns - now_ns)
+            self._note_time(ended_ns - now_ns)
         for seat in self._seats.values():
             seat.pacer.spent(now_ns, ended_ns, best)
 
