@@ -1,0 +1,183 @@
+"""Step records: the codec of ``steps.gym``, a recording of every reset and step.
+
+A part of a recording is 16 bytes, the magic and the version, and then records::
+
+    bytes  field
+    4      size of the payload plus 9; 0: the end of what was written
+    4      CRC-32 of the rest of the record
+    1      kind
+    8      Unix time in nanoseconds
+    n      payload: a value in the binary form
+
+All numbers are little-endian. The signature of a value is written once in a part, as on
+a stream (`gym_http_wire.signatures`), so each part can be decoded alone.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import zlib
+from typing import Any, NamedTuple
+
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
+from gym_http_wire.values import BadValue
+from gym_http_wire.values.binary import split
+
+__all__ = [
+    "MAGIC",
+    "MAX_RECORD_BYTES",
+    "Kind",
+    "Record",
+    "StepDecoder",
+    "StepEncoder",
+]
+
+#: The first 16 bytes of a part; the last four are the version.
+MAGIC = b"gym-steps\r\n\x1a" + struct.pack("<I", 1)
+#: Bytes that a record may have, its head included.
+MAX_RECORD_BYTES = 256 * 1024 * 1024
+
+_HEAD = struct.Struct("<II")
+_BODY = struct.Struct("<BQ")
+_START = _HEAD.size + _BODY.size
+
+
+class Kind(enum.IntEnum):
+    """What a record is about."""
+
+    HEADER = 1
+    RESET = 2
+    STEP = 3
+    END = 4
+    FAILURE = 5
+
+
+class Record(NamedTuple):
+    """A decoded record.
+
+    Attributes:
+        kind: What it is about.
+        at_ns: When it was recorded, in Unix nanoseconds.
+        value: Its members.
+    """
+
+    kind: Kind
+    at_ns: int
+    value: Any
+
+
+class StepEncoder:
+    """Encodes the records of one part, in order; `MAGIC` goes before the first."""
+
+    def __init__(self) -> None:
+        self._sent = SentSignatures()
+
+    def encode(self, kind: Kind, at_ns: int, value: Any) -> bytes:
+        """Encode a record.
+
+        Args:
+            kind: What it is about.
+            at_ns: Unix time in nanoseconds.
+            value: Its members.
+
+        Raises:
+            UnsupportedValue: The value has no binary form; nothing has changed.
+            ValueError: The record would have more than `MAX_RECORD_BYTES`.
+        """
+        signature, leaves = split(value)
+        size = (
+            _START + len(signature) + sum(len(memoryview(x).cast("B")) for x in leaves)
+        )
+        if size > MAX_RECORD_BYTES - 8:
+            raise ValueError(
+                f"a record would have {size} bytes: expected {MAX_RECORD_BYTES} at most"
+            )
+        head = self._sent.header(signature)
+        body = b"".join((_BODY.pack(kind, at_ns), head, *leaves))
+        return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+class StepDecoder:
+    """Decodes the records of one part from its bytes, in pieces of any size.
+
+    A cut or damaged record ends the decoding without an error.
+
+    Attributes:
+        ended: Whether further bytes are ignored: the end was reached, or damage.
+    """
+
+    def __init__(self) -> None:
+        self._received = ReceivedSignatures()
+        self._rest = bytearray()
+        self._begun = False
+        self._damaged = False
+        self.ended = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was written so far could be decoded."""
+        return self._begun and not self._damaged and not self._rest
+
+    def feed(self, data: bytes | memoryview) -> list[Record]:
+        """Decode further bytes of a part; return the records that they complete.
+
+        Raises:
+            BadValue: The bytes are no recording, or one of another version.
+        """
+        records: list[Record] = []
+        if self.ended:
+            return records
+        self._rest += data
+        if not self._begun and not self._begin():
+            return records
+        start = 0
+        while not self.ended and len(self._rest) >= start + _HEAD.size:
+            size, checksum = _HEAD.unpack_from(self._rest, start)
+            if not size:
+                self.ended = True
+                start = len(self._rest)
+                break
+            end = start + _HEAD.size + size
+            if not _BODY.size <= size <= MAX_RECORD_BYTES:
+                self._damage()
+            elif len(self._rest) < end:
+                break
+            else:
+                record = self._record(
+                    bytes(self._rest[start + _HEAD.size : end]), checksum
+                )
+                if record is not None:
+                    records.append(record)
+                    start = end
+        del self._rest[:start]
+        return records
+
+    def _begin(self) -> bool:
+        if bytes(self._rest[: len(MAGIC)]) != MAGIC[: len(self._rest)]:
+            raise BadValue(
+                f"begins with {bytes(self._rest[:16])!r}: expected {MAGIC!r}, the "
+                "beginning of a steps.gym of version 1"
+            )
+        if len(self._rest) < len(MAGIC):
+            return False
+        del self._rest[: len(MAGIC)]
+        self._begun = True
+        return True
+
+    def _record(self, body: bytes, checksum: int) -> Record | None:
+        if zlib.crc32(body) != checksum:
+            self._damage()
+            return None
+        kind, at_ns = _BODY.unpack_from(body)
+        try:
+            # A copy: arrays of a value are views, which need their alignment.
+            value = self._received.read(body[_BODY.size :], 0)
+            return Record(Kind(kind), at_ns, value)
+        except ValueError:
+            self._damage()
+            return None
+
+    def _damage(self) -> None:
+        self._damaged = True
+        self.ended = True
