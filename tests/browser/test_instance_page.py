@@ -1,6 +1,7 @@
 """The page of one instance: widgets of spaces, stepping by hand, playing."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 
@@ -204,4 +205,46 @@ def test_a_printed_line_is_shown_as_it_is_also_on_a_telephone(
     page.shows(line, seconds=2.0)
     assert page.run("document.querySelectorAll('img[src=x]').length") == 0
     assert page.run("document.documentElement.scrollWidth") <= 360
+    instance.close()
+
+
+def test_keys_are_released_with_the_window_and_can_be_assigned(
+    server: Server, page: CheckedPage
+) -> None:
+    instance = Api(server).create("MountainCar-v0")
+    open_instance(page, instance)
+    page.press("[aria-label='Play by keyboard']")
+    page.shows("action 1 ")
+    page.hold("ArrowRight")
+    page.shows("action 2 ·")
+    page.run("dispatchEvent(new Event('blur'))")
+    page.shows("step · action 1 ·")
+    page.strike("Escape")
+    page.press("[aria-label='Key ArrowRight: assign another']")
+    page.strike("KeyD")
+    page.press("[aria-label='Play by keyboard']")
+    page.hold("ArrowRight")
+    page.hold("KeyD")
+    page.shows("step · action 2 ·")
+    page.strike("Escape")
+    instance.close()
+
+
+def test_a_clock_shows_its_lateness_and_pauses(
+    server: Server, page: CheckedPage
+) -> None:
+    clock = {"mode": "elastic", "hz": 50}
+    instance = Api(server).create("Pendulum-v1", realtime=clock)
+    instance.reset()
+    open_instance(page, instance)
+    page.shows("running · 50 Hz")
+    late = "document.querySelector('.realtime tbody tr').innerText"
+    wait_until(
+        lambda: re.fullmatch(r"Lateness(\s[\d.e-]+ ms){4}", page.run(late)),
+        SECONDS,
+        "the lateness",
+    )
+    page.press("[aria-label='Pause the clock']")
+    page.shows("paused · 50 Hz")
+    assert instance.get("realtime/").json()["state"] == "paused"
     instance.close()

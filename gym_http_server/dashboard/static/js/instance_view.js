@@ -159,8 +159,7 @@ class InstancePage {
     if (row.state === "making" || row.state === "ending") return;
     if (!this.#isDescribed) this.#describe();
     if (row.episodes !== this.#episodes) this.#fetchEpisodes(row.episodes);
-    this.#clock.hidden = !row.realtime;
-    if (row.realtime) this.#realtime.update();
+    if (!this.#clock.hidden) this.#realtime.update();
   }
 
   /** Fetch the spaces and keys, for which a busy environment lets the page wait. */
@@ -179,7 +178,8 @@ class InstancePage {
     }
   }
 
-  #showControls({ action_space, observation_space }, keys) {
+  #showControls({ action_space, observation_space, realtime }, keys) {
+    this.#clock.hidden = !realtime;
     this.#spaces.lastChild.replaceWith(
       h(
         "dl",
