@@ -95,7 +95,7 @@ def test_every_route_with_the_token_of_every_role(owner: Api) -> None:
         allowed = ALLOWED[as_get, rest] if of_run else set()
         if of_run:
             seen.add((as_get, rest))
-        path = rule.replace(PREFIX, f"/v1/runs/{run.name}").replace("<>", "1")
+        path = rule.replace(PREFIX, f"/v1/runs/{run.name}").replace("<>", "1") or "/"
         tokens = {f"own {role}": token for role, token in run.tokens.items()}
         tokens |= {"unknown": "ghr_" + "x" * 43}
         if of_run:
