@@ -57,7 +57,8 @@ class InstancesPage {
         h("table", {}, h("caption", {}, "Running"), h("thead", {}, this.#head), this.#body)),
       h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Ended instances" },
         h("table", {}, h("caption", {}, "Ended"),
-          h("thead", {}, h("tr", {}, ...["Instance", "Environment", "Label", "Why", "Steps", "When"].map((each) => h("th", { scope: "col" }, each)))),
+          h("thead", {}, h("tr", {}, ...["Instance", "Environment", "Label", "Why"].map((each) => h("th", { scope: "col" }, each)),
+            ...["Steps", "When"].map((each) => h("th", { scope: "col", class: "number" }, each)))),
           this.#ended)),
     );
     for (const each of [this.#search, this.#state]) each.addEventListener("input", () => this.#load());

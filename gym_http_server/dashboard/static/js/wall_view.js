@@ -67,7 +67,8 @@ class Tile {
   }
 
   #show(update, blob) {
-    this.#words.textContent = `return ${number(update.return)}, length ${number(update.length)}`;
+    const figures = `return ${number(update.return)}, length ${number(update.length)}`;
+    this.#words.textContent = blob || update.ansi ? figures : `${figures}; no picture`;
     this.#text.hidden = !update.ansi;
     if (update.ansi) this.#text.textContent = update.ansi.replaceAll(/\u001b\[[0-9;]*m/g, "");
     if (!blob) return;
