@@ -16,6 +16,7 @@ from gym_http_server.api import (
     batches,
     external,
     instances,
+    metrics,
     realtime,
     runs,
     service,
@@ -120,6 +121,7 @@ def create_app(
     batches.add_routes(app, web)
     runs.add_routes(app, web)
     service.add_routes(app, web)
+    metrics.add_routes(app, web)
     streams.add_routes(app, web)
     external.add_routes(app, web)
     tango.add_routes(app, web)

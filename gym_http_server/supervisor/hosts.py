@@ -29,6 +29,7 @@ from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, time_limits
+from gym_http_server.supervisor.figures import Figures
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.forks import start_child
 from gym_http_server.supervisor.instance import Idle, Instance, Tombstone, Tombstones
@@ -83,6 +84,7 @@ class Hosts:
     Attributes:
         tombstones: The instances that have ended.
         kept_logs: The logs of the last ended instances.
+        figures: What all instances did, by env ID.
         exempt: Child processes that no host started; they outlive the ends of hosts.
     """
 
@@ -103,6 +105,7 @@ class Hosts:
     ) -> None:
         self.tombstones = Tombstones()
         self.kept_logs = KeptLogs()
+        self.figures = Figures()
         # Processes that modules started when they were imported.
         self.exempt = set(processes.children(os.getpid()))
         self._run = run
@@ -345,6 +348,7 @@ class Hosts:
         # Its creators are answered before the log is written.
         self._on_made(instance, frame)
         if instance.live:
+            self.figures.add_made(instance.env_id)
             words = f"{instance.instance_id} made, an instance of {instance.env_id}"
             write(logging.INFO, SUPERVISOR, words, instance.request_id)
 
@@ -468,6 +472,7 @@ class Hosts:
         self._remove(self._run.instance(instance_id))
         if instance.live:
             self.tombstones.add(instance_id, ended)
+            self.figures.add_ended(instance.env_id, ended.reason, page)
             self.kept_logs.add(instance_id, instance.output)
             self._unlogged[instance_id] = now
             if ended.wanted or not page.busy_since_ns or instance.end_request_id:

@@ -116,6 +116,7 @@ class Requests:
         self._operations: dict[int, Callable[[RequestSocket, Frame], None]] = {
             Op.CREATE: self._create,
             Op.LIST: self._list,
+            Op.FIGURES: self._send_figures,
             Op.INSTANCES: self._list_instances,
             Op.LOG: self._read_log,
             Op.END: self._end,
@@ -355,6 +356,11 @@ class Requests:
             "steps": sum(each.steps for each in statuses),
         }
         self._reply(connection, status)
+
+    def _send_figures(self, connection: RequestSocket, frame: Frame) -> None:
+        hosts = self._hosts
+        slots = {"of": self._settings.max_instances, "taken": len(hosts.serving())}
+        self._reply(connection, {"envs": hosts.figures.all(hosts), "slots": slots})
 
     def _open_broker(self, connection: RequestSocket, frame: Frame) -> None:
         self._start_broker()
