@@ -1,14 +1,37 @@
-"""Figures of all instances by env ID, for operators; they outlive the instances."""
+"""Figures of instances, from their status pages: the list, and sums by env ID.
+
+No host is asked for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import itertools
+import math
+import time
+from collections.abc import Container, Iterable, Iterator
+from typing import Any, NamedTuple
 
-from gym_http_server.rundir.status import STEP_BOUNDS_NS, Status
-from gym_http_server.supervisor.instance import Instance
+import msgspec
 
-__all__ = ["MAX_ENV_IDS", "OTHER", "Figures"]
+from gym_http_server.rundir.status import (
+    RECORDING_FAILED,
+    RECORDING_STEPS,
+    RECORDING_VIDEO,
+    STEP_BOUNDS_NS,
+    Status,
+)
+from gym_http_server.supervisor.instance import Instance, Tombstone
+from gym_http_server.supervisor.memory import resident_bytes
+
+__all__ = [
+    "MAX_ENV_IDS",
+    "MAX_LISTED",
+    "OTHER",
+    "Figures",
+    "Wanted",
+    "listed",
+    "memory_of",
+]
 
 #: Env IDs that have figures of their own: clients choose the names.
 MAX_ENV_IDS = 200
@@ -17,6 +40,187 @@ OTHER = "other"
 
 _COUNTS = ("steps", "episodes", "timed_steps", "step_ns", "recorded_bytes")
 _FRAMES = ("frames_dropped", "frames_shown")
+#: Instances in the list that have ended.
+MAX_LISTED = 100
+#: Seconds for which a figure of an instance's memory is listed.
+MEMORY_SECONDS = 2.0
+
+
+class Wanted(NamedTuple):
+    """Which instances to list.
+
+    Attributes:
+        search: A text in one of the names, in lower case; "" for all instances.
+        state: The state, or "ended"; "" for all.
+    """
+
+    search: str = ""
+    state: str = ""
+
+    def has(self, names: Iterable[str | None], state: str) -> bool:
+        """Whether to list an instance with these names and this state."""
+        if self.state not in ("", state):
+            return False
+        return any(self.search in (name or "").lower() for name in names)
+
+
+def listed(
+    instances: Iterable[Instance],
+    ended: Iterable[tuple[str, Tombstone]],
+    wanted: Wanted,
+    slots: tuple[int, int],
+    logs: Container[str],
+) -> bytes:
+    """Return the list as JSON, in the form for clients.
+
+    Args:
+        instances: The present instances.
+        ended: IDs and records of those that have ended, the newest first; the first
+            `MAX_LISTED` are listed.
+        wanted: Which of them to list.
+        slots: Number of slots taken, and of all.
+        logs: IDs of ended instances whose logs are kept.
+    """
+    now, now_ns = time.monotonic(), time.monotonic_ns()
+    answer = {
+        "ended": [
+            _of_ended(instance_id, each, now, logs)
+            for instance_id, each in itertools.islice(
+                _wanted_of(ended, wanted), MAX_LISTED
+            )
+        ],
+        "instances": [
+            _of_instance(each, page, now, now_ns)
+            for each, page in ((each, each.page.read()) for each in instances)
+            if wanted.has(
+                (each.env_id, each.instance_id, each.label, each.owner),
+                _state(each, page),
+            )
+        ],
+        "slots": {"of": slots[1], "taken": slots[0]},
+    }
+    return msgspec.json.encode(answer, order="sorted") + b"\n"
+
+
+def _wanted_of(
+    ended: Iterable[tuple[str, Tombstone]], wanted: Wanted
+) -> Iterator[tuple[str, Tombstone]]:
+    for instance_id, each in ended:
+        names = each.env_id, instance_id, each.label, each.owner
+        if wanted.has(names, "ended"):
+            yield instance_id, each
+
+
+def _of_instance(
+    instance: Instance, page: Status, now: float, now_ns: int
+) -> dict[str, Any]:
+    state = _state(instance, page)
+    age_s = now - instance.started
+    busy_s = idle_s = None
+    if page.busy_since_ns:
+        busy_s = _seconds(now_ns - page.busy_since_ns, age_s)
+    elif instance.live:
+        idle_s = _seconds(now_ns - page.last_used_ns, age_s)
+    return {
+        "age_s": round(age_s, 3),
+        "busy_s": busy_s,
+        "env_id": instance.env_id,
+        "episodes": page.episodes,
+        "idle_s": idle_s,
+        "instance_id": instance.instance_id,
+        "label": instance.label,
+        "last_length": page.last_length or None,
+        "last_return": _last_return(page),
+        "memory_bytes": memory_of(instance, now),
+        "num_envs": page.num_envs or None,
+        "owner": instance.owner or None,
+        "recording": _recording(page),
+        "state": state,
+        "step_ms": _step_ms(page),
+        "steps": page.steps,
+        "streams": page.streams,
+        "watchers": page.watchers,
+    }
+
+
+def _last_return(page: Status) -> float | None:
+    # An environment can write anything to its page.
+    known = page.last_length and math.isfinite(page.last_return)
+    return page.last_return if known else None
+
+
+def _recording(page: Status) -> dict[str, Any] | None:
+    if not page.recording:
+        return None
+    return {
+        "bytes": page.recorded_bytes,
+        "failed": bool(page.recording & RECORDING_FAILED),
+        "frames_dropped": page.frames_dropped,
+        "frames_written": page.frames_written,
+        "steps": bool(page.recording & RECORDING_STEPS),
+        "video": bool(page.recording & RECORDING_VIDEO),
+    }
+
+
+def _step_ms(page: Status) -> dict[str, float] | None:
+    if not page.timed_steps:
+        return None
+    return {
+        "mean": round(page.step_ns / page.timed_steps / 1e6, 3),
+        "p50": _quantile_ms(page.step_counts, 0.5),
+        "p99": _quantile_ms(page.step_counts, 0.99),
+    }
+
+
+def _quantile_ms(counts: tuple[int, ...], share: float) -> float:
+    """Return the upper bound of the counts that have this share of the steps."""
+    rank = share * sum(counts)
+    reached = itertools.accumulate(counts)
+    index = next((at for at, count in enumerate(reached) if count >= rank), 0)
+    return STEP_BOUNDS_NS[min(index, len(STEP_BOUNDS_NS) - 1)] / 10**6
+
+
+def memory_of(instance: Instance, now: float) -> int:
+    """Return the resident memory of an instance, as it was up to two seconds ago."""
+    # Reading it takes up to 0.1 ms for each process, and delays other requests.
+    if now - instance.memory[1] > MEMORY_SECONDS:
+        instance.memory = (resident_bytes(instance.pid), now)
+    return instance.memory[0]
+
+
+def _state(instance: Instance, page: Status) -> str:
+    if instance.reason:
+        return "ending"
+    if not instance.live:
+        return "making"
+    return "busy" if page.busy_since_ns else "idle"
+
+
+def _seconds(nanoseconds: int, age_s: float) -> float:
+    # An environment can write anything to its page.
+    return round(min(max(0.0, nanoseconds / 1e9), age_s), 3)
+
+
+def _of_ended(
+    instance_id: str, ended: Tombstone, now: float, logs: Container[str]
+) -> dict[str, Any]:
+    how = ended.as_json()
+    return {
+        "age_s": round(ended.age_s, 3),
+        "detail": ended.detail or None,
+        "ended_s_ago": round(now - ended.at, 3),
+        "env_id": ended.env_id,
+        "episodes": ended.episodes,
+        "exit_status": how["exit_status"],
+        "instance_id": instance_id,
+        "label": ended.label,
+        "log": f"/v1/envs/{instance_id}/log/" if instance_id in logs else None,
+        "log_tail": ended.log_tail if ended.reason == "crashed" else None,
+        "owner": ended.owner or None,
+        "reason": ended.reason,
+        "signal": how["signal"],
+        "steps": ended.steps,
+    }
 
 
 class Figures:

@@ -34,9 +34,9 @@ from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.settings import Settings
+from gym_http_server.supervisor.figures import Wanted, listed
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Instance, Tombstone
-from gym_http_server.supervisor.instance_list import Wanted, listed
 from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.output import LogPart
 from gym_http_server.supervisor.owners import Owners

@@ -7,8 +7,8 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+from gym_http_server.supervisor.figures import Wanted, listed, memory_of
 from gym_http_server.supervisor.instance import Tombstone, Tombstones
-from gym_http_server.supervisor.instance_list import Wanted, listed, memory_of
 
 
 def test_the_last_hundred_that_ended_are_listed() -> None:
