@@ -50,7 +50,7 @@ class Unfit(Exception):
     """There is no generated code for the signature."""
 
 
-class Record(NamedTuple):
+class FixedRecord(NamedTuple):
     """Successive leaves of constant size.
 
     Attributes:
@@ -100,7 +100,7 @@ class Code:
             "bits_of": _bits_of,
         }
         self.checks: list[str] = []
-        self.records = [Record([], [], [])]
+        self.records = [FixedRecord([], [], [])]
         self.objects: list[Objects] = []
         self._leaves = 0
         self._locals = 0
@@ -198,7 +198,7 @@ class Code:
         self.check(f"{value}.shape != {self.name(shape)}")
         name = f"o{len(self.objects)}"
         self.objects.append(Objects(content, value, name))
-        self.records.append(Record([], [], []))
+        self.records.append(FixedRecord([], [], []))
         return name
 
     def scalar(self, content: Any, value: str) -> str:
