@@ -244,6 +244,9 @@ def test_a_clock_shows_its_lateness_and_pauses(
         SECONDS,
         "the lateness",
     )
+    # Ticks are no steps of others.
+    page.press("[aria-label='Step with a sampled action']")
+    page.shows("answer to\nstep")
     page.press("[aria-label='Pause the clock']")
     page.shows("paused · 50 Hz")
     assert instance.get("realtime/").json()["state"] == "paused"

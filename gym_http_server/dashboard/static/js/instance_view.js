@@ -212,10 +212,16 @@ class InstancePage {
 
   /** Ask, once, if others step the instance. */
   async #mayStep() {
-    if (this.#hasConsent || !this.#foreign.areRecent(performance.now())) return true;
+    if (this.#hasConsent || !this.#hasOthers()) return true;
     const question = "Another client steps this instance. Take it over? Its next steps continue from yours.";
     this.#hasConsent = await this.#context.ask(question);
     return this.#hasConsent;
+  }
+
+  #hasOthers() {
+    if (this.#clock.hidden) return this.#foreign.areRecent(performance.now());
+    // Steps of a clock are nobody's, but an agent has a stream.
+    return (this.#row?.streams ?? 0) > (this.#stepper.hasStream ? 1 : 0);
   }
 
   async #close() {

@@ -40,6 +40,11 @@ export class Stepper {
     return this.#session.sendRequest(STEP, bodyOf({ action }));
   }
 
+  /** Whether the stream is open. */
+  get hasStream() {
+    return this.#session.transport === "stream";
+  }
+
   /** Close the stream. */
   close() {
     this.#session.close();
