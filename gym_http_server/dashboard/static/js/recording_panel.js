@@ -45,7 +45,6 @@ export class RecordingPanel {
         { class: "row" },
         button("Record", "Start recording", () => this.#start()),
         button("Stop", "Stop recording", () => this.#send("close/", {})),
-        h("a", { href: "#/recordings" }, "All recordings"),
       ),
       this.#error,
     );
