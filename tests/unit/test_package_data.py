@@ -42,7 +42,9 @@ def test_the_cases_of_the_package_are_the_vectors() -> None:
 def test_all_that_is_no_python_is_packed_along(project: Path, name: str) -> None:
     settings = tomllib.loads((project / "pyproject.toml").read_text())
     patterns = settings["tool"]["setuptools"]["package-data"][name]
-    packed = {path for each in patterns for path in (project / name).glob(each)}
+    found = {path for each in patterns for path in (project / name).glob(each)}
+    # Folders that a pattern finds are left out of the package.
+    packed = {path for path in found if path.is_file()}
     there = {p for p in files(project / name) if not p.name.endswith(LEFT_OUT)}
     assert project / name / "py.typed" in there
     assert packed == there
