@@ -260,6 +260,13 @@ class Settings:
     data_dir: str = declare(
         "", "Directory below which monitors write; the user's data directory if unset."
     )
+    recordings_disk: int = declare(
+        10 * 1024 * MIB,
+        "Size of all recordings of steps below the data directory; a part of one may "
+        "exceed it.",
+        least=MIB,
+        unit="bytes",
+    )
     relay_dir: str = declare(
         "",
         "Directory of the training relay; relay in the data directory if unset.",
@@ -429,7 +436,7 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
         *("tango_observation_space", "tango_action_space"),
     ),
     "Sandbox": ("sandbox", "host_user", None, "writable", "network"),
-    "Directories": ("data_dir", None, "run_dir"),
+    "Directories": ("data_dir", "recordings_disk", None, "run_dir"),
     "Training relay": (None, "relay_dir", "relay_disk", "max_upload"),
     "Log": ("log_level", "access_log", None, "log_format"),
     "HTTP": (

@@ -20,6 +20,7 @@ from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.keys import describe_keys
 from gym_http_server.envhost.monitor import NO_MONITOR, Monitor
 from gym_http_server.envhost.monitor_files import FileRequest
+from gym_http_server.envhost.step_recorder import StepRecorder
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
 from gym_http_wire.problems import (
@@ -63,6 +64,7 @@ class Handlers:
 
     Attributes:
         monitor: Records episodes; ``None`` if no client has started it.
+        recorder: Records resets and steps; ``None`` if its monitor does not.
     """
 
     def __init__(
@@ -78,7 +80,10 @@ class Handlers:
         tracebacks: bool = True,
     ) -> None:
         self.monitor: Monitor | None = None
+        self.recorder: StepRecorder | None = None
         self._last_monitor: Monitor | None = None
+        self._inspection = inspection
+        self._page = activity.page
         self._operations = operations
         self._exact = exact
         self._broadcast = broadcast
@@ -145,6 +150,8 @@ class Handlers:
         """Pass a reset on to the monitor and the watchers."""
         if self.monitor is not None:
             self.monitor.reset(seed)
+            if self.recorder is not None:
+                self.recorder.reset(seed, options, value)
         request = {"options": options, "seed": seed}
         self._broadcast.publish(Op.RESET, value, request)
 
@@ -154,6 +161,8 @@ class Handlers:
             self.monitor.step(
                 value["reward"], bool(value["terminated"]), bool(value["truncated"])
             )
+            if self.recorder is not None:
+                self.recorder.step(action, value)
         self._broadcast.publish(Op.STEP, value, {"action": action})
 
     def _answer(
@@ -260,10 +269,26 @@ class Handlers:
             raise MonitorActive(
                 "the instance is being monitored; close the monitor first"
             )
+        steps = codec.flag(given, "steps")
         file = self._open_file(FileRequest(directory, force, resume))
-        self.monitor = self._last_monitor = Monitor(file, directory)
+        monitor = Monitor(file, directory)
+        if steps:
+            try:
+                self.recorder = self._record(directory, force and not resume)
+            except BaseException:
+                monitor.close()
+                raise
+        self.monitor = self._last_monitor = monitor
         headers = {"Gym-Monitor-Directory": quote(self.monitor.directory)}
         return answer(204, head=AnswerHead(headers=headers), form=Form.NONE)
+
+    def _record(self, directory: str, force: bool) -> StepRecorder:
+        header = self._inspection.recorded()
+        file = self._open_file(FileRequest(directory, force, False, steps=True))
+        following = FileRequest(directory, False, True, steps=True)
+        return StepRecorder(
+            file, header, lambda: self._open_file(following), self._page
+        )
 
     def _monitor(self, frame: Frame) -> Json:
         if self._last_monitor is None:
@@ -290,6 +315,9 @@ class Handlers:
     def _end_monitor(self) -> None:
         if self.monitor is not None:
             monitor, self.monitor = self.monitor, None
+            recorder, self.recorder = self.recorder, None
+            if recorder is not None:
+                recorder.close("closed")
             monitor.close()
 
     def _monitor_error(self) -> Json:

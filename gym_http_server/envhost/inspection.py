@@ -88,6 +88,21 @@ class Inspection:
             "watchers": activity.watchers,
         }
 
+    def recorded(self) -> dict[str, Any]:
+        """Return what the header of a recording says about the instance."""
+        about = self._exact.describe()
+        return {
+            "action_space": about["action_space"],
+            "autoreset_mode": about.get("autoreset_mode"),
+            "env_id": self._env_id,
+            "instance_id": self._instance_id,
+            "label": self._label,
+            "num_envs": about.get("num_envs"),
+            "observation_space": about["observation_space"],
+            "spec": about["spec"],
+            "versions": _versions(),
+        }
+
     def _sample(self, which: str, frame: Frame) -> Any:
         given = _object(frame) if frame.body else {}
         seed = read_seed(given)

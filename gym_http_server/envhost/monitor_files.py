@@ -11,8 +11,10 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import socket
 import stat
+import sys
 from typing import Any
 
 import msgspec
@@ -43,6 +45,7 @@ OWNER_FILE = ".owner"
 FILE_SECONDS = 10
 _ANSWER_BYTES = 64 * 1024
 _OWNER_BYTES = 4096
+_PART = re.compile(r"steps(\.[1-9][0-9]{0,8})?\.gym")
 _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
@@ -60,11 +63,13 @@ class FileRequest(msgspec.Struct, frozen=True):
             directory.
         force: Delete the data of an earlier monitor there.
         resume: Append to the data of an earlier monitor there.
+        steps: Open the next part of a recording of steps, a new file, instead.
     """
 
     directory: str
     force: bool
     resume: bool
+    steps: bool = False
 
 
 def request_file(channel: socket.socket, request: FileRequest) -> int:
@@ -101,10 +106,16 @@ def request_file(channel: socket.socket, request: FileRequest) -> int:
 
 
 def answer_file(
-    line: socket.socket, data_dir: str, request: FileRequest, owner: str
+    line: socket.socket,
+    data_dir: str,
+    request: FileRequest,
+    owner: str,
+    recordings_disk: int = sys.maxsize,
 ) -> None:
     """Open the file that a host has requested, and send it the descriptor."""
     try:
+        if request.steps:
+            _check_disk(data_dir, recordings_disk)
         file = open_file(data_dir, request, owner)
     except Problem as problem:
         FrameSocket(line).send(problem_answer(problem))
@@ -136,9 +147,12 @@ def open_file(data_dir: str, request: FileRequest, owner: str = "") -> int:
             # Another token may be about to own it.
             fcntl.flock(folder, fcntl.LOCK_EX)
             owned = _check_owner(folder, parts, owner)
-            file = _open_file(
-                folder, directory, force=request.force, resume=request.resume
-            )
+            if request.steps:
+                file = _open_part(folder, force=request.force)
+            else:
+                file = _open_file(
+                    folder, directory, force=request.force, resume=request.resume
+                )
             try:
                 if owner and not owned:
                     _write_owner(folder, owner)
@@ -249,6 +263,42 @@ def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int
         os.close(file)
         raise
     return file
+
+
+def _open_part(folder: int, *, force: bool) -> int:
+    """Create the next part of a recording; with ``force``, delete all before it."""
+    names = {name for name in os.listdir(folder) if _PART.fullmatch(name)}
+    if force:
+        for name in names:
+            os.unlink(name, dir_fd=folder)
+        names.clear()
+    number = 1
+    while _part_name(number) in names:
+        number += 1
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(_part_name(number), flags, 0o600, dir_fd=folder)
+
+
+def _part_name(number: int) -> str:
+    return "steps.gym" if number == 1 else f"steps.{number}.gym"
+
+
+def _check_disk(data_dir: str, recordings_disk: int) -> None:
+    """Check that the recordings below the data directory may grow.
+
+    Raises:
+        DiskFull: They are as large as they may be.
+    """
+    taken = 0
+    for _, _, names, folder in os.fwalk(data_dir):
+        for name in filter(_PART.fullmatch, names):
+            with contextlib.suppress(FileNotFoundError):
+                taken += os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+    if taken >= recordings_disk:
+        raise DiskFull(
+            f"recordings of steps take {taken} bytes of the {recordings_disk} that they "
+            "may take: delete some, or raise --recordings-disk"
+        )
 
 
 def _check_plain(folder: int, directory: str) -> None:

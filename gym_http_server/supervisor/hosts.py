@@ -329,7 +329,11 @@ class Hosts:
             return
         try:
             pid = _open_monitor_file(
-                self._settings.data_dir, frame, line, instance.owner
+                self._settings.data_dir,
+                frame,
+                line,
+                instance.owner,
+                self._settings.recordings_disk,
             )
         except ForkFailed as error:
             log.warning("no process can be started to open a file: %s", error)
@@ -506,7 +510,9 @@ class Hosts:
                 self.log_end(instance_id)
 
 
-def _open_monitor_file(data_dir: str, frame: Frame, answer_to: int, owner: str) -> int:
+def _open_monitor_file(
+    data_dir: str, frame: Frame, answer_to: int, owner: str, recordings_disk: int
+) -> int:
     """Fork a child that opens the file which a host has requested.
 
     Args:
@@ -514,6 +520,7 @@ def _open_monitor_file(data_dir: str, frame: Frame, answer_to: int, owner: str) 
         frame: The request.
         answer_to: Descriptor of the socket to send the answer to.
         owner: Token that owns the instance; "" if the server has no file of tokens.
+        recordings_disk: Size of all recordings of steps, at most.
 
     Returns:
         The child's process ID; it ends by itself.
@@ -529,7 +536,7 @@ def _open_monitor_file(data_dir: str, frame: Frame, answer_to: int, owner: str) 
         signal.alarm(FILE_SECONDS)
         request = msgspec.json.decode(frame.body, type=FileRequest)
         with socket.socket(fileno=answer_to) as end:
-            answer_file(end, data_dir, request, owner)
+            answer_file(end, data_dir, request, owner, recordings_disk)
         return 0
 
     return start_child([answer_to], run, "monitor file")

@@ -1,0 +1,214 @@
+"""Records every reset and step of an instance in ``steps.gym``.
+
+A part is written through mapped memory that was allocated before, so a step waits for
+no system call, a full disk is noticed before a record is written, and nothing written
+is lost if the host is killed. A recording that cannot go on ends; the environment goes
+on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gym_http_server.rundir.status import (
+    RECORDING_FAILED,
+    RECORDING_STEPS,
+    StatusPage,
+)
+from gym_http_wire.problems import Problem
+from gym_http_wire.step_records import MAGIC, Kind, StepEncoder
+from gym_http_wire.values import UnsupportedValue
+
+__all__ = ["PART_BYTES", "PartFile", "StepRecorder"]
+
+#: Bytes of a part, after which the next record begins a new one.
+PART_BYTES = 512 * 1024 * 1024
+#: Free bytes of the file system below which a recording ends.
+MIN_FREE_BYTES = 256 * 1024 * 1024
+#: Bytes that are allocated and mapped at once, at least.
+_PIECE = 1024 * 1024
+# The size of a record is stored last: until then, the record is not there.
+_SIZE_BYTES = 4
+
+
+class PartFile:
+    """A part of a recording: a file that grows in pieces, written through memory.
+
+    Args:
+        file: Descriptor of the empty file, open for reading and writing; it is closed
+            by `close`.
+
+    Attributes:
+        size: Bytes written.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._map: mmap.mmap | None = None
+        self._map_start = 0
+        self._allocated = 0
+        self.size = 0
+
+    def append(self, record: bytes) -> None:
+        """Write a record.
+
+        Raises:
+            OSError: There is no room; nothing was written.
+        """
+        end = self.size + len(record)
+        if self._map is None or end > self._allocated:
+            self._grow(end)
+        assert self._map is not None
+        start = self.size - self._map_start
+        last = start + len(record)
+        self._map[start + _SIZE_BYTES : last] = record[_SIZE_BYTES:]
+        self._map[start : start + _SIZE_BYTES] = record[:_SIZE_BYTES]
+        self.size = end
+
+    def close(self) -> None:
+        """Cut off what was allocated and not written; close the file."""
+        if self._map is not None:
+            self._map.close()
+        try:
+            os.ftruncate(self._file, self.size)
+        finally:
+            os.close(self._file)
+
+    def _grow(self, end: int) -> None:
+        free = os.fstatvfs(self._file)
+        if free.f_bavail * free.f_frsize - (end - self._allocated) < MIN_FREE_BYTES:
+            raise OSError(
+                0, f"less than {MIN_FREE_BYTES // 2**20} MiB of the disk are free"
+            )
+        allocated = -(-end // _PIECE) * _PIECE
+        os.posix_fallocate(self._file, self._allocated, allocated - self._allocated)
+        self._allocated = allocated
+        start = self.size // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(self._file, allocated - start, offset=start)
+        if self._map is not None:
+            self._map.close()
+        self._map, self._map_start = mapped, start
+
+
+class StepRecorder:
+    """Writes the records of one recording, part after part.
+
+    Args:
+        file: Descriptor of the file of the first part; the recorder closes it.
+        header: Describes what is recorded; each part begins with it.
+        next_file: Opens the file of the next part.
+        page: The host's status page.
+        part_bytes: Bytes of a part.
+
+    Attributes:
+        error: Why the recording ended early; "" if it did not.
+    """
+
+    def __init__(
+        self,
+        file: int,
+        header: dict[str, Any],
+        next_file: Callable[[], int],
+        page: StatusPage,
+        *,
+        part_bytes: int = PART_BYTES,
+    ) -> None:
+        self._header = header
+        self._next_file = next_file
+        self._page = page
+        self._part_bytes = part_bytes
+        self._part_number = 0
+        self._bytes = 0
+        self.error = ""
+        self._part: PartFile | None = None
+        try:
+            self._begin_part(file)
+        except (OSError, ValueError, Problem) as error:
+            self._fail(error)
+
+    def reset(self, seed: Any, options: Any, value: dict[str, Any]) -> None:
+        """Record a reset."""
+        self._write(Kind.RESET, {"seed": seed, "options": options, **_picked(value)})
+
+    def step(self, action: Any, value: Any) -> None:
+        """Record a step."""
+        members = {
+            "action": action,
+            "observation": value["observation"],
+            "reward": value["reward"],
+            "terminated": value["terminated"],
+            "truncated": value["truncated"],
+            "info": value["info"],
+        }
+        self._write(Kind.STEP, members)
+
+    def close(self, reason: str) -> None:
+        """Record the end, and close the file."""
+        self._write(Kind.END, {"reason": reason})
+        part, self._part = self._part, None
+        if part is not None:
+            part.close()
+        self._page.set_recording(
+            RECORDING_FAILED if self.error else 0, self._bytes, 0, 0
+        )
+
+    def _write(self, kind: Kind, value: dict[str, Any]) -> None:
+        part = self._part
+        if part is None:
+            return
+        try:
+            if part.size >= self._part_bytes and kind != Kind.END:
+                part.close()
+                self._part = None
+                self._begin_part(self._next_file())
+            self._append(kind, value)
+        except (OSError, ValueError, Problem) as error:
+            # The agent's steps matter more than their recording.
+            self._fail(error)
+
+    def _append(self, kind: Kind, value: dict[str, Any]) -> None:
+        assert self._part is not None
+        now = time.time_ns()
+        try:
+            record = self._encoder.encode(kind, now, value)
+        except UnsupportedValue as error:
+            if "info" not in value:
+                raise ValueError(str(error)) from None
+            value = {**value, "info": {}, "info_error": str(error)}
+            record = self._encode_again(kind, now, value)
+        self._part.append(record)
+        self._bytes += len(record)
+        self._page.set_recording(RECORDING_STEPS, self._bytes, 0, 0)
+
+    def _encode_again(self, kind: Kind, now: int, value: dict[str, Any]) -> bytes:
+        try:
+            return self._encoder.encode(kind, now, value)
+        except UnsupportedValue as error:
+            raise ValueError(str(error)) from None
+
+    def _begin_part(self, file: int) -> None:
+        self._encoder = StepEncoder()
+        self._part_number += 1
+        self._part = PartFile(file)
+        self._part.append(MAGIC)
+        self._bytes += len(MAGIC)
+        self._append(Kind.HEADER, {**self._header, "part": self._part_number})
+
+    def _fail(self, error: Exception) -> None:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        self.error = f"the recording of steps has ended: {reason}"
+        part, self._part = self._part, None
+        if part is not None:
+            # The disk may have failed; the records before stay.
+            with contextlib.suppress(OSError):
+                part.close()
+        self._page.set_recording(RECORDING_FAILED, self._bytes, 0, 0)
+
+
+def _picked(value: dict[str, Any]) -> dict[str, Any]:
+    return {"observation": value["observation"], "info": value["info"]}

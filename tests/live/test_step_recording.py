@@ -1,0 +1,124 @@
+"""A monitor with ``steps`` writes every reset and step to ``steps.gym``."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gym_http_client import RemoteEnv
+from gym_http_wire.step_records import Kind, Record, StepDecoder
+from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.faults.small_disk import small_disk
+from tests.support.server import Server
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def server(data_dir: Path) -> Iterator[Server]:
+    """A server with the sandbox on, whose hosts cannot read the data directory."""
+    with Server("--sandbox", "on", "--data-dir", str(data_dir)) as running:
+        yield running
+
+
+def read(file: Path) -> tuple[list[Record], bool]:
+    decoder = StepDecoder()
+    return decoder.feed(file.read_bytes()), decoder.complete
+
+
+def local_steps(seed: int, actions: list[int]) -> list[tuple[Any, ...]]:
+    with gymnasium.make("CartPole-v1") as env:
+        rows = [env.reset(seed=seed)[0]]
+        return [*rows, *(env.step(action)[:4] for action in actions)]
+
+
+def assert_steps(records: list[Record], seed: int, actions: list[int]) -> None:
+    """Compare a reset and its steps with those of a local environment."""
+    first, *expected = local_steps(seed, actions)
+    assert records[0].kind == Kind.RESET
+    assert records[0].value["seed"] == seed
+    assert np.array_equal(records[0].value["observation"], first)
+    assert len(records) == len(actions) + 1
+    for record, action, row in zip(records[1:], actions, expected, strict=True):
+        value = record.value
+        assert record.kind == Kind.STEP
+        assert value["action"] == action
+        assert value["observation"].dtype == np.float32
+        assert np.array_equal(value["observation"], row[0])
+        assert (value["reward"], value["terminated"], value["truncated"]) == row[1:]
+
+
+def test_resets_and_steps_of_all_paths_are_recorded(
+    server: Server, data_dir: Path
+) -> None:
+    made = Api(server).create()
+    no_content(made.post("monitor/start/", {"directory": "paths", "steps": True}))
+    made.reset(seed=3)
+    made.step(1)
+    ok(made.post("step/", {"actions": [0, 1]}))
+    env = RemoteEnv.attach(server.url, made.id)
+    env.reset(seed=4)
+    for _ in range(5):
+        env.step(np.int64(1))
+        env.step(np.int64(0))
+    no_content(made.post("monitor/close/"))
+    records, complete = read(data_dir / "paths" / "steps.gym")
+    assert complete
+    header, end = records[0], records[-1]
+    assert (header.kind, end.kind) == (Kind.HEADER, Kind.END)
+    assert header.value["env_id"] == "CartPole-v1"
+    assert header.value["part"] == 1
+    assert end.value == {"reason": "closed"}
+    assert_steps(records[1:5], 3, [1, 0, 1])
+    assert_steps(records[5:-1], 4, [1, 0] * 5)
+    made.close()
+
+
+def test_nothing_is_lost_when_the_host_is_killed(
+    server: Server, data_dir: Path
+) -> None:
+    made = Api(server).create()
+    no_content(made.post("monitor/start/", {"directory": "killed", "steps": True}))
+    made.reset(seed=5)
+    for _ in range(4):
+        made.step(1)
+    os.kill(server.host_pid(made.id), signal.SIGKILL)
+    records, complete = read(data_dir / "killed" / "steps.gym")
+    assert complete
+    assert_steps(records[1:], 5, [1] * 4)
+
+
+def test_parts_follow_and_force_deletes_them(server: Server, data_dir: Path) -> None:
+    made = Api(server).create()
+    folder = data_dir / "parts"
+    for flags in ({}, {"resume": True}, {"force": True}):
+        body = {"directory": "parts", "steps": True, **flags}
+        no_content(made.post("monitor/start/", body))
+        no_content(made.post("monitor/close/"))
+        names = {file.name for file in folder.glob("*.gym")}
+        both = {"steps.gym", "steps.2.gym"}
+        assert names == (both if "resume" in flags else {"steps.gym"})
+    body = {"directory": "other", "steps": "perhaps"}
+    assert "steps is" in error(made.post("monitor/start/", body), 400)["message"]
+    made.close()
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else() -> None:
+    with small_disk() as disk, Server("--data-dir", str(disk.path)) as running:
+        made: Instance = Api(running).create()
+        no_content(made.post("monitor/start/", {"directory": "full", "steps": True}))
+        made.reset(seed=1)
+        assert made.step(1)["truncated"] is False
+        listed = ok(Api(running).get("/v1/instances/"))["instances"]
+        assert listed[0]["recording"]["failed"] is True
+        made.close()
