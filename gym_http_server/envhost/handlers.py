@@ -11,7 +11,13 @@ from gym_http_core.batches import BatchObserver
 from gym_http_core.episode_log import MAX_KEPT
 from gym_http_core.lossless_calls import LosslessCalls, step_values
 from gym_http_core.operations import Operations
-from gym_http_server.envhost import codec, env_warnings, fork_guard, plain_requests
+from gym_http_server.envhost import (
+    codec,
+    env_warnings,
+    fork_guard,
+    plain_json,
+    plain_requests,
+)
 from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.batching import Batching, has_several_steps
 from gym_http_server.envhost.broadcast import Broadcast
@@ -270,6 +276,11 @@ class Handlers:
                 "the instance is being monitored; close the monitor first"
             )
         steps = codec.flag(given, "steps")
+        if plain_json.is_given(given.get("video")):
+            raise BadParameter(
+                "video is not supported: this server records episodes and steps; leave "
+                "it out"
+            )
         file = self._open_file(FileRequest(directory, force, resume))
         monitor = Monitor(file, directory)
         if steps:

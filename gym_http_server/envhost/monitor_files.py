@@ -296,8 +296,8 @@ def _check_disk(data_dir: str, recordings_disk: int) -> None:
                 taken += os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
     if taken >= recordings_disk:
         raise DiskFull(
-            f"recordings of steps take {taken} bytes of the {recordings_disk} that they "
-            "may take: delete some, or raise --recordings-disk"
+            f"recordings of steps take {taken} bytes; the limit is {recordings_disk}: "
+            "delete some, or raise --recordings-disk"
         )
 
 

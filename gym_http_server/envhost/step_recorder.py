@@ -61,13 +61,13 @@ class PartFile:
             OSError: There is no room; nothing was written.
         """
         end = self.size + len(record)
-        if self._map is None or end > self._allocated:
-            self._grow(end)
-        assert self._map is not None
+        mapped = self._map
+        if mapped is None or end > self._allocated:
+            mapped = self._grow(end)
         start = self.size - self._map_start
         last = start + len(record)
-        self._map[start + _SIZE_BYTES : last] = record[_SIZE_BYTES:]
-        self._map[start : start + _SIZE_BYTES] = record[:_SIZE_BYTES]
+        mapped[start + _SIZE_BYTES : last] = record[_SIZE_BYTES:]
+        mapped[start : start + _SIZE_BYTES] = record[:_SIZE_BYTES]
         self.size = end
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class PartFile:
         finally:
             os.close(self._file)
 
-    def _grow(self, end: int) -> None:
+    def _grow(self, end: int) -> mmap.mmap:
         free = os.fstatvfs(self._file)
         if free.f_bavail * free.f_frsize - (end - self._allocated) < MIN_FREE_BYTES:
             raise OSError(
@@ -93,6 +93,7 @@ class PartFile:
         if self._map is not None:
             self._map.close()
         self._map, self._map_start = mapped, start
+        return mapped
 
 
 class StepRecorder:
@@ -165,14 +166,13 @@ class StepRecorder:
             if part.size >= self._part_bytes and kind != Kind.END:
                 part.close()
                 self._part = None
-                self._begin_part(self._next_file())
-            self._append(kind, value)
+                part = self._begin_part(self._next_file())
+            self._append(part, kind, value)
         except (OSError, ValueError, Problem) as error:
             # The agent's steps matter more than their recording.
             self._fail(error)
 
-    def _append(self, kind: Kind, value: dict[str, Any]) -> None:
-        assert self._part is not None
+    def _append(self, part: PartFile, kind: Kind, value: dict[str, Any]) -> None:
         now = time.time_ns()
         try:
             record = self._encoder.encode(kind, now, value)
@@ -181,7 +181,7 @@ class StepRecorder:
                 raise ValueError(str(error)) from None
             value = {**value, "info": {}, "info_error": str(error)}
             record = self._encode_again(kind, now, value)
-        self._part.append(record)
+        part.append(record)
         self._bytes += len(record)
         self._page.set_recording(RECORDING_STEPS, self._bytes, 0, 0)
 
@@ -191,13 +191,14 @@ class StepRecorder:
         except UnsupportedValue as error:
             raise ValueError(str(error)) from None
 
-    def _begin_part(self, file: int) -> None:
+    def _begin_part(self, file: int) -> PartFile:
         self._encoder = StepEncoder()
         self._part_number += 1
-        self._part = PartFile(file)
-        self._part.append(MAGIC)
+        self._part = part = PartFile(file)
+        part.append(MAGIC)
         self._bytes += len(MAGIC)
-        self._append(Kind.HEADER, {**self._header, "part": self._part_number})
+        self._append(part, Kind.HEADER, {**self._header, "part": self._part_number})
+        return part
 
     def _fail(self, error: Exception) -> None:
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -8,9 +8,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import psutil
 import pytest
 
-from gym_http_client import RemoteEnv
+from gym_http_client import Client, RemoteEnv
 from gym_http_wire.step_records import Kind, Record, StepDecoder
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.faults.small_disk import small_disk
@@ -34,6 +35,10 @@ def server(data_dir: Path) -> Iterator[Server]:
 def read(file: Path) -> tuple[list[Record], bool]:
     decoder = StepDecoder()
     return decoder.feed(file.read_bytes()), decoder.complete
+
+
+def shown(process: psutil.Process) -> str:
+    return " ".join(process.cmdline())
 
 
 def local_steps(seed: int, actions: list[int]) -> list[tuple[Any, ...]]:
@@ -62,7 +67,8 @@ def test_resets_and_steps_of_all_paths_are_recorded(
     server: Server, data_dir: Path
 ) -> None:
     made = Api(server).create()
-    no_content(made.post("monitor/start/", {"directory": "paths", "steps": True}))
+    with Client(server.url) as client:
+        client.env_monitor_start(made.id, "paths", steps=True)
     made.reset(seed=3)
     made.step(1)
     ok(made.post("step/", {"actions": [0, 1]}))
@@ -92,7 +98,8 @@ def test_nothing_is_lost_when_the_host_is_killed(
     made.reset(seed=5)
     for _ in range(4):
         made.step(1)
-    os.kill(server.host_pid(made.id), signal.SIGKILL)
+    (host,) = [each for each in server.members() if made.id in shown(each)]
+    os.kill(host.pid, signal.SIGKILL)
     records, complete = read(data_dir / "killed" / "steps.gym")
     assert complete
     assert_steps(records[1:], 5, [1] * 4)
@@ -110,6 +117,8 @@ def test_parts_follow_and_force_deletes_them(server: Server, data_dir: Path) -> 
         assert names == (both if "resume" in flags else {"steps.gym"})
     body = {"directory": "other", "steps": "perhaps"}
     assert "steps is" in error(made.post("monitor/start/", body), 400)["message"]
+    body = {"directory": "other", "video": {"every": 10}}
+    assert "video is" in error(made.post("monitor/start/", body), 400)["message"]
     made.close()
 
 

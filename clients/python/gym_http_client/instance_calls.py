@@ -249,6 +249,8 @@ class InstanceCalls:
         force: bool = False,
         resume: bool = False,
         video_callable: bool = False,
+        *,
+        steps: bool = False,
     ) -> None:
         """Start to record the instance's episodes in files on the server.
 
@@ -258,13 +260,16 @@ class InstanceCalls:
             force: Replace earlier recordings there.
             resume: Add to earlier recordings there.
             video_callable: Has no effect; for old agents.
+            steps: Record every reset and step, too.
         """
-        body = {
+        body: dict[str, Any] = {
             "directory": directory,
             "force": force,
             "resume": resume,
             "video_callable": video_callable,
         }
+        if steps:
+            body["steps"] = True
         self._requests.post(instance_route(instance_id, "monitor/start/"), body)
 
     def env_monitor(self, instance_id: str) -> dict[str, Any]:
