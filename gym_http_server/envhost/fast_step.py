@@ -67,7 +67,12 @@ class FastStepper:
             Whether the request was executed; if not, it has changed nothing.
         """
         kind, number, _, given, signature, leaves = request
-        if kind != _STEP or len(given) != 1 or self._handlers.monitor is not None:
+        if kind != _STEP or len(given) != 1:
+            return False
+        monitor = self._handlers.monitor
+        # Answers that report the errors of a monitor, and monitors of episodes alone,
+        # take the other path.
+        if monitor is not None and (self._handlers.recorder is None or monitor.error):
             return False
         action = given.get("action", _ABSENT)
         if action is _ABSENT or not self._operations.takes(action):
@@ -79,7 +84,7 @@ class FastStepper:
         activity.page.begin(time.monotonic_ns())
         outcome: Any = None
         answer, external_step = None, self._external_step
-        if external_step is not None and not self._watchers:
+        if external_step is not None and not self._watchers and monitor is None:
             answer = self._step_external(external_step, codec, number, action)
         if answer is None:
             external = dispatch.external
@@ -103,7 +108,9 @@ class FastStepper:
             self._sessions.keep_step(
                 (session, number, signature, leaves, answer_signature, answer_leaves)
             )
-            if self._watchers:
+            if monitor is not None:
+                self._handlers.record_step(action, outcome)
+            elif self._watchers:
                 self._broadcast.publish(_STEP, outcome, {"action": action})
         else:
             frame = frame_of(request)

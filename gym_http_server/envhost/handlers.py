@@ -195,7 +195,7 @@ class Handlers:
     def _publish_outcome(self, action: Any, outcome: Any, frame: Frame) -> Any:
         if isinstance(outcome, Exception):
             raise outcome
-        self._broadcast.publish(Op.STEP, outcome, {"action": action})
+        self.record_step(action, outcome)
         self._published = True
         return outcome
 
