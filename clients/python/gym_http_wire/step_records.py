@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.values import BadValue
-from gym_http_wire.values.binary import split
+from gym_http_wire.values.writing import Writing
 
 __all__ = [
     "MAGIC",
@@ -72,6 +72,7 @@ class StepEncoder:
 
     def __init__(self) -> None:
         self._sent = SentSignatures()
+        self._writing = Writing()
 
     def encode(self, kind: Kind, at_ns: int, value: Any) -> bytes:
         """Encode a record.
@@ -85,16 +86,14 @@ class StepEncoder:
             UnsupportedValue: The value has no binary form; nothing has changed.
             ValueError: The record would have more than `MAX_RECORD_BYTES`.
         """
-        signature, leaves = split(value)
-        size = (
-            _START + len(signature) + sum(len(memoryview(x).cast("B")) for x in leaves)
-        )
-        if size > MAX_RECORD_BYTES - 8:
+        signature, leaves = self._writing.split(value)
+        values = b"".join(leaves)
+        size = _START + 8 + len(signature) + len(values)
+        if size > MAX_RECORD_BYTES:
             raise ValueError(
                 f"a record would have {size} bytes: expected {MAX_RECORD_BYTES} at most"
             )
-        head = self._sent.header(signature)
-        body = b"".join((_BODY.pack(kind, at_ns), head, *leaves))
+        body = _BODY.pack(kind, at_ns) + self._sent.header(signature) + values
         return _HEAD.pack(len(body), zlib.crc32(body)) + body
 
 
