@@ -177,7 +177,7 @@ def test_the_list_of_the_ended(shared: Server, api: Api) -> None:
 def test_json_is_the_answer_of_the_server(shared: Server, api: Api) -> None:
     made = api.create(label="in JSON")
     printed = json.loads(admin("ls", shared.url, "--json").stdout)
-    assert printed.keys() == {"ended", "instances"}
+    assert printed.keys() == {"ended", "instances", "slots"}
     (row,) = printed["instances"]
     assert (row["instance_id"], row["label"]) == (made.id, "in JSON")
 

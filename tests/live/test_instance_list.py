@@ -51,8 +51,13 @@ def test_it_shows_the_activity_of_an_instance(api: Api) -> None:
         "episodes": 0,
         "instance_id": instance.id,
         "label": "ppo, run 3: ünïcode",
+        "last_length": None,
+        "last_return": None,
+        "num_envs": None,
         "owner": None,
+        "recording": None,
         "state": "idle",
+        "step_ms": None,
         "steps": 0,
         "streams": 0,
         "watchers": 0,
@@ -157,7 +162,8 @@ def test_it_shows_why_an_instance_ended(api: Api) -> None:
     row = ended(api, instance.id)
     assert (row["reason"], row["signal"]) == ("crashed", "SIGSEGV")
     assert row["exit_status"] is None
-    assert "log_tail" not in row
+    assert "Segmentation fault" in row["log_tail"]
+    assert row["log"] == f"/v1/envs/{instance.id}/log/"
 
 
 def test_the_newest_that_ended_comes_first(api: Api) -> None:

@@ -83,6 +83,9 @@ WITHOUT_INSTANCE = {
     "/readyz": "open to all",
     "/openapi.json": "the same for all",
     "/v1/external/client/<path:name>": "open to all",
+    "/dashboard/<path:name>": "open to all",
+    "": "open to all, or the same as /v1",
+    "/metrics": "sums of all, for tokens that may read",
 }
 BODIES: list[dict[str, Any]] = [
     {},
