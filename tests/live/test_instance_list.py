@@ -85,6 +85,8 @@ def test_it_shows_the_activity_of_an_instance(api: Api) -> None:
         "exit_status": 0,
         "instance_id": instance.id,
         "label": "ppo, run 3: ünïcode",
+        "log": f"/v1/envs/{instance.id}/log/",
+        "log_tail": None,
         "owner": None,
         "reason": "closed",
         "signal": None,
