@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 import tempfile
+import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,8 @@ def _print_start(
             shown = url.replace("://", f"://:{settings.token}@")
             _print(f"With the token: {shown}/v1/")
             if not settings.no_dashboard:
-                _print(f"Dashboard: {url}/#token={settings.token}")
+                fragment = urllib.parse.quote(settings.token, safe="")
+                _print(f"Dashboard: {url}/#token={fragment}")
         _print()
     curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.guarded else "curl"
     if settings.no_tcp:

@@ -14,7 +14,8 @@
      ├─ NotFound, UnknownRun, UnknownSession,
      │  UnknownReader, UnknownRunToken, NoWeights,
      │  NoState                                      404
-     ├─ RunExists, Gap, Stale, PositionPassed        409
+     ├─ RunExists, LimitReached, Gap, Stale,
+     │  PositionPassed                               409
      ├─ InstanceEnded, ServerRestarted, UploadGone,
      │  SamplesGone                                  410
      ├─ VersionConflict                              412

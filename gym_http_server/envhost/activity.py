@@ -37,6 +37,7 @@ class Activity:
         self._operations = operations
         # Steps of the present request that `time_step` has counted.
         self._timed = 0
+        self._step_end_ns = 0
         self._num_envs = getattr(operations.env, "num_envs", 0)
         page.set_num_envs(self._num_envs)
         operations.episode_log.on_end = self._note_episode
@@ -86,9 +87,13 @@ class Activity:
         self.finish()
 
     def time_step(self) -> None:
-        """Record that a step has ended which began with `begin_next`."""
+        """Record that a step of a batch has ended."""
         self._timed += 1
-        self.page.add_steps(self.page.busy_ns(time.monotonic_ns()), 1)
+        now_ns = time.monotonic_ns()
+        # Not each step of a batch begins with `begin_next`.
+        took_ns = min(self.page.busy_ns(now_ns), now_ns - self._step_end_ns)
+        self._step_end_ns = now_ns
+        self.page.add_steps(took_ns, 1)
 
     def _note_episode(self, episode: dict[str, Any]) -> None:
         returned = episode["return"]

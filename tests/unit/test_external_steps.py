@@ -166,7 +166,9 @@ def test_both_paths_read_the_same(data: st.DataObject) -> None:
         number, record = recorded
         assert number == general.number
         assert not step.info
-        assert record.over == (step.terminated or step.truncated)
+        assert_same(record.reward, step.reward)
+        assert record.terminated == step.terminated
+        assert record.truncated == step.truncated
         assert written(step) == (records.signature, record.leaves)
 
 

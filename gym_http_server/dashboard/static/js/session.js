@@ -17,6 +17,11 @@ export function setToken(given) {
 export function takeToken() {
   const found = /^#token=([!-~]+)$/.exec(location.hash);
   if (!found) return;
-  setToken(decodeURIComponent(found[1]));
+  try {
+    setToken(decodeURIComponent(found[1]));
+  } catch {
+    // Somebody typed a % that encodes nothing.
+    setToken(found[1]);
+  }
   history.replaceState(null, "", location.pathname);
 }
