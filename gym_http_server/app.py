@@ -8,7 +8,7 @@ from typing import Any
 
 import flask
 from werkzeug.exceptions import HTTPException
-from werkzeug.routing import MapAdapter
+from werkzeug.routing import MapAdapter, Rule
 
 from gym_http_server import inherited_settings
 from gym_http_server.access import ANY, EVERYONE
@@ -46,8 +46,24 @@ __all__ = ["create_app", "from_launcher"]
 _SERVER = "DELETE, GET, HEAD, OPTIONS, POST, PUT"
 
 
+class _Rule(Rule):
+    """A route without the functions that write its URLs.
+
+    Nothing calls them, and compiling two for each route took as long as importing Flask.
+    """
+
+    def _compile_builder(self, append_unknown: bool = True) -> Callable[..., Any]:
+        return _no_url
+
+
+def _no_url(*_: object, **__: object) -> tuple[str, str]:
+    raise NotImplementedError("this server's routes write no URLs")
+
+
 class _Application(flask.Flask):
     """A Flask application whose routes ignore Upgrade, unless they are streams."""
+
+    url_rule_class = _Rule
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
         """Return the adapter that finds the route of a request."""
