@@ -49,7 +49,7 @@ _SERVER = "DELETE, GET, HEAD, OPTIONS, POST, PUT"
 class _Rule(Rule):
     """A route without the functions that write its URLs.
 
-    Nothing calls them, and compiling two for each route took as long as importing Flask.
+    Nothing calls them. To compile two for each route took as long as to import Flask.
     """
 
     def _compile_builder(self, append_unknown: bool = True) -> Callable[..., Any]:

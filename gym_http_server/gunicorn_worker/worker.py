@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import gevent  # type: ignore[import-untyped]
+from gevent import events
 from gevent.pool import Pool  # type: ignore[import-untyped]
 from gevent.server import StreamServer  # type: ignore[import-untyped]
 from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
@@ -116,6 +117,19 @@ class Worker(GeventWorker):  # type: ignore[misc]
         self._clients: set[ClientSocket] = set()
         self._known_heads: KnownHeads = {}
         self._reads_fast = reads_fast(self.cfg)
+
+    def patch(self) -> None:
+        """Make the standard library's waits gevent's, without plugins of gevent.
+
+        For each module it would search all installed packages for some, which took as
+        long as all else that a worker does at its start.
+        """
+        search = events.notify_and_call_entry_points
+        events.notify_and_call_entry_points = events.notify
+        try:
+            super().patch()
+        finally:
+            events.notify_and_call_entry_points = search
 
     def init_signals(self) -> None:
         """Set the signal handlers, and die with the arbiter."""
