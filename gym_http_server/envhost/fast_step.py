@@ -142,9 +142,10 @@ class FastStepper:
         if type(stepped) is not PackedStep:
             # If it is pending, the environment's step waits for it.
             return None
-        self._operations.count(*stepped[1:])
+        leaves, reward, terminated, truncated = stepped
+        self._operations.count(reward, terminated, truncated)
         return codec.answer_from_leaves(
-            number, stepped.leaves, step.signature, signature_number
+            number, leaves, step.signature, signature_number
         )
 
 

@@ -32,11 +32,11 @@ STEP_BOUNDS_NS = (
 RECORDING_STEPS, RECORDING_VIDEO, RECORDING_FAILED = 1, 2, 4
 
 _COUNTS = len(STEP_BOUNDS_NS) + 1
-_PAGE = struct.Struct(f"=QQQQQQQQQQdQQQ{_COUNTS}QQQQQQQQ")
+_PAGE = struct.Struct(f"=QQQQQQQQQQdQQ{_COUNTS}QQQQQQQQ")
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
 _TICKING, _CLOCK = 8, 9
-_RETURN, _LENGTH, _STEP_NS, _TIMED = 10, 11, 12, 13
-_STEP_COUNTS = 14
+_RETURN, _LENGTH, _STEP_NS = 10, 11, 12
+_STEP_COUNTS = 13
 _RECORDING = _STEP_COUNTS + _COUNTS
 _RECORDED, _FRAMES, _DROPPED, _SHOWN, _SHOW_NS, _NUM_ENVS = range(
     _RECORDING + 1, _RECORDING + 7
@@ -63,9 +63,9 @@ class Status(NamedTuple):
         last_return: Return of the episode that ended last.
         last_length: Its steps; 0 before the first.
         step_ns: Nanoseconds of all steps in the host.
-        timed_steps: Number of those steps; of a vector, all environments are one step.
         step_counts: How many took at most as long as each of `STEP_BOUNDS_NS`, and
-            longer than the bound before; the last number: how many took longer.
+            longer than the bound before; the last number: how many took longer. Of a
+            vector, all environments are one step.
         recording: What is recorded, as the sum of ``RECORDING_STEPS``,
             ``RECORDING_VIDEO`` and ``RECORDING_FAILED``.
         recorded_bytes: Bytes that were recorded.
@@ -89,7 +89,6 @@ class Status(NamedTuple):
     last_return: float = 0.0
     last_length: int = 0
     step_ns: int = 0
-    timed_steps: int = 0
     step_counts: tuple[int, ...] = (0,) * _COUNTS
     recording: int = 0
     recorded_bytes: int = 0
@@ -98,6 +97,11 @@ class Status(NamedTuple):
     frames_shown: int = 0
     show_ns: int = 0
     num_envs: int = 0
+
+    @property
+    def timed_steps(self) -> int:
+        """Number of the steps in `step_counts`."""
+        return sum(self.step_counts)
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -170,13 +174,15 @@ class StatusPage:
 
     def finish_step(self, now_ns: int, steps: int, episodes: int) -> None:
         """Record the end of a call with one step, and how long it took."""
+        # As `finish` and `add_steps`, without their calls: each step comes here.
         numbers = self._numbers
         took = now_ns - numbers[_BUSY]
         numbers[_STEPS] = steps
         numbers[_EPISODES] = episodes
         numbers[_USED] = now_ns
         numbers[_BUSY] = 0
-        self.add_steps(took, 1)
+        numbers[_STEP_NS] += took
+        numbers[_STEP_COUNTS + bisect_left(STEP_BOUNDS_NS, took)] += 1
 
     def busy_ns(self, now_ns: int) -> int:
         """Return how long the present call has lasted."""
@@ -186,7 +192,6 @@ class StatusPage:
         """Count steps that took so long together."""
         numbers = self._numbers
         numbers[_STEP_NS] += took_ns
-        numbers[_TIMED] += count
         numbers[_STEP_COUNTS + bisect_left(STEP_BOUNDS_NS, took_ns // count)] += count
 
     def set_last_episode(self, returned: float, length: int) -> None:
