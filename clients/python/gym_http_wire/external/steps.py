@@ -167,11 +167,14 @@ def step_packing(shape: JSONType) -> StepPacking | None:
     if record.size > MAX_LEAVES:
         return None
     pack = record.pack
+    new = tuple.__new__
 
     def make(result: _ResultWithoutInfo[Any]) -> PackedStep:
         ended, cut = result.terminated, result.truncated
-        packed = pack(*leaves(result.observation), result.reward, ended, cut)
-        return PackedStep(packed, result.reward, ended, cut)
+        reward = result.reward
+        packed = pack(*leaves(result.observation), reward, ended, cut)
+        # Without the call that PackedStep(…) makes: each step comes here.
+        return new(PackedStep, (packed, reward, ended, cut))
 
     kind: Any = shape.type
     like = {
