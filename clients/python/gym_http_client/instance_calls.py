@@ -123,6 +123,26 @@ class InstanceCalls:
         """
         return dict(self._requests.get("/v1/instances/"))
 
+    def env_episodes(
+        self, instance_id: str, start: int = 0, *, last: int = 1000
+    ) -> dict[str, Any]:
+        """Return the episodes of an instance that ended, as the server counted them.
+
+        Args:
+            instance_id: The instance.
+            start: Number of the first episode to return; they are counted from 0.
+            last: Number of episodes to return at most, the newest, 1 to 1000.
+
+        Returns:
+            ``"episodes"``, the oldest first, each a dict with ``number``, ``env`` (its
+            index in a vector, else None), ``return`` (None unless it is finite),
+            ``length``, ``seconds``, ``seed``, ``terminated``, ``truncated``, ``end``
+            and ``ended_at``; ``"current"``, the episodes that run; and ``"total"``, the
+            number of all that ended. The server keeps the last 1000.
+        """
+        query = {"from": str(start), "last": str(last)}
+        return dict(self._requests.get(instance_route(instance_id, "episodes/"), query))
+
     def env_log(
         self, instance_id: str, start: int = 0, *, wait_s: float = 0.0
     ) -> LogPart:
