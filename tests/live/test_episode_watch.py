@@ -121,7 +121,7 @@ def test_event_files_equal_the_episodes(api: Api, tmp_path: Path) -> None:
     assert f"tensorboard --logdir {tmp_path / 'logs'}" in output
     assert "no answer, trying on" in output
     assert f"{single.id}: wrote 5 episodes" in output
-    assert re.search(f"{single.id} ended: .*clos", output)
+    assert re.search(f"{single.id} ended: closed", output)
 
 
 def test_lines_and_errors(api: Api, tmp_path: Path) -> None:
