@@ -25,6 +25,8 @@ from gym_http_client.following import News, follow
 from gym_http_client.retries import Retries
 
 _PROGRESS_S = 5.0
+#: The writer's own flush() misses events that its thread has not taken yet.
+_FLUSH_S = 1
 _FIGURES = ("return", "length", "seconds")
 
 
@@ -179,7 +181,7 @@ class _Scalars(_Lines):
             ) from None
         self._by_steps = step == "steps"
         self._writers = {
-            each: module.SummaryWriter(str(folder / name))
+            each: module.SummaryWriter(str(folder / name), flush_secs=_FLUSH_S)
             for each, name in names.items()
         }
         self._steps = dict.fromkeys(names, 0)
@@ -207,7 +209,6 @@ class _Scalars(_Lines):
             for group in groups:
                 _write(writer, group, each, step)
         self._counts[instance_id] += len(news.episodes)
-        writer.flush()
         now = time.monotonic()
         if now >= self._said.get(instance_id, 0.0) + _PROGRESS_S:
             self._said[instance_id] = now
