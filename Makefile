@@ -40,10 +40,15 @@ check: $(VENV)/.dev ## Check a change in minutes: lint, unit tests, contracts, o
 	@$(BIN)/python -m pytest $(side_by_side) tests/unit tests/contracts $(doors)
 
 .PHONY: test
-test: $(VENV)/.dev ## Check and test everything, setting up what that needs
-	@scripts/toolchain
+test: ## Check and test everything, setting up what that needs
+	@$(MAKE) --no-print-directory --jobs 2 system-packages $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 lint-types compiled-tests lint-style
 	@$(BIN)/python -m pytest $(side_by_side)
+
+# Installed while pip installs Python packages.
+.PHONY: system-packages
+system-packages:
+	@scripts/toolchain
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types, imports, spelling and the Dockerfile
