@@ -105,7 +105,7 @@ def _cpp(folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / "driver").exists():
         return [str(folder / "driver")]
-    return build_cpp(folder, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+    return build_cpp(folder, "-O0", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 def build_cpp(folder: Path, *flags: str, compiler: str = "g++") -> list[str]:
