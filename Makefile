@@ -115,10 +115,16 @@ build/sb3/.installed: $(VENV)/.dev
 	@touch $@
 
 .PHONY: docs
-docs: build/docs/lua build/docs/cpp build/docs/js ## Make the documents of the Lua, C++ and JavaScript clients
-	@echo "Look into $^"
+docs: build/docs/site build/docs/lua build/docs/cpp build/docs/js ## Make the site of all documents, and the references of clients
+	@echo "Open build/docs/site/README.html, and look into $(wordlist 2, 4, $^)"
 
-# Warnings are errors in all three.
+# Warnings are errors in all four.
+.PHONY: build/docs/site
+build/docs/site: $(VENV)/.dev
+	@rm -rf $@
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --conf-dir docs/site \
+		--doctree-dir build/docs/doctrees . $@
+
 .PHONY: build/docs/lua
 build/docs/lua:
 	@mkdir -p $@

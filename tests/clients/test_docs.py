@@ -1,13 +1,16 @@
-"""`make docs` builds the documents of the clients without warnings."""
+"""`make docs` builds the site and the documents of the clients without warnings."""
 
 import os
+import re
 import shutil
 import subprocess
+from urllib.parse import unquote
 
 import pytest
 
 from tests.support import run_locks
 from tests.support.drivers import needs
+from tests.support.peers.checked_page import CheckedPage
 from tests.support.server import ROOT
 
 
@@ -50,3 +53,26 @@ def test_documents_are_made_without_a_warning(
     done = make(f"build/docs/{name}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert word in (folder / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.toolchain
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_site_is_complete_and_needs_no_network() -> None:
+    needs("make", "chromium")
+    done = make("build/docs/site")
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = ROOT / "build" / "docs" / "site"
+    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    for document in (ROOT / "docs").rglob("*.md"):
+        assert site / document.relative_to(ROOT).with_suffix(".html") in pages
+    for path, text in pages.items():
+        for link in re.findall(r'(?:href|src)="([^"#?:]+)[^":]*"', text):
+            assert (path.parent / unquote(link)).exists(), f"{path}: {link}"
+    with CheckedPage() as page:
+        page.open((site / "README.html").as_uri())
+        page.shows("Documents")
+        link = ".sidebar-tree a[href$='dashboard.html']"
+        page.run(f"document.querySelector({link!r}).click()")
+        page.shows("Look at what runs")
+        assert (page.hosts, page.faults) == (set(), [])

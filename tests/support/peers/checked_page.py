@@ -6,9 +6,11 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.support.peers.chromium import Chromium
+from tests.support.server import ROOT
 from tests.support.wait import wait_until
 
 _SECONDS = 20.0
+_SCREENSHOTS = ROOT / "build" / "screenshots"
 _FAULTS = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
 #: Virtual codes of keys that do something by themselves.
 _CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "ArrowLeft": 37}
@@ -32,6 +34,11 @@ class CheckedPage(Chromium):
     def screenshot(self) -> bytes:
         """Return a picture of the window as PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot")["data"])
+
+    def save_screenshot(self, name: str) -> None:
+        """Save a picture of the window, which `make docs` shows on the site."""
+        _SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        (_SCREENSHOTS / f"{name}.png").write_bytes(self.screenshot())
 
     @property
     def hosts(self) -> set[str]:
