@@ -73,5 +73,8 @@ def _pictures() -> str:
     files = sorted((ROOT / SCREENSHOTS).glob("*.png"))
     if not files:
         return ""
-    shown = (f"![{each.stem}](../{SCREENSHOTS}/{each.name})\n" for each in files)
+    shown = (
+        f"![{each.stem.replace('-', ' ')}](../{SCREENSHOTS}/{each.name})\n"
+        for each in files
+    )
     return "\n## Pictures\n\n" + "\n".join(shown)

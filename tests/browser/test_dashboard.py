@@ -119,6 +119,7 @@ def test_a_person_makes_finds_and_closes_an_instance(
     page.shows("0 environments")
     page.write("input[type=search]", "taxi")
     page.shows("Taxi-v")
+    page.save_screenshot("new-instance")
     page.press("button[type=submit]")
     wait_until(lambda: "Taxi-v4" in api.instances().values(), 20.0, "the instance")
     page.shows("Close instance")

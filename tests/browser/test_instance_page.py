@@ -157,6 +157,7 @@ def test_a_person_steps_by_hand_plays_and_closes_by_keyboard(
     assert (first["seed"], first["length"]) == (42, 1)
     words = page.run("document.querySelector('.curve-value').textContent")
     assert words.removeprefix("episode 0: ") == f"{first['return']:.4f}"
+    page.save_screenshot("one-instance")
 
     page.press("[aria-label='Close this instance']")
     page.shows("Its clients lose it")
