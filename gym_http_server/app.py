@@ -18,6 +18,7 @@ from gym_http_server.api import (
     instances,
     metrics,
     realtime,
+    recordings,
     runs,
     service,
     streams,
@@ -138,6 +139,7 @@ def create_app(
     runs.add_routes(app, web)
     service.add_routes(app, web)
     metrics.add_routes(app, web)
+    recordings.add_routes(app, web)
     streams.add_routes(app, web)
     external.add_routes(app, web)
     tango.add_routes(app, web)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gym_http_core.batches import BatchObserver
-from gym_http_core.episode_log import MAX_KEPT
+from gym_http_core.episode_log import MAX_KEPT, VectorEpisodeLog
 from gym_http_core.lossless_calls import LosslessCalls, step_values
 from gym_http_core.operations import Operations
 from gym_http_server.envhost import (
@@ -24,9 +24,14 @@ from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.failures import note, refusal_of
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.keys import describe_keys
-from gym_http_server.envhost.monitor import NO_MONITOR, Monitor
+from gym_http_server.envhost.monitor import NO_MONITOR, Monitor, VectorMonitor
 from gym_http_server.envhost.monitor_files import FileRequest
 from gym_http_server.envhost.step_recorder import StepRecorder
+from gym_http_server.envhost.video_recorder import (
+    VideoRecorder,
+    VideoRequest,
+    check_video,
+)
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
 from gym_http_wire.problems import (
@@ -71,6 +76,7 @@ class Handlers:
     Attributes:
         monitor: Records episodes; ``None`` if no client has started it.
         recorder: Records resets and steps; ``None`` if its monitor does not.
+        video: Records videos; ``None`` if its monitor does not.
     """
 
     def __init__(
@@ -87,6 +93,7 @@ class Handlers:
     ) -> None:
         self.monitor: Monitor | None = None
         self.recorder: StepRecorder | None = None
+        self.video: VideoRecorder | None = None
         self._last_monitor: Monitor | None = None
         self._inspection = inspection
         self._page = activity.page
@@ -158,17 +165,19 @@ class Handlers:
             self.monitor.reset(seed)
             if self.recorder is not None:
                 self.recorder.reset(seed, options, value)
+            if self.video is not None:
+                self.video.reset()
         request = {"options": options, "seed": seed}
         self._broadcast.publish(Op.RESET, value, request)
 
     def record_step(self, action: Any, value: Json) -> None:
         """Pass a step on to the monitor and the watchers."""
         if self.monitor is not None:
-            self.monitor.step(
-                value["reward"], bool(value["terminated"]), bool(value["truncated"])
-            )
+            self.monitor.step(value["reward"], value["terminated"], value["truncated"])
             if self.recorder is not None:
                 self.recorder.step(action, value)
+            if self.video is not None:
+                self.video.step(value)
         self._broadcast.publish(Op.STEP, value, {"action": action})
 
     def _answer(
@@ -266,7 +275,6 @@ class Handlers:
         self._published = True
 
     def _monitor_start(self, frame: Frame) -> Frame:
-        plain_requests.check_monitored(self._operations)
         directory, given = codec.required(frame, "directory")
         if not isinstance(directory, str):
             raise BadParameter(f"directory is {directory!r:.80}: expected a string")
@@ -276,22 +284,36 @@ class Handlers:
                 "the instance is being monitored; close the monitor first"
             )
         steps = codec.flag(given, "steps")
+        video = None
         if plain_json.is_given(given.get("video")):
-            raise BadParameter(
-                "video is not supported: this server records episodes and steps; leave "
-                "it out"
-            )
-        file = self._open_file(FileRequest(directory, force, resume))
-        monitor = Monitor(file, directory)
-        if steps:
-            try:
+            video = VideoRequest.of(given["video"])
+            check_video(self._operations)
+        count = getattr(self._operations.env, "num_envs", None)
+        file = self._open_file(FileRequest(directory, force, resume, num_envs=count))
+        monitor = self._make_monitor(file, directory)
+        try:
+            if steps:
                 self.recorder = self._record(directory, force and not resume)
-            except BaseException:
-                monitor.close()
-                raise
+            if video is not None:
+                self.video = self._record_video(directory, video)
+        except BaseException:
+            monitor.close()
+            raise
         self.monitor = self._last_monitor = monitor
         headers = {"Gym-Monitor-Directory": quote(self.monitor.directory)}
         return answer(204, head=AnswerHead(headers=headers), form=Form.NONE)
+
+    def _make_monitor(self, file: int, directory: str) -> Monitor:
+        log = self._operations.episode_log
+        if isinstance(log, VectorEpisodeLog):
+            return VectorMonitor(file, directory, log)
+        return Monitor(file, directory)
+
+    def _record_video(self, directory: str, video: VideoRequest) -> VideoRecorder:
+        def open_file(name: str) -> int:
+            return self._open_file(FileRequest(directory, False, True, video=name))
+
+        return VideoRecorder(self._operations, video, open_file, self._page)
 
     def _record(self, directory: str, force: bool) -> StepRecorder:
         header = self._inspection.recorded()
@@ -327,8 +349,11 @@ class Handlers:
         if self.monitor is not None:
             monitor, self.monitor = self.monitor, None
             recorder, self.recorder = self.recorder, None
+            video, self.video = self.video, None
             if recorder is not None:
                 recorder.close("closed")
+            if video is not None:
+                video.close()
             monitor.close()
 
     def _monitor_error(self) -> Json:

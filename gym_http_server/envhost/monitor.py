@@ -12,11 +12,12 @@ import time
 from collections import deque
 from typing import Any
 
+from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_server.envhost import plain_json
-from gym_http_server.envhost.monitor_files import FILE, path_parts
+from gym_http_server.recording_files import EPISODES_FILE, path_parts
 from gym_http_wire.problems import DiskFull
 
-__all__ = ["NO_MONITOR", "Monitor"]
+__all__ = ["NO_MONITOR", "Monitor", "VectorMonitor"]
 
 #: Episodes that a monitor keeps for its report; the file has all of them.
 MAX_REPORTED = 1000
@@ -107,18 +108,22 @@ class Monitor:
         if not self._active or not self._length:
             return
         self._active = False
-        episode = {
-            "length": self._length,
-            "return": self._return,
-            "seconds": round(time.monotonic() - self._begun, 6),
-            "seed": self._seed,
-            "terminated": bool(terminated),
-            "truncated": bool(truncated),
-        }
+        self._write_line(
+            {
+                "length": self._length,
+                "return": self._return,
+                "seconds": round(time.monotonic() - self._begun, 6),
+                "seed": self._seed,
+                "terminated": bool(terminated),
+                "truncated": bool(truncated),
+            }
+        )
+
+    def _write_line(self, episode: dict[str, Any]) -> None:
         try:
             self._append(plain_json.dumps(episode))
         except OSError as error:
-            # FastStepper matters more than its statistics.
+            # The environment matters more than its statistics.
             self._lose(error)
         else:
             self.written += 1
@@ -148,4 +153,55 @@ class Monitor:
     def _lose(self, error: OSError) -> None:
         self._lost += 1
         count = f"{self._lost} episode{'s' if self._lost > 1 else ''}"
-        self.error = f"{count} could not be written to {FILE}: {error.strerror}"
+        self.error = (
+            f"{count} could not be written to {EPISODES_FILE}: {error.strerror}"
+        )
+
+
+class VectorMonitor(Monitor):
+    """Writes the statistics of a vector's episodes, as its log counts them.
+
+    A line has a further member, ``env``, the number of the environment. Episodes that
+    began before the monitor are left out.
+
+    Args:
+        file: Descriptor of the file to append to; the monitor closes it.
+        directory: The path that the client named.
+        log: The vector's episodes.
+    """
+
+    def __init__(self, file: int, directory: str, log: VectorEpisodeLog) -> None:
+        super().__init__(file, directory)
+        self._log = log
+        self._earlier = {each["env"] for each in log.current() if each["length"]}
+        self._before, log.on_end = log.on_end, self._add
+
+    def reset(self, seed: Any) -> None:
+        """Do nothing: the log reports the episodes."""
+
+    def step(self, reward: Any, terminated: Any, truncated: Any) -> None:
+        """Do nothing: the log reports the episodes."""
+
+    def close(self) -> None:
+        """Write the remaining episodes and close the file.
+
+        Raises:
+            DiskFull: Episodes were not written, now or earlier.
+        """
+        self._log.on_end = self._before
+        for episode in self._log.current():
+            if episode["length"] and episode["env"] not in self._earlier:
+                self._write_episode(episode)
+        super().close()
+
+    def _add(self, episode: dict[str, Any]) -> None:
+        self._before(episode)
+        if episode["env"] in self._earlier:
+            self._earlier.discard(episode["env"])
+        else:
+            self._write_episode(episode)
+
+    def _write_episode(self, episode: dict[str, Any]) -> None:
+        flags = {name: episode.get(name, False) for name in ("terminated", "truncated")}
+        kept = ("env", "length", "return", "seconds", "seed")
+        self._write_line({name: episode[name] for name in kept} | flags)

@@ -11,41 +11,42 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import socket
 import stat
 import sys
+import time
 from typing import Any
 
 import msgspec
 
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.recording_files import (
+    ABOUT_FILE,
+    EPISODES_FILE,
+    OWNER_FILE,
+    PART,
+    VIDEO,
+    About,
+    check_owner,
+    path_parts,
+)
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, answer, problem_answer, problem_of
 from gym_http_wire.problems import BadParameter, DiskFull, Problem
 
 __all__ = [
-    "FILE",
     "FileRequest",
     "answer_file",
     "open_file",
-    "path_parts",
     "request_file",
 ]
 
-#: Name of the file in a monitor's directory.
-FILE = "episodes.jsonl"
-MAX_PATH_CHARS = 512
-MAX_PARTS = 16
-#: Of the data directory; the supervisor keeps the IDs of instances in it.
-RESERVED = "instance-ids"
-#: File in a monitor's directory with the name of the token that owns it.
-OWNER_FILE = ".owner"
 #: Seconds that opening a file may take; a disk that takes longer is defective.
 FILE_SECONDS = 10
 _ANSWER_BYTES = 64 * 1024
-_OWNER_BYTES = 4096
-_PART = re.compile(r"steps(\.[1-9][0-9]{0,8})?\.gym")
+_LIKE = "'episode-000010.mp4'"
+# Videos with the same name, after which the next is refused.
+_MAX_SAME = 100_000
 _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
@@ -53,6 +54,9 @@ _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFLNK: "a symbolic link",
 }
+
+
+_NOTHING = About()
 
 
 class FileRequest(msgspec.Struct, frozen=True):
@@ -64,12 +68,16 @@ class FileRequest(msgspec.Struct, frozen=True):
         force: Delete the data of an earlier monitor there.
         resume: Append to the data of an earlier monitor there.
         steps: Open the next part of a recording of steps, a new file, instead.
+        video: Open a new file for a video with this name, or nearly this name, instead.
+        num_envs: Environments of a vector.
     """
 
     directory: str
     force: bool
     resume: bool
     steps: bool = False
+    video: str = ""
+    num_envs: int | None = None
 
 
 def request_file(channel: socket.socket, request: FileRequest) -> int:
@@ -109,14 +117,14 @@ def answer_file(
     line: socket.socket,
     data_dir: str,
     request: FileRequest,
-    owner: str,
+    about: About,
     recordings_disk: int = sys.maxsize,
 ) -> None:
     """Open the file that a host has requested, and send it the descriptor."""
     try:
-        if request.steps:
+        if request.steps or request.video:
             _check_disk(data_dir, recordings_disk)
-        file = open_file(data_dir, request, owner)
+        file = open_file(data_dir, request, about)
     except Problem as problem:
         FrameSocket(line).send(problem_answer(problem))
         return
@@ -124,21 +132,20 @@ def answer_file(
     os.close(file)
 
 
-def open_file(data_dir: str, request: FileRequest, owner: str = "") -> int:
+def open_file(data_dir: str, request: FileRequest, about: About = _NOTHING) -> int:
     """Open the file of a monitor below the data directory; return its descriptor.
 
     Args:
         data_dir: The data directory.
         request: The file, and whether to keep its content.
-        owner: Token that owns the instance, and from now on the directory; "" if the
-            server does not distinguish tokens.
+        about: The instance. Its owner owns the directory from now on.
 
     Raises:
         BadParameter: The directory contains "..", belongs to another token or is inside
             such a directory, or holds data and neither ``force`` nor ``resume`` is set.
         DiskFull: There is no room.
     """
-    directory = request.directory
+    directory, owner = request.directory, about.owner
     parts = path_parts(directory)
     with _translated(directory):
         folder = _open_folder(data_dir, parts, owner)
@@ -146,14 +153,11 @@ def open_file(data_dir: str, request: FileRequest, owner: str = "") -> int:
         with _translated(directory):
             # Another token may be about to own it.
             fcntl.flock(folder, fcntl.LOCK_EX)
-            owned = _check_owner(folder, parts, owner)
-            if request.steps:
-                file = _open_part(folder, force=request.force)
-            else:
-                file = _open_file(
-                    folder, directory, force=request.force, resume=request.resume
-                )
+            owned = check_owner(folder, parts, owner)
+            file = _open_requested(folder, request)
             try:
+                if not request.steps and not request.video:
+                    _write_about(folder, request, about)
                 if owner and not owned:
                     _write_owner(folder, owner)
             except BaseException:
@@ -162,57 +166,6 @@ def open_file(data_dir: str, request: FileRequest, owner: str = "") -> int:
             return file
     finally:
         os.close(folder)
-
-
-def path_parts(directory: str) -> list[str]:
-    """Split the path of a monitor's directory.
-
-    Raises:
-        BadParameter: The path leaves the data directory, or is too long.
-    """
-    parts = [part for part in directory.split("/") if part not in ("", ".")]
-    bad = next((part for part in parts if part == ".." or "\\" in part), None)
-    if bad is not None or not parts or not directory.isprintable():
-        raise BadParameter(
-            f"directory is {directory!r:.120}: expected a path without '..', "
-            "backslashes and control characters; it is taken as below the server's "
-            "data directory"
-        )
-    if parts[0] == RESERVED or OWNER_FILE in parts:
-        raise BadParameter(
-            f"directory is {directory!r:.120}: {RESERVED} and {OWNER_FILE} are the "
-            "server's own; expected another name"
-        )
-    longest = max(len(os.fsencode(part)) for part in parts)
-    if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
-        raise BadParameter(
-            f"directory has {len(directory)} characters in {len(parts)} parts: "
-            f"expected {MAX_PATH_CHARS} characters and {MAX_PARTS} parts at most"
-        )
-    return parts
-
-
-def _check_owner(folder: int, parts: list[str], owner: str) -> bool:
-    """Return whether a directory has an owner.
-
-    Raises:
-        BadParameter: The owner is another token.
-    """
-    try:
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        file = os.open(OWNER_FILE, flags, dir_fd=folder)
-    except FileNotFoundError:
-        return False
-    try:
-        owned = os.read(file, _OWNER_BYTES).decode(errors="replace")
-    finally:
-        os.close(file)
-    if owner and owned != owner:
-        raise BadParameter(
-            f"directory is in {'/'.join(parts)!r:.120}, which an instance of another "
-            "token made: expected another directory"
-        )
-    return True
 
 
 def _write_owner(folder: int, owner: str) -> None:
@@ -230,7 +183,7 @@ def _open_folder(data_dir: str, parts: list[str], owner: str) -> int:
     folder = os.open(data_dir, flags)
     for number, part in enumerate(parts):
         try:
-            _check_owner(folder, parts[:number], owner)
+            check_owner(folder, parts[:number], owner)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, 0o700, dir_fd=folder)
             inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=folder)
@@ -248,11 +201,11 @@ def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int
         flags |= os.O_EXCL
     _check_plain(folder, directory)
     try:
-        file = os.open(FILE, flags, 0o600, dir_fd=folder)
+        file = os.open(EPISODES_FILE, flags, 0o600, dir_fd=folder)
     except FileExistsError:
         raise BadParameter(
-            f"directory is {directory!r:.120}, which holds the {FILE} of an earlier "
-            "monitor: set force to throw it away or resume to add to it"
+            f"directory is {directory!r:.120}, which holds the {EPISODES_FILE} of an "
+            "earlier monitor: set force to throw it away or resume to add to it"
         ) from None
     try:
         # The file may have been replaced since it was checked.
@@ -265,9 +218,57 @@ def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int
     return file
 
 
+def _open_requested(folder: int, request: FileRequest) -> int:
+    if request.video:
+        return _open_video(folder, request.video)
+    if request.steps:
+        return _open_part(folder, force=request.force)
+    file = _open_file(
+        folder, request.directory, force=request.force, resume=request.resume
+    )
+    # While a host has the file open, the recording is active.
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    if request.force and not request.resume:
+        for name in filter(VIDEO.fullmatch, os.listdir(folder)):
+            os.unlink(name, dir_fd=folder)
+    return file
+
+
+def _write_about(folder: int, request: FileRequest, about: About) -> None:
+    """Write what is recorded, unless an earlier monitor did whose data is kept."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    if not request.resume:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(ABOUT_FILE, dir_fd=folder)
+    try:
+        file = os.open(ABOUT_FILE, flags, 0o600, dir_fd=folder)
+    except FileExistsError:
+        return
+    try:
+        began = msgspec.structs.replace(
+            about, began_at=round(time.time(), 3), num_envs=request.num_envs
+        )
+        os.write(file, msgspec.json.encode(began) + b"\n")
+    finally:
+        os.close(file)
+
+
+def _open_video(folder: int, name: str) -> int:
+    """Create the file of a video; number it if the name is taken."""
+    if not VIDEO.fullmatch(name):
+        raise BadParameter(f"video is {name!r:.80}: expected a name like {_LIKE}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    for number in range(1, _MAX_SAME):
+        numbered = name if number == 1 else f"{name[:-4]}-{number}.mp4"
+        with contextlib.suppress(FileExistsError):
+            return os.open(numbered, flags, 0o600, dir_fd=folder)
+    raise BadParameter(f"directory has {_MAX_SAME} videos {name!r}: expected fewer")
+
+
 def _open_part(folder: int, *, force: bool) -> int:
     """Create the next part of a recording; with ``force``, delete all before it."""
-    names = {name for name in os.listdir(folder) if _PART.fullmatch(name)}
+    names = {name for name in os.listdir(folder) if PART.fullmatch(name)}
     if force:
         for name in names:
             os.unlink(name, dir_fd=folder)
@@ -291,12 +292,14 @@ def _check_disk(data_dir: str, recordings_disk: int) -> None:
     """
     taken = 0
     for _, _, names, folder in os.fwalk(data_dir):
-        for name in filter(_PART.fullmatch, names):
+        for name in names:
+            if not PART.fullmatch(name) and not VIDEO.fullmatch(name):
+                continue
             with contextlib.suppress(FileNotFoundError):
                 taken += os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
     if taken >= recordings_disk:
         raise DiskFull(
-            f"recordings of steps take {taken} bytes; the limit is {recordings_disk}: "
+            f"recordings take {taken} bytes; the limit is {recordings_disk}: "
             "delete some, or raise --recordings-disk"
         )
 
@@ -304,14 +307,14 @@ def _check_disk(data_dir: str, recordings_disk: int) -> None:
 def _check_plain(folder: int, directory: str) -> None:
     # Before it is opened: opening a device may do something.
     with contextlib.suppress(FileNotFoundError):
-        found = os.stat(FILE, dir_fd=folder, follow_symlinks=False)
+        found = os.stat(EPISODES_FILE, dir_fd=folder, follow_symlinks=False)
         _check_kind(found, directory)
 
 
 def _check_kind(found: os.stat_result, directory: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise BadParameter(
-            f"directory is {directory!r:.120}, in which {FILE} is "
+            f"directory is {directory!r:.120}, in which {EPISODES_FILE} is "
             f"{_KINDS.get(stat.S_IFMT(found.st_mode), 'a socket')}: expected a regular "
             "file, or none"
         )

@@ -12,7 +12,7 @@ from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["add_old_members", "check_monitored", "read_reset"]
+__all__ = ["add_old_members", "read_reset"]
 
 Json = dict[str, Any]
 
@@ -73,16 +73,3 @@ def add_old_members(answer: Json, operations: Operations) -> None:
     answer["done"] = answer["terminated"] or answer["truncated"]
     if not isinstance(answer["reward"], (float, np.floating)):
         answer["reward"] = float(answer["reward"])
-
-
-def check_monitored(operations: Operations) -> None:
-    """Check that an instance has one episode at a time, as a monitor needs.
-
-    Raises:
-        BadParameter: The instance is a vector.
-    """
-    if isinstance(operations, VectorOperations):
-        raise BadParameter(
-            f"the instance is a vector of {operations.env.num_envs} environments: "
-            "monitors watch instances that were created without num_envs"
-        )

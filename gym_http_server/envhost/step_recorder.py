@@ -124,9 +124,10 @@ class StepRecorder:
         self._page = page
         self._part_bytes = part_bytes
         self._part_number = 0
-        self._bytes = 0
         self.error = ""
         self._part: PartFile | None = None
+        page.set_recording(RECORDING_FAILED, on=False)
+        page.set_recording(RECORDING_STEPS, on=True)
         try:
             self._begin_part(file)
         except (OSError, ValueError, Problem) as error:
@@ -154,9 +155,7 @@ class StepRecorder:
         part, self._part = self._part, None
         if part is not None:
             part.close()
-        self._page.set_recording(
-            RECORDING_FAILED if self.error else 0, self._bytes, 0, 0
-        )
+        self._page.set_recording(RECORDING_STEPS, on=False)
 
     def _write(self, kind: Kind, value: dict[str, Any]) -> None:
         part = self._part
@@ -182,8 +181,7 @@ class StepRecorder:
             value = {**value, "info": {}, "info_error": str(error)}
             record = self._encode_again(kind, now, value)
         part.append(record)
-        self._bytes += len(record)
-        self._page.set_recording(RECORDING_STEPS, self._bytes, 0, 0)
+        self._page.add_recorded(len(record))
 
     def _encode_again(self, kind: Kind, now: int, value: dict[str, Any]) -> bytes:
         try:
@@ -196,7 +194,7 @@ class StepRecorder:
         self._part_number += 1
         self._part = part = PartFile(file)
         part.append(MAGIC)
-        self._bytes += len(MAGIC)
+        self._page.add_recorded(len(MAGIC))
         self._append(part, Kind.HEADER, {**self._header, "part": self._part_number})
         return part
 
@@ -208,7 +206,8 @@ class StepRecorder:
             # The disk may have failed; the records before stay.
             with contextlib.suppress(OSError):
                 part.close()
-        self._page.set_recording(RECORDING_FAILED, self._bytes, 0, 0)
+        self._page.set_recording(RECORDING_STEPS, on=False)
+        self._page.set_recording(RECORDING_FAILED, on=True)
 
 
 def _picked(value: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gym_http_server.errors import RelayUnavailable, StorageFull
 from gym_http_server.relay.files import UPLOAD_FREE_BYTES, lock_upload, sync_folder
 from gym_http_server.relay.messages import MOST_BATCHES, BodyPieces, Piece
 from gym_http_wire.frames import HEADER
+from gym_http_wire.problems import Problem
 
 __all__ = ["PIECE", "Download", "StoredBody", "store_body"]
 
@@ -65,15 +66,15 @@ class StoredBody(NamedTuple):
         Returns:
             The number of the batch in the bundle, from 0, and its digest.
         """
-        return _in_thread(_batch_digests, self.descriptor, self.size)
+        return in_thread(_batch_digests, self.descriptor, self.size)
 
     def close(self) -> None:
         """Close the file, which is the relay's."""
-        _in_thread(os.close, self.descriptor)
+        in_thread(os.close, self.descriptor)
 
     def remove(self) -> None:
         """Remove the file, and close it."""
-        _in_thread(_remove, self.path)
+        in_thread(_remove, self.path)
         self.close()
 
 
@@ -99,7 +100,7 @@ def store_body(
     path = f"{folder}/{secrets.token_hex(16)}.body"
     digest = hashlib.sha256() if hashed else None
     try:
-        descriptor = _in_thread(_create, path)
+        descriptor = in_thread(_create, path)
     except OSError as error:
         raise _problem_of(error) from None
     size, received = 0, begun
@@ -115,9 +116,9 @@ def store_body(
             piece += received
             received = read(RECEIVE_BYTES)
             if len(piece) >= PIECE - RECEIVE_BYTES or not received:
-                _in_thread(_write, descriptor, piece, digest)
+                in_thread(_write, descriptor, piece, digest)
                 piece.clear()
-        _in_thread(_sync, descriptor, folder)
+        in_thread(_sync, descriptor, folder)
     except BaseException as error:
         StoredBody(path, descriptor, size, "").remove()
         if isinstance(error, OSError):
@@ -159,7 +160,7 @@ class Download:
     def __iter__(self) -> Iterator[bytes]:
         for group in _groups(self._pieces):
             if any(piece.file >= 0 for piece in group):
-                yield _in_thread(self._read, group)
+                yield in_thread(self._read, group)
             else:
                 yield self._read(group)
 
@@ -233,7 +234,7 @@ def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
         yield group
 
 
-def _in_thread(call: Callable[..., _T], *arguments: Any) -> _T:
+def in_thread(call: Callable[..., _T], *arguments: Any) -> _T:
     """Call a function in gevent's pool of threads; other greenlets run meanwhile."""
     pool = gevent.get_hub().threadpool
     result, error = pool.apply(_outcome, (call, arguments))
@@ -245,11 +246,11 @@ def _in_thread(call: Callable[..., _T], *arguments: Any) -> _T:
 
 def _outcome(
     call: Callable[..., _T], arguments: tuple[Any, ...]
-) -> tuple[_T | None, OSError | None]:
+) -> tuple[_T | None, OSError | Problem | None]:
     # The pool would write what is raised to the server's log.
     try:
         return call(*arguments), None
-    except OSError as error:
+    except (OSError, Problem) as error:
         return None, error
 
 

@@ -203,15 +203,18 @@ class StatusPage:
         """Store the number of environments of a vector."""
         self._numbers[_NUM_ENVS] = count
 
-    def set_recording(
-        self, recording: int, recorded_bytes: int, written: int, dropped: int
-    ) -> None:
-        """Store what is recorded, its bytes, and the frames written and dropped."""
-        numbers = self._numbers
-        numbers[_RECORDING] = recording
-        numbers[_RECORDED] = recorded_bytes
-        numbers[_FRAMES] = written
-        numbers[_DROPPED] = dropped
+    def set_recording(self, flag: int, *, on: bool) -> None:
+        """Set or clear one of ``RECORDING_STEPS``, ``_VIDEO`` and ``_FAILED``."""
+        before = int(self._numbers[_RECORDING])
+        self._numbers[_RECORDING] = before | flag if on else before & ~flag
+
+    def add_recorded(self, size: int) -> None:
+        """Count recorded bytes."""
+        self._numbers[_RECORDED] += size
+
+    def add_frame(self, *, written: bool) -> None:
+        """Count a frame of a video, which was written or dropped."""
+        self._numbers[_FRAMES if written else _DROPPED] += 1
 
     def add_shown(self, took_ns: int) -> None:
         """Count a frame that was drawn for watchers, and how long that took."""

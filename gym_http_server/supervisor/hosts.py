@@ -24,6 +24,7 @@ from gym_http_server.envhost.host import AGENT_LOST, CLOSE, DRAIN
 from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import SUPERVISOR, write
+from gym_http_server.recording_files import About
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.sandbox import Sandbox
@@ -332,7 +333,12 @@ class Hosts:
                 self._settings.data_dir,
                 frame,
                 line,
-                instance.owner,
+                About(
+                    instance.env_id,
+                    instance.instance_id,
+                    instance.label,
+                    instance.owner,
+                ),
                 self._settings.recordings_disk,
             )
         except ForkFailed as error:
@@ -511,7 +517,7 @@ class Hosts:
 
 
 def _open_monitor_file(
-    data_dir: str, frame: Frame, answer_to: int, owner: str, recordings_disk: int
+    data_dir: str, frame: Frame, answer_to: int, about: About, recordings_disk: int
 ) -> int:
     """Fork a child that opens the file which a host has requested.
 
@@ -519,7 +525,7 @@ def _open_monitor_file(
         data_dir: Directory below which monitors write.
         frame: The request.
         answer_to: Descriptor of the socket to send the answer to.
-        owner: Token that owns the instance; "" if the server has no file of tokens.
+        about: The instance.
         recordings_disk: Size of all recordings of steps, at most.
 
     Returns:
@@ -536,7 +542,7 @@ def _open_monitor_file(
         signal.alarm(FILE_SECONDS)
         request = msgspec.json.decode(frame.body, type=FileRequest)
         with socket.socket(fileno=answer_to) as end:
-            answer_file(end, data_dir, request, owner, recordings_disk)
+            answer_file(end, data_dir, request, about, recordings_disk)
         return 0
 
     return start_child([answer_to], run, "monitor file")

@@ -1,0 +1,295 @@
+"""Names and owners of recordings, which are directories below the data directory.
+
+Clients name the directories. A path from a client is opened one part at a time, and no
+symbolic link in it is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from gym_http_server.errors import NotFound
+from gym_http_wire.problems import BadParameter
+
+__all__ = [
+    "ABOUT_FILE",
+    "EPISODES_FILE",
+    "OWNER_FILE",
+    "PART",
+    "RESERVED",
+    "VIDEO",
+    "About",
+    "Found",
+    "check_owner",
+    "describe",
+    "find_recordings",
+    "open_existing",
+    "open_recorded",
+    "path_parts",
+]
+
+#: The lines of a monitor; each recording has this file.
+EPISODES_FILE = "episodes.jsonl"
+#: What was recorded, as JSON.
+ABOUT_FILE = "recording.json"
+#: Name of the token that owns the directory.
+OWNER_FILE = ".owner"
+#: Of the data directory; the supervisor keeps the IDs of instances in it.
+RESERVED = "instance-ids"
+#: Names of the parts of a recording of steps.
+PART = re.compile(r"steps(\.[1-9][0-9]{0,8})?\.gym", re.ASCII)
+#: Names of videos: episode, environment of a vector, and a number if the name is taken.
+VIDEO = re.compile(
+    r"episode-[0-9]{6,12}(-env[0-9]{1,6})?(-[1-9][0-9]{0,5})?\.mp4", re.ASCII
+)
+MAX_PATH_CHARS = 512
+MAX_PARTS = 16
+_OWNER_BYTES = 4096
+_ABOUT_BYTES = 64 * 1024
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# An environment without the sandbox can put a pipe there, which would block.
+_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class About(msgspec.Struct, frozen=True):
+    """What `ABOUT_FILE` says.
+
+    Attributes:
+        env_id: ID of the environment; "" if it is unknown, as for older recordings.
+        instance_id: The instance.
+        label: Its label.
+        owner: Token that owns it; "" if the server has no file of tokens.
+        began_at: When the recording began, in Unix seconds.
+        num_envs: Environments of a vector.
+    """
+
+    env_id: str = ""
+    instance_id: str = ""
+    label: str | None = None
+    owner: str = ""
+    began_at: float = 0.0
+    num_envs: int | None = None
+
+
+class Found(NamedTuple):
+    """A recording.
+
+    Attributes:
+        directory: Its path below the data directory.
+        about: What was recorded.
+        files: Name and size of each file, by name.
+        active: Whether a monitor writes to it.
+    """
+
+    directory: str
+    about: About
+    files: dict[str, int]
+    active: bool
+
+
+def path_parts(directory: str) -> list[str]:
+    """Split the path of a recording's directory.
+
+    Raises:
+        BadParameter: The path leaves the data directory, or is too long.
+    """
+    parts = [part for part in directory.split("/") if part not in ("", ".")]
+    bad = next((part for part in parts if part == ".." or "\\" in part), None)
+    if bad is not None or not parts or not directory.isprintable():
+        raise BadParameter(
+            f"directory is {directory!r:.120}: expected a path without '..', "
+            "backslashes and control characters; it is taken as below the server's "
+            "data directory"
+        )
+    if parts[0] == RESERVED or OWNER_FILE in parts:
+        raise BadParameter(
+            f"directory is {directory!r:.120}: {RESERVED} and {OWNER_FILE} are the "
+            "server's own; expected another name"
+        )
+    longest = max(len(os.fsencode(part)) for part in parts)
+    if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
+        raise BadParameter(
+            f"directory has {len(directory)} characters in {len(parts)} parts: "
+            f"expected {MAX_PATH_CHARS} characters and {MAX_PARTS} parts at most"
+        )
+    return parts
+
+
+def check_owner(folder: int, parts: list[str], owner: str) -> bool:
+    """Return whether a directory has an owner.
+
+    Args:
+        folder: Descriptor of the directory.
+        parts: Its path, for the message.
+        owner: Token that wants to use it; "" may use all.
+
+    Raises:
+        BadParameter: The owner is another token.
+    """
+    owned = _owner_of(folder)
+    if owned is None:
+        return False
+    if owner and owned != owner:
+        raise BadParameter(
+            f"directory is in {'/'.join(parts)!r:.120}, which an instance of another "
+            "token made: expected another directory"
+        )
+    return True
+
+
+def find_recordings(data_dir: str, owner: str, skipped: str = "") -> Iterator[Found]:
+    """Yield the recordings below the data directory.
+
+    Args:
+        data_dir: The data directory.
+        owner: Token whose recordings to yield; "": all.
+        skipped: Path of a directory to leave out.
+    """
+    owners: dict[str, str | None] = {}
+    for path, folders, names, folder in os.fwalk(data_dir):
+        above = owners.get(os.path.dirname(path))
+        owned = owners[path] = above if above is not None else _owner_of(folder)
+        depth = path[len(data_dir) :].count("/")
+        folders[:] = sorted(
+            each
+            for each in folders
+            if depth < MAX_PARTS
+            and (path != data_dir or each != RESERVED)
+            and os.path.join(path, each) != skipped
+        )
+        if path == data_dir or EPISODES_FILE not in names or (owner and owned != owner):
+            continue
+        directory = os.path.relpath(path, data_dir)
+        if directory.isprintable():
+            yield describe(folder, directory)
+
+
+def describe(folder: int, directory: str) -> Found:
+    """Describe the recording in an open directory.
+
+    Args:
+        folder: Its descriptor.
+        directory: Its path below the data directory.
+    """
+    return Found(directory, _about(folder), _files(folder), _is_active(folder))
+
+
+def open_existing(data_dir: str, directory: str, owner: str) -> int:
+    """Open the directory of a recording; return its descriptor.
+
+    Args:
+        data_dir: The data directory.
+        directory: The path from the client.
+        owner: Token that wants to read it; "" may read all.
+
+    Raises:
+        BadParameter: The path leaves the data directory.
+        NotFound: No recording is there, or it belongs to another token.
+    """
+    parts = path_parts(directory)
+    missing = NotFound(
+        f"no recording is in {directory!r:.120}; GET /v1/recordings/ lists them"
+    )
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = os.open(data_dir, _FOLDER)
+            stack.callback(lambda: os.close(folder))
+            owned = None
+            for part in parts:
+                inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+                owned = owned if owned is not None else _owner_of(folder)
+            found = os.stat(EPISODES_FILE, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            raise missing from None
+        if not stat.S_ISREG(found.st_mode) or (owner and owned != owner):
+            raise missing
+        stack.pop_all()
+        return folder
+
+
+def open_recorded(folder: int, name: str) -> int:
+    """Open a file of a recording for reading; return its descriptor.
+
+    Args:
+        folder: Descriptor of the recording's directory.
+        name: Name of the file, from the client.
+
+    Raises:
+        NotFound: The recording has no such file.
+    """
+    if _is_recorded(name):
+        with contextlib.suppress(OSError):
+            file = os.open(name, _FILE, dir_fd=folder)
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                return file
+            os.close(file)
+    raise NotFound(f"the recording has no file {name!r:.80}")
+
+
+def _files(folder: int) -> dict[str, int]:
+    found = {}
+    for name in sorted(filter(_is_recorded, os.listdir(folder))):
+        with contextlib.suppress(OSError):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
+                found[name] = status.st_size
+    return found
+
+
+def _is_recorded(name: str) -> bool:
+    if name in (EPISODES_FILE, ABOUT_FILE):
+        return True
+    return bool(PART.fullmatch(name) or VIDEO.fullmatch(name))
+
+
+def _is_active(folder: int) -> bool:
+    """Return whether a host has the lock of the monitor's file."""
+    try:
+        file = os.open(EPISODES_FILE, _FILE, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _owner_of(folder: int) -> str | None:
+    """Return the token that owns a directory, or ``None``."""
+    owned = _content(folder, OWNER_FILE, _OWNER_BYTES)
+    return None if owned is None else owned.decode(errors="replace")
+
+
+def _about(folder: int) -> About:
+    content = _content(folder, ABOUT_FILE, _ABOUT_BYTES)
+    try:
+        return msgspec.json.decode(content or b"{}", type=About)
+    except msgspec.DecodeError:
+        # An environment without the sandbox can write there.
+        return About()
+
+
+def _content(folder: int, name: str, size: int) -> bytes | None:
+    try:
+        file = os.open(name, _FILE, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        return os.read(file, size)
+    except OSError:
+        return None
+    finally:
+        os.close(file)

@@ -1,0 +1,227 @@
+"""Videos, recordings of vectors, and the routes that list and return recordings."""
+
+import json
+import os
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium
+import imageio_ffmpeg
+import numpy as np
+import psutil
+import pytest
+
+from gym_http_wire.step_records import Kind, StepDecoder
+from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.live
+
+TOKENS = "ada-token-0123456789", "bob-token-0123456789"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def server(data_dir: Path) -> Iterator[Server]:
+    """A server with the sandbox on, whose hosts cannot read the data directory."""
+    with Server("--sandbox", "on", "--data-dir", str(data_dir)) as running:
+        yield running
+
+
+def frames_of(file: Path) -> list[bytes]:
+    """Decode a video with ffmpeg; return its frames as raw RGB."""
+    reader = imageio_ffmpeg.read_frames(str(file))
+    next(reader)
+    return list(reader)
+
+
+def size_of(file: Path) -> tuple[int, int]:
+    reader = imageio_ffmpeg.read_frames(str(file))
+    size: tuple[int, int] = next(reader)["size"]
+    reader.close()
+    return size
+
+
+def test_a_video_has_a_frame_for_each_reset_and_step(
+    server: Server, data_dir: Path
+) -> None:
+    made = Api(server).create("CartPole-v1", render_mode="rgb_array", label="run 3")
+    video = {"every": 2, "size": 320}
+    no_content(made.post("monitor/start/", {"directory": "films", "video": video}))
+    lengths = []
+    for seed in range(3):
+        made.reset(seed=seed)
+        lengths.append(2)
+        while not made.step(seed % 2)["terminated"]:
+            lengths[-1] += 1
+    (listed,) = ok(Api(server).get("/v1/instances/?search=run 3"))["instances"]
+    assert listed["recording"]["video"] is True
+    no_content(made.post("monitor/close/"))
+    folder = data_dir / "films"
+    names = sorted(file.name for file in folder.glob("*.mp4"))
+    assert names == ["episode-000000.mp4", "episode-000002.mp4"]
+    for name, length in zip(names, (lengths[0], lengths[2]), strict=True):
+        frames = frames_of(folder / name)
+        assert len(frames) == length
+        assert size_of(folder / name) == (320, 214)
+    with gymnasium.make("CartPole-v1", render_mode="rgb_array") as env:
+        env.reset(seed=0)
+        local = np.asarray(env.render())
+    first = np.frombuffer(frames_of(folder / names[0])[0], np.uint8)
+    # The cart is black on white, and H.264 loses a little.
+    assert abs(first.mean() - local.mean()) < 3
+    made.close()
+    described = ok(Api(server).get("/v1/recordings/films/"))
+    assert described["env_id"] == "CartPole-v1"
+    assert described["label"] == "run 3"
+    assert described["active"] is False
+
+
+def test_a_killed_host_leaves_a_video_that_can_be_played(
+    server: Server, data_dir: Path
+) -> None:
+    made = Api(server).create("Acrobot-v1", render_mode="rgb_array")
+    body = {"directory": "shot", "video": {"fps": 30, "size": 64}}
+    no_content(made.post("monitor/start/", body))
+    made.reset(seed=1)
+    ok(made.post("step/", {"actions": [1] * 120}))
+    assert ok(Api(server).get("/v1/recordings/shot/"))["active"] is True
+    (host,) = [
+        each for each in server.members() if made.id in " ".join(each.cmdline())
+    ]
+    os.kill(host.pid, signal.SIGKILL)
+    psutil.wait_procs([host], 5)
+
+    def ended() -> bool:
+        return not ok(Api(server).get("/v1/recordings/shot/"))["active"]
+
+    wait_until(ended, 10, "the end of the recording")
+    # All but the last second.
+    assert len(frames_of(data_dir / "shot" / "episode-000000.mp4")) >= 90
+
+
+def test_a_vector_is_recorded(server: Server, data_dir: Path) -> None:
+    made = Api(server).create("CartPole-v1", num_envs=3, render_mode="rgb_array")
+    body = {"directory": "vector", "steps": True, "video": {"every": 1, "size": 64}}
+    no_content(made.post("monitor/start/", body))
+    with gymnasium.make_vec("CartPole-v1", 3) as envs:
+        first, _ = envs.reset(seed=5)
+        made.reset(seed=5)
+        rows = []
+        for _ in range(30):
+            made.step([1, 0, 1])
+            rows.append(envs.step(np.array([1, 0, 1])))
+    no_content(made.post("monitor/close/"))
+    records = StepDecoder().feed((data_dir / "vector" / "steps.gym").read_bytes())
+    assert records[0].value["num_envs"] == 3
+    assert np.array_equal(records[1].value["observation"], first)
+    steps = [each.value for each in records if each.kind == Kind.STEP]
+    for value, row in zip(steps, rows, strict=True):
+        for name, expected in zip(
+            ("observation", "reward", "terminated", "truncated"), row[:4], strict=True
+        ):
+            assert np.array_equal(value[name], expected)
+            assert value[name].dtype == expected.dtype
+    # Autoreset: the step after the end of an episode is its reset.
+    over = np.array([row[2] | row[3] for row in rows])
+    ended = [int(index) for index in np.argwhere(over)[:, 1]]
+    lines = (data_dir / "vector" / "episodes.jsonl").read_text().splitlines()
+    assert [json.loads(line)["env"] for line in lines][: len(ended)] == ended
+    videos = [name for name in os.listdir(data_dir / "vector") if "mp4" in name]
+    assert len(videos) == ended.count(0) + 1
+    made.close()
+
+
+def test_videos_that_cannot_be_recorded_are_refused(server: Server) -> None:
+    made = Api(server).create("CartPole-v1", render_mode="rgb_array")
+    for video, said in (
+        ("yes", "video is 'yes'"),
+        ({"every": 0}, "video.every is 0"),
+        ({"fps": 241}, "video.fps is 241"),
+        ({"size": 8.5}, "video.size is 8.5"),
+        ({"codec": "av1"}, "video has a member 'codec'"),
+    ):
+        body = {"directory": "never", "video": video}
+        assert said in error(made.post("monitor/start/", body), 400)["message"]
+    made.close()
+    made = Api(server).create("CartPole-v1")
+    answer = made.post("monitor/start/", {"directory": "never", "video": True})
+    error(answer, 409, "no-render-mode")
+    error(Api(server).get("/v1/recordings/never/"), 404)
+    made.close()
+
+
+def test_files_are_returned_whole_or_in_part(server: Server, data_dir: Path) -> None:
+    made = Api(server).create("CartPole-v1")
+    no_content(made.post("monitor/start/", {"directory": "a/b", "steps": True}))
+    made.reset(seed=1)
+    made.step(1)
+    api = Api(server)
+    (listed,) = [
+        each
+        for each in ok(api.get("/v1/recordings/"))["recordings"]
+        if each["directory"] == "a/b"
+    ]
+    assert listed["active"] is True
+    assert listed["instance_id"] == made.id
+    names = [file["name"] for file in listed["files"]]
+    assert names == ["episodes.jsonl", "recording.json", "steps.gym"]
+    made.close()
+    whole = (data_dir / "a/b/steps.gym").read_bytes()
+    answer = api.get("/v1/recordings/a/b/files/steps.gym")
+    assert answer.data == whole
+    etag = answer.header("ETag")
+    assert etag
+    path = "/v1/recordings/a/b/files/steps.gym"
+    part = api.request("GET", path, headers={"Range": "bytes=16-99"})
+    assert (part.status, part.data) == (206, whole[16:100])
+    assert part.header("Content-Range") == f"bytes 16-99/{len(whole)}"
+    known = api.request("GET", path, headers={"If-None-Match": etag})
+    assert (known.status, known.data) == (304, b"")
+    beyond = api.request("GET", path, headers={"Range": f"bytes={len(whole)}-"})
+    assert beyond.status == 416
+
+
+def test_paths_of_recordings_do_not_leave_the_data_directory(
+    server: Server, data_dir: Path
+) -> None:
+    made = Api(server).create("CartPole-v1")
+    no_content(made.post("monitor/start/", {"directory": "inner"}))
+    made.close()
+    outside = data_dir.parent / "outside"
+    outside.mkdir()
+    (outside / "episodes.jsonl").write_text("secret")
+    (data_dir / "linked").symlink_to(outside)
+    (data_dir / "inner" / "steps.gym").symlink_to(outside / "episodes.jsonl")
+    (data_dir / "inner" / "notes.txt").write_text("secret")
+    for path, status in (
+        ("linked/", 404),
+        ("linked/files/episodes.jsonl", 404),
+        ("inner/files/steps.gym", 404),
+        ("inner/files/notes.txt", 404),
+        ("inner/files/.owner", 404),
+        ("%2e%2e/outside/", 400),
+        ("inner/%2e%2e/%2e%2e/outside/files/episodes.jsonl", 400),
+        ("nothing/", 404),
+        ("a%5cb/", 400),
+        ("instance-ids/", 400),
+    ):
+        url = f"{server.url}/v1/recordings/{path}"
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            urllib.request.urlopen(url, timeout=10)
+        assert raised.value.code == status, path
+    listed = ok(Api(server).get("/v1/recordings/"))["recordings"]
+    (inner,) = [each for each in listed if each["directory"] == "inner"]
+    assert [file["name"] for file in inner["files"]] == [
+        "episodes.jsonl",
+        "recording.json",
+    ]
+    assert "linked" not in {each["directory"] for each in listed}
