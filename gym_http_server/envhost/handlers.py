@@ -285,7 +285,7 @@ class Handlers:
             )
         steps = codec.flag(given, "steps")
         video = None
-        if plain_json.is_given(given.get("video")):
+        if plain_json.is_given(given.get("video")) and given["video"] is not False:
             video = VideoRequest.of(given["video"])
             check_video(self._operations)
         count = getattr(self._operations.env, "num_envs", None)

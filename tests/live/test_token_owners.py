@@ -177,8 +177,11 @@ def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> 
         assert sorted(each.name for each in file.parent.iterdir()) == [
             ".owner",
             "episodes.jsonl",
+            "recording.json",
         ]
         error(start(other, f"runs/{name}/.owner"), 400, "bad-parameter")
+        described = api_of(shared, name).get("/v1/recordings/runs/first/")
+        assert described.status == (200 if name == "root" else 404)
         # Folders beside it are open to all.
         no_content(start(other, f"runs/{name}"))
         record(other)

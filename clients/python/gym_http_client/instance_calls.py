@@ -271,6 +271,7 @@ class InstanceCalls:
         video_callable: bool = False,
         *,
         steps: bool = False,
+        video: Mapping[str, Any] | bool = False,
     ) -> None:
         """Start to record the instance's episodes in files on the server.
 
@@ -281,6 +282,8 @@ class InstanceCalls:
             resume: Add to earlier recordings there.
             video_callable: Has no effect; for old agents.
             steps: Record every reset and step, too.
+            video: Record videos, too: any of ``every``, ``fps``, ``seconds`` and
+                ``size``, or true for the defaults.
         """
         body: dict[str, Any] = {
             "directory": directory,
@@ -290,6 +293,8 @@ class InstanceCalls:
         }
         if steps:
             body["steps"] = True
+        if video is not False:
+            body["video"] = video if video is True else dict(video)
         self._requests.post(instance_route(instance_id, "monitor/start/"), body)
 
     def env_monitor(self, instance_id: str) -> dict[str, Any]:
@@ -305,6 +310,26 @@ class InstanceCalls:
     def env_monitor_close(self, instance_id: str) -> None:
         """End the recording, if there is one."""
         self._requests.post(instance_route(instance_id, "monitor/close/"), {})
+
+    def recordings(self) -> list[dict[str, Any]]:
+        """Return the recordings of monitors on the server, the newest first.
+
+        Returns:
+            Dicts with ``directory``, ``env_id``, ``instance_id``, ``label``, ``owner``,
+            ``began_at`` (Unix seconds), ``num_envs``, ``active``, ``bytes``, and
+            ``files``, dicts with ``name``, ``bytes`` and ``type``.
+        """
+        return list(self._requests.get("/v1/recordings/")["recordings"])
+
+    def recording_file(self, directory: str, name: str) -> bytes:
+        """Download a file of a recording.
+
+        Args:
+            directory: Its ``directory``.
+            name: The name of one of its ``files``.
+        """
+        path = f"/v1/recordings/{quote(directory)}/files/{quote(name)}/"
+        return bytes(self._requests.send("GET", path).body)
 
     def env_close(self, instance_id: str) -> None:
         """End the instance."""
