@@ -287,6 +287,8 @@ void attached(const std::string& url) {
         if (each.at("label").is_string())
             labels[each.at("instance_id").get<std::string>()] = each.at("label").get<std::string>();
     check(labels[id] == "from C++", "the list shows the label");
+    check(instances(url, id, "idle").at("instances").size() == 1, "it is found by its ID");
+    check(instances(url, "FROM c++", "busy").at("instances").empty(), "it is not busy");
     check(first.closed(), "what was released is closed here");
     check_throws<UsageError>([&] { first.release(); }, "nothing is released twice");
     check(list(url).at(id) == "CartPole-v1", "it is still there");
@@ -297,6 +299,8 @@ void attached(const std::string& url) {
     {
         E again = E::attach(url, id);
         check(again.instance_id() == id, "it is that one");
+        check(again.episodes(1).at("total").get<int>() == 0, "no episode has ended");
+        check(again.keys().at("noop").get<int>() == 0, "people play it by keys");
         E alone(url, "CartPole-v1");
         alone.reset(42);
         const Value here = again.step(1).observation, there = alone.step(1).observation;

@@ -67,9 +67,13 @@ export class Client {
     return (await this.#get("/v1/envs/", call)).all_envs;
   }
 
-  async instances(call) {
-    checkOptions("instances", call);
-    return this.#get("/v1/instances/", call);
+  async instances(options = {}) {
+    checkOptions("instances", options);
+    const { search, state, ...call } = options;
+    const query = new URLSearchParams();
+    if (search !== undefined) query.set("search", search);
+    if (state !== undefined) query.set("state", state);
+    return this.#get(String(query) ? `/v1/instances/?${query}` : "/v1/instances/", call);
   }
 
   async registry(options = {}) {

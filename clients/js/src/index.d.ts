@@ -275,6 +275,10 @@ declare class Remote {
   render(options?: CallOptions): Promise<any>;
   /** Describe the instance as it is now. */
   describe(options?: CallOptions): Promise<any>;
+  /** Return the last episodes, whichever way their steps arrived. */
+  episodes(options?: EpisodesOptions & CallOptions): Promise<EpisodeList>;
+  /** Return the keys with which a person plays the environment. */
+  keys(options?: CallOptions): Promise<Keys>;
   /** End the instance. Closing again does nothing. */
   close(options?: CloseOptions): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -345,7 +349,7 @@ export class Client {
   /** Return the name of each instance's environment, by instance ID. */
   list(options?: CallOptions): Promise<Record<string, string>>;
   /** List the instances with their figures, and the last that ended. */
-  instances(options?: CallOptions): Promise<InstanceList>;
+  instances(options?: InstancesOptions & CallOptions): Promise<InstanceList>;
   /** List the environments that can be made. */
   registry(options?: RegistryOptions & CallOptions): Promise<RegistryEntry[]>;
   /** Return the server's version, capabilities and limits. */
@@ -403,12 +407,22 @@ export interface Showing extends AsyncIterableIterator<Shown> {
   close(): void;
 }
 
+/** Which instances of a server to list. */
+export interface InstancesOptions {
+  /** Only those with this text, in any case, in their env ID, instance ID, label or owner. */
+  search?: string;
+  /** Only those in this state. */
+  state?: ListedInstance["state"] | "ended";
+}
+
 /** The instances of a server. */
 export interface InstanceList {
   /** The present ones, the oldest first. */
   instances: ListedInstance[];
   /** The last 100 that ended, the newest first. */
   ended: EndedInstance[];
+  /** How many instances the server has, and may have. */
+  slots: { taken: number; of: number };
 }
 
 /** An instance, with its figures. */
@@ -426,9 +440,79 @@ export interface ListedInstance {
   idle_s: number | null;
   steps: number;
   episodes: number;
+  /** Return of the episode that ended last; null before the first. */
+  last_return: number | null;
+  last_length: number | null;
+  /** Milliseconds of steps in the host; the quantiles are upper bounds. */
+  step_ms: { mean: number; p50: number; p99: number } | null;
+  /** Number of environments of a vector. */
+  num_envs: number | null;
+  recording: Recording | null;
   streams: number;
   watchers: number;
   memory_bytes: number;
+}
+
+/** What is recorded of an instance. */
+export interface Recording {
+  steps: boolean;
+  video: boolean;
+  bytes: number;
+  frames_written: number;
+  frames_dropped: number;
+  /** Whether it ended early, as of a full disk. */
+  failed: boolean;
+}
+
+/** Which episodes to return. */
+export interface EpisodesOptions {
+  /** How many at most, 1 to 1000. */
+  last?: number;
+  /** Number of the first one; the first episode of an instance has number 0. */
+  from?: number;
+}
+
+/** The episodes of an instance. */
+export interface EpisodeList {
+  /** The last that ended, the oldest first. */
+  episodes: EndedEpisode[];
+  /** Those that run, one for each environment of a vector. */
+  current: Episode[];
+  /** Number of those that ended. */
+  total: number;
+}
+
+/** An episode. */
+export interface Episode {
+  /** Index in a vector. */
+  env: number | null;
+  /** Null if it is not finite. */
+  return: number | null;
+  length: number;
+  seconds: number;
+  seed: any;
+}
+
+/** An episode that has ended. */
+export interface EndedEpisode extends Episode {
+  number: number;
+  terminated: boolean;
+  truncated: boolean;
+  end: string;
+  /** Unix time in seconds. */
+  ended_at: number;
+}
+
+/** With which keys a person plays an environment. */
+export interface Keys {
+  /** Names of keys held together, as `KeyboardEvent.code`, and their actions. */
+  keys: { keys: string[]; action: any }[] | null;
+  /** The action without a key. */
+  noop: any;
+  /** Whether to wait for a key. */
+  wait: boolean;
+  /** Steps a second. */
+  fps: number;
 }
 
 /** An instance that has ended. */
@@ -481,7 +565,7 @@ export function attach(instanceId: string, options?: ServerOptions & CallOptions
 export function list(options?: ServerOptions & CallOptions): Promise<Record<string, string>>;
 
 /** List the instances with their figures, and the last that ended. */
-export function instances(options?: ServerOptions & CallOptions): Promise<InstanceList>;
+export function instances(options?: ServerOptions & InstancesOptions & CallOptions): Promise<InstanceList>;
 
 /** List the environments that can be made. */
 export function registry(options?: ServerOptions & RegistryOptions & CallOptions): Promise<RegistryEntry[]>;

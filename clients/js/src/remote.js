@@ -84,6 +84,19 @@ export class Remote {
     );
   }
 
+  /** Return the last episodes, whichever way their steps arrived. */
+  async episodes(options = {}) {
+    checkOptions("episodes", options);
+    const { last = 1000, from = 0, ...call } = options;
+    return this.#get(`episodes/?last=${Number(last)}&from=${Number(from)}`, call);
+  }
+
+  /** Return the keys with which a person plays the environment. */
+  async keys(call) {
+    checkOptions("keys", call);
+    return this.#get("keys/", call);
+  }
+
   /** End the instance. Later calls fail; closing again does nothing. */
   async close(call) {
     checkOptions("close", call);
@@ -102,6 +115,13 @@ export class Remote {
   /** The milliseconds that a call may take. */
   get _timeout() {
     return this.#requester.timeout;
+  }
+
+  async #get(rest, call) {
+    const path = pathOf(this.instanceId) + rest;
+    return this.#requester.within(call, async (deadline) =>
+      jsonOf(await this.#requester.request("GET", path, deadline), this.#requester.url + path),
+    );
   }
 
   async #close({ keepalive, ...call } = {}) {

@@ -153,27 +153,31 @@ function Client:list()
   return self:env_list_all()
 end
 
+-- Return a path with a query of the given members, in the order of their names.
+local function with_query(path, given, names)
+  local query = {}
+  for _, name in ipairs(names) do
+    local value = given and given[name]
+    if value ~= nil then
+      query[#query + 1] = name .. "=" .. address.quoted(tostring(value))
+    end
+  end
+  return query[1] and path .. "?" .. table.concat(query, "&") or path
+end
+
 --- List the instances with their figures, and the last that ended.
--- @treturn table `instances` and `ended`, lists of tables
-function Client:instances()
-  return rest.plain(self.requester, "GET", "/v1/instances/")
+-- @tparam[opt] table filter `search` for a part of a name, `state`
+-- @treturn table `instances` and `ended`, lists of tables, and `slots`
+function Client:instances(filter)
+  local path = with_query("/v1/instances/", filter, { "search", "state" })
+  return rest.plain(self.requester, "GET", path)
 end
 
 --- List the environments that can be made.
 -- @tparam[opt] table filter `search` for a part of the name, `available`
 -- @treturn table a list of tables
 function Client:registry(filter)
-  local query = {}
-  for _, name in ipairs({ "search", "available" }) do
-    local value = filter and filter[name]
-    if value ~= nil then
-      query[#query + 1] = name .. "=" .. address.quoted(tostring(value))
-    end
-  end
-  local path = "/v1/registry/"
-  if query[1] then
-    path = path .. "?" .. table.concat(query, "&")
-  end
+  local path = with_query("/v1/registry/", filter, { "search", "available" })
   local answer, failed = rest.plain(self.requester, "GET", path)
   if not answer then
     return nil, failed

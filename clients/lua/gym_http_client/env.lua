@@ -187,6 +187,23 @@ function Env:describe()
   return env_id and description, missing
 end
 
+--- Return the last episodes, whichever way their steps arrived.
+-- @tparam[opt] number last how many at most, 1 to 1000; by default all that the server has
+-- @tparam[opt] number from number of the first one to return; the first episode is 0
+-- @treturn table `episodes`, a list of tables, the oldest first; `current` and `total`
+function Env:episodes(last, from)
+  self:check_open()
+  local path = ("%sepisodes/?last=%d&from=%d"):format(self.path, last or 1000, from or 0)
+  return rest.plain(self.requester, "GET", path)
+end
+
+--- Return the keys with which a person plays the environment.
+-- @treturn table `keys`, a list of tables with `keys` and `action`; `noop`, `wait`, `fps`
+function Env:keys()
+  self:check_open()
+  return rest.plain(self.requester, "GET", self.path .. "keys/")
+end
+
 --- Return the transport of steps: `"stream"` or `"rest"`.
 function Env:transport()
   return self.session:transport()

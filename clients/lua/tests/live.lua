@@ -289,13 +289,17 @@ test("a server lists instances and environments", function()
   local env = gym.assert(client:make("CartPole-v1", { label = "from Lua" }))
   equal(gym.assert(client:list())[env.instance_id], "CartPole-v1")
   local labels = {}
-  for _, each in ipairs(gym.assert(client:instances()).instances) do
+  for _, each in ipairs(gym.assert(client:instances({ search = "from LUA" })).instances) do
     labels[each.instance_id] = each.label
   end
   equal(labels[env.instance_id], "from Lua")
   equal(gym.assert(client:registry({ search = "taxi", available = true }))[1].env_id, "Taxi-v4")
   equal(gym.assert(client:server_info()).api, "v1")
+  equal(#gym.assert(client:instances({ search = "from lua", state = "busy" })).instances, 0)
   gym.assert(env:reset())
+  equal(gym.assert(env:episodes()).total, 0)
+  equal(gym.assert(env:episodes(1, 0)).current[1].length, 0)
+  equal(gym.assert(env:keys()).noop, 0)
   local done = gym.assert(client:batch_step({ { instance_id = env.instance_id, action = 0 } }))
   equal(done.results[1].status, 200)
   gym.assert(env:close())

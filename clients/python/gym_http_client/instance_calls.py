@@ -13,6 +13,8 @@ from gym_http_client.server_warnings import HEADER, show_header
 __all__ = ["InstanceCalls", "LogPart", "given", "instance_route"]
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
 
@@ -111,17 +113,27 @@ class InstanceCalls:
         """Return the name of each instance's environment, by instance ID."""
         return dict(self._requests.get("/v1/envs/")["all_envs"])
 
-    def instances(self) -> dict[str, Any]:
+    def instances(
+        self, search: str | None = None, state: str | None = None
+    ) -> dict[str, Any]:
         """Return the instances and the last 100 ended ones, with state and statistics.
+
+        Args:
+            search: Only those with this text, in any case, in their env ID, instance
+                ID, label or owner.
+            state: Only those in this state, or ``"ended"``.
 
         Returns:
             ``"instances"``, a list of dicts with ``instance_id``, ``env_id``,
             ``label``, ``owner``, ``state`` (``"making"``, ``"idle"``, ``"busy"`` or
             ``"ending"``), ``age_s``, ``busy_s``, ``idle_s``, ``steps``, ``episodes``,
-            ``streams``, ``watchers`` and ``memory_bytes``; and ``"ended"``, the newest
-            first, with ``reason`` and ``ended_s_ago``.
+            ``last_return``, ``last_length``, ``step_ms``, ``num_envs``, ``recording``,
+            ``streams``, ``watchers`` and ``memory_bytes``; ``"ended"``, the newest
+            first, with ``reason``, ``log`` and ``ended_s_ago``; and ``"slots"``.
         """
-        return dict(self._requests.get("/v1/instances/"))
+        query = urlencode(given(search=search, state=state))
+        path = "/v1/instances/" + (f"?{query}" if query else "")
+        return dict(self._requests.get(path))
 
     def env_episodes(
         self, instance_id: str, start: int = 0, *, last: int = 1000
@@ -330,6 +342,35 @@ class InstanceCalls:
         """
         path = f"/v1/recordings/{quote(directory)}/files/{quote(name)}/"
         return bytes(self._requests.send("GET", path).body)
+
+    def env_episodes(
+        self, instance_id: str, *, last: int | None = None, start: int = 0
+    ) -> dict[str, Any]:
+        """Return the last episodes of an instance, whichever way its steps arrived.
+
+        Args:
+            instance_id: The instance.
+            last: How many at most, 1 to 1000; None: all that the server has.
+            start: Number of the first one to return; the first episode has number 0.
+
+        Returns:
+            ``episodes``, the oldest first, with ``number``, ``env``, ``return``,
+            ``length``, ``seconds``, ``seed``, ``terminated``, ``truncated``, ``end``
+            and ``ended_at``; ``current``, those that run; and ``total``.
+        """
+        query = urlencode({**given(last=last), "from": start})
+        route = instance_route(instance_id, f"episodes/?{query}")
+        return dict(self._requests.get(route))
+
+    def env_keys(self, instance_id: str) -> dict[str, Any]:
+        """Return the keys with which a person plays an environment.
+
+        Returns:
+            ``keys``, a list of dicts with ``keys``, names as of browsers'
+            ``KeyboardEvent.code``, and ``action``, or None; ``noop``, ``wait`` and
+            ``fps``.
+        """
+        return dict(self._requests.get(instance_route(instance_id, "keys/")))
 
     def env_close(self, instance_id: str) -> None:
         """End the instance."""

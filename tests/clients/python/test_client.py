@@ -71,6 +71,9 @@ def test_instances_are_listed_with_their_activity(
         listed = {row["instance_id"]: (row["label"], row["steps"]) for row in rows}
         assert listed[instance_id] == ("from Python", 1)
         assert listed[env.instance_id] == ("an Env", 0)
+    (found,) = client.instances("FROM python", state="idle")["instances"]
+    assert found["instance_id"] == instance_id
+    assert client.instances("from python", state="busy")["instances"] == []
     vector = gym_http_client.RemoteVectorEnv(
         client.remote_base, "CartPole-v1", num_envs=2, label="two"
     )
@@ -78,6 +81,20 @@ def test_instances_are_listed_with_their_activity(
     vector.close()
     ended = client.instances()["ended"]
     assert [each["label"] for each in ended[:2]] == ["two", "an Env"]
+
+
+def test_episodes_and_keys_are_returned(client: Client, cartpole: str) -> None:
+    for seed in range(3):
+        client.reset(cartpole, seed=seed)
+        client.step(cartpole, 1)
+    found = client.env_episodes(cartpole)
+    ended = [(each["seed"], each["return"], each["end"]) for each in found["episodes"]]
+    assert ended == [(0, 1.0, "reset"), (1, 1.0, "reset")]
+    assert found["current"][0]["seed"] == 2
+    assert client.env_episodes(cartpole, last=1)["episodes"] == found["episodes"][1:]
+    assert client.env_episodes(cartpole, start=2)["episodes"] == []
+    keys = client.env_keys(cartpole)
+    assert {"keys": ["ArrowRight"], "action": 1} in keys["keys"]
 
 
 def test_a_log_is_read_part_by_part(client: Client, create: Callable[..., str]) -> None:

@@ -65,6 +65,15 @@ public:
 
     /// The server's description of the instance.
     Json describe() { return get(""); }
+    /// The last episodes, whichever way their steps arrived: `episodes`, `current`, `total`.
+    /// @param last How many at most, 1 to 1000.
+    /// @param from Number of the first one; the first episode has number 0.
+    Json episodes(int last = 1000, std::uint64_t from = 0) {
+        const auto query = "?last=" + std::to_string(last) + "&from=" + std::to_string(from);
+        return get(("episodes/" + query).c_str());
+    }
+    /// The keys with which a person plays the environment: `keys`, `noop`, `wait`, `fps`.
+    Json keys() { return get("keys/"); }
 
     /// The present frame, unchanged: an array, text, or a list; None without
     /// a `render_mode`.

@@ -122,10 +122,17 @@ inline std::map<std::string, std::string> list(Server server) {
 
 /// The instances of a server with their figures, as `instances`, and the last that ended, as
 /// `ended`: lists of objects, whose members docs/api.md describes.
+/// @param server The server.
+/// @param search Only those with this text in a name; "" for all.
+/// @param state Only those in this state, as "idle" or "ended"; "" for all.
 /// @throws Error The request failed.
-inline Json instances(Server server) {
+inline Json instances(Server server, const std::string& search = "",
+                      const std::string& state = "") {
     detail::Http http(std::move(server));
-    Json answer = detail::get_json(http, "/v1/instances/");
+    std::string path = "/v1/instances/";
+    if (!search.empty()) path += "?search=" + detail::quoted(search);
+    if (!state.empty()) path += (search.empty() ? "?state=" : "&state=") + detail::quoted(state);
+    Json answer = detail::get_json(http, path);
     for (const char* name : {"instances", "ended"}) {
         const auto listed = answer.find(name);
         if (listed == answer.end() || !listed->is_array())
