@@ -1,5 +1,7 @@
 """``GET /v1/instances/``: all instances with their figures, without asking a host."""
 
+import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -123,6 +125,37 @@ def test_a_busy_instance_is_listed_at_once(api: Api) -> None:
     assert (row["state"], row["busy_s"]) == ("idle", None)
     assert row["idle_s"] < 2.5
     no_content(instance.close())
+
+
+def test_the_list_asks_no_host(api: Api) -> None:
+    idle = [api.create("hostile/Harmless-v0") for _ in range(3)]
+    killed = api.create("hostile/Harmless-v0")
+    asleep = api.create("hostile/Slow-v0", kwargs={"seconds": 60.0})
+    pids = [int(each.reset()["info"]["pid"]) for each in (*idle, killed)]
+    sleeper = int(asleep.reset()["info"]["pid"])
+    with ThreadPoolExecutor(1) as pool:
+        step = pool.submit(asleep.post, "step/", {"action": 1})
+        wait_until(lambda: listed(api, asleep.id)["state"] == "busy")
+        *stopped, last = pids
+        try:
+            # A stopped process answers nothing.
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            os.kill(last, signal.SIGKILL)
+            wait_until(lambda: ended(api, killed.id))
+            rows = ok(api.get("/v1/instances/?search=hostile"))["instances"]
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+        states = {row["instance_id"]: row["state"] for row in rows}
+        assert states.pop(asleep.id) == "busy"
+        assert states == {each.id: "idle" for each in idle}
+        row = ended(api, killed.id)
+        assert (row["reason"], row["signal"]) == ("crashed", "SIGKILL")
+        os.kill(sleeper, signal.SIGKILL)
+        error(step.result(), 502, "env-crashed")
+    for each in idle:
+        no_content(each.close())
 
 
 def test_an_instance_that_is_being_made_is_listed(api: Api) -> None:
