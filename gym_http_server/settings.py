@@ -262,8 +262,8 @@ class Settings:
     )
     recordings_disk: int = declare(
         10 * 1024 * MIB,
-        "Size of all recordings of steps and videos below the data directory; a part of "
-        "one may exceed it.",
+        "Size of all recordings of steps and videos below the data directory; a part "
+        "of one may exceed it.",
         least=MIB,
         unit="bytes",
     )
