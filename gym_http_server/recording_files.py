@@ -27,7 +27,7 @@ __all__ = [
     "RESERVED",
     "VIDEO",
     "About",
-    "Found",
+    "RecordingFiles",
     "check_owner",
     "describe",
     "find_recordings",
@@ -79,8 +79,8 @@ class About(msgspec.Struct, frozen=True):
     num_envs: int | None = None
 
 
-class Found(NamedTuple):
-    """A recording.
+class RecordingFiles(NamedTuple):
+    """Files of a recording, and what they record.
 
     Attributes:
         directory: Its path below the data directory.
@@ -145,7 +145,9 @@ def check_owner(folder: int, parts: list[str], owner: str) -> bool:
     return True
 
 
-def find_recordings(data_dir: str, owner: str, skipped: str = "") -> Iterator[Found]:
+def find_recordings(
+    data_dir: str, owner: str, skipped: str = ""
+) -> Iterator[RecordingFiles]:
     """Yield the recordings below the data directory.
 
     Args:
@@ -172,14 +174,14 @@ def find_recordings(data_dir: str, owner: str, skipped: str = "") -> Iterator[Fo
             yield describe(folder, directory)
 
 
-def describe(folder: int, directory: str) -> Found:
+def describe(folder: int, directory: str) -> RecordingFiles:
     """Describe the recording in an open directory.
 
     Args:
         folder: Its descriptor.
         directory: Its path below the data directory.
     """
-    return Found(directory, _about(folder), _files(folder), _is_active(folder))
+    return RecordingFiles(directory, _about(folder), _files(folder), _is_active(folder))
 
 
 def open_existing(data_dir: str, directory: str, owner: str) -> int:

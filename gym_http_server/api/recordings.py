@@ -21,7 +21,7 @@ from gym_http_server.api.run_bodies import cut_to_range
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.instances.uploads import Download, in_thread
 from gym_http_server.recording_files import (
-    Found,
+    RecordingFiles,
     describe,
     find_recordings,
     open_existing,
@@ -69,7 +69,7 @@ def _list(web: Web, environ: Environ) -> Answer:
     return json_answer(msgspec.json.encode(body) + b"\n")
 
 
-def _find(web: Web, owner: str) -> list[Found]:
+def _find(web: Web, owner: str) -> list[RecordingFiles]:
     settings = web.settings
     relay_dir = os.path.abspath(settings.relay_dir) if settings.relay_dir else ""
     data_dir = os.path.abspath(settings.data_dir)
@@ -80,7 +80,7 @@ def _find(web: Web, owner: str) -> list[Found]:
 def _describe(web: Web, environ: Environ, directory: str) -> Answer:
     read_body(environ, web.settings.max_body)
 
-    def described() -> Found:
+    def described() -> RecordingFiles:
         folder = open_existing(web.settings.data_dir, directory, owner)
         try:
             return describe(folder, directory)
@@ -118,7 +118,7 @@ def _download(web: Web, environ: Environ, directory: str, name: str) -> Answer:
     return Answer(status, [kind, *headers, *ranged], download)
 
 
-def _members(found: Found) -> dict[str, Any]:
+def _members(found: RecordingFiles) -> dict[str, Any]:
     about = found.about
     return {
         "active": found.active,

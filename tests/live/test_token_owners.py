@@ -85,6 +85,9 @@ WITHOUT_INSTANCE = {
     "/v1/external/client/<path:name>": "open to all",
     "/dashboard/<path:name>": "open to all",
     "": "open to all, or the same as /v1",
+    "/v1/recordings": "test_monitor_directories_belong_to_tokens",
+    "/v1/recordings/<path:directory>": "the same",
+    "/v1/recordings/<path:directory>/files/<name>": "the same",
     "/metrics": "sums of all, for tokens that may read",
 }
 BODIES: list[dict[str, Any]] = [
@@ -182,6 +185,13 @@ def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> 
         error(start(other, f"runs/{name}/.owner"), 400, "bad-parameter")
         described = api_of(shared, name).get("/v1/recordings/runs/first/")
         assert described.status == (200 if name == "root" else 404)
+        path = "/v1/recordings/runs/first/files/episodes.jsonl"
+        read = api_of(shared, name).get(path)
+        assert read.status == described.status
+        assert (read.body == written) == (name == "root")
+        listed = ok(api_of(shared, name).get("/v1/recordings/"))["recordings"]
+        seen = {each["directory"] for each in listed}
+        assert ("runs/first" in seen) == (name == "root")
         # Folders beside it are open to all.
         no_content(start(other, f"runs/{name}"))
         record(other)

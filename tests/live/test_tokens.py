@@ -115,7 +115,7 @@ def documented(server: Server) -> list[tuple[str, str]]:
         path = path.replace("{connection}", "ffffffff")
         path = path.replace("client/{name}", "client/serve.js")
         path = path.replace("dashboard/{name}", "dashboard/style.css")
-        path = path.replace("{name}", "gravity")
+        path = path.replace("{name}", "gravity").replace("{directory}", "d")
         path = re.sub(r"{(run|session|reader|token_id|version)}", "1", path)
         assert "{" not in path, f"no value known for {path}"
         routes += [(method.upper(), path) for method in operations if method in known]
