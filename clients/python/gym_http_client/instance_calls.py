@@ -343,25 +343,6 @@ class InstanceCalls:
         path = f"/v1/recordings/{quote(directory)}/files/{quote(name)}/"
         return bytes(self._requests.send("GET", path).body)
 
-    def env_episodes(
-        self, instance_id: str, *, last: int | None = None, start: int = 0
-    ) -> dict[str, Any]:
-        """Return the last episodes of an instance, whichever way its steps arrived.
-
-        Args:
-            instance_id: The instance.
-            last: How many at most, 1 to 1000; None: all that the server has.
-            start: Number of the first one to return; the first episode has number 0.
-
-        Returns:
-            ``episodes``, the oldest first, with ``number``, ``env``, ``return``,
-            ``length``, ``seconds``, ``seed``, ``terminated``, ``truncated``, ``end``
-            and ``ended_at``; ``current``, those that run; and ``total``.
-        """
-        query = urlencode({**given(last=last), "from": start})
-        route = instance_route(instance_id, f"episodes/?{query}")
-        return dict(self._requests.get(route))
-
     def env_keys(self, instance_id: str) -> dict[str, Any]:
         """Return the keys with which a person plays an environment.
 
