@@ -77,7 +77,10 @@ class Handlers:
         monitor: Records episodes; ``None`` if no client has started it.
         recorder: Records resets and steps; ``None`` if its monitor does not.
         video: Records videos; ``None`` if its monitor does not.
+        video_patience_s: Seconds to wait for ffmpeg before frames are dropped.
     """
+
+    video_patience_s = 2.0
 
     def __init__(
         self,
@@ -313,7 +316,13 @@ class Handlers:
         def open_file(name: str) -> int:
             return self._open_file(FileRequest(directory, False, True, video=name))
 
-        return VideoRecorder(self._operations, video, open_file, self._page)
+        return VideoRecorder(
+            self._operations,
+            video,
+            open_file,
+            self._page,
+            patience_s=self.video_patience_s,
+        )
 
     def _record(self, directory: str, force: bool) -> StepRecorder:
         header = self._inspection.recorded()

@@ -2,7 +2,8 @@
 
 A process of ffmpeg encodes one episode as H.264 in fragmented MP4, which can be played
 up to its last fragment if the host is killed. A frame is dropped if ffmpeg does not
-take it in time, so a slow disk delays an environment by one frame's time at most.
+take it in time, and then the next are, until it goes on: a full disk delays an
+environment once.
 """
 
 from __future__ import annotations
@@ -134,6 +135,7 @@ class VideoRecorder:
         request: What to record.
         open_file: Opens the file with a name in the monitor's directory.
         page: The host's status page.
+        patience_s: Seconds to wait for ffmpeg before frames are dropped.
 
     Attributes:
         error: Why the recording ended early; "" if it did not.
@@ -146,6 +148,8 @@ class VideoRecorder:
         request: VideoRequest,
         open_file: Callable[[str], int],
         page: StatusPage,
+        *,
+        patience_s: float,
     ) -> None:
         env = operations.env
         self.error = ""
@@ -156,6 +160,7 @@ class VideoRecorder:
         self._request = request
         self._open_file = open_file
         self._page = page
+        self._patience_s = patience_s
         self._fps = request.fps or _render_fps(env)
         self._episode = 0
         self._left = 0
@@ -272,7 +277,8 @@ class VideoRecorder:
         name = f"episode-{self._episode - 1:06d}"
         name += "-env0.mp4" if self._is_vector else ".mp4"
         file = self._open_file(name)
-        return _Encoder(self._program, file, frame, self._fps, self._request.size)
+        command = _command(self._program, frame, self._fps, self._request.size)
+        return _Encoder(command, file, frame.shape, self._patience_s)
 
     def _fail(self, reason: str) -> None:
         self.error = f"the recording of videos has ended: {reason}"
@@ -289,23 +295,22 @@ class _Encoder:
     """ffmpeg, and the thread that sends it the frames of one episode.
 
     Args:
-        program: Path of ffmpeg.
+        command: Starts ffmpeg.
         file: Descriptor of the file to write; it is closed when ffmpeg has ended.
-        frame: The first frame, (height, width, 3) or (height, width).
-        fps: Frames a second.
-        size: Pixels of the longer side.
+        shape: Shape of the frames.
+        patience_s: Seconds to wait for ffmpeg before frames are dropped.
 
     Attributes:
         failed: Whether ffmpeg ended before the last frame, or with an error.
     """
 
     def __init__(
-        self, program: str, file: int, frame: Frame, fps: int, size: int
+        self, command: list[str], file: int, shape: tuple[int, ...], patience_s: float
     ) -> None:
         self.failed = False
         self._file = file
-        self._shape = frame.shape
-        self._patience = 1.0 / fps
+        self._shape = shape
+        self._patience_s = patience_s
         self._patient = True
         self._frames: deque[bytes] = deque()
         self._ended = False
@@ -316,7 +321,7 @@ class _Encoder:
             read_end, self._pipe = os.pipe()
             try:
                 self._process = subprocess.Popen(
-                    _command(program, frame, fps, size),
+                    command,
                     stdin=read_end,
                     stdout=file,
                     stderr=subprocess.DEVNULL,
@@ -347,7 +352,7 @@ class _Encoder:
         with self._changed:
             if len(self._frames) >= _WAITING and self._patient:
                 self._patient = self._changed.wait_for(
-                    lambda: len(self._frames) < _WAITING, self._patience
+                    lambda: len(self._frames) < _WAITING, self._patience_s
                 )
             if len(self._frames) >= _WAITING or self.failed:
                 return False

@@ -66,15 +66,22 @@ def test_a_video_has_a_frame_for_each_reset_and_step(
         while not made.step(seed % 2)["terminated"]:
             lengths[-1] += 1
     (listed,) = ok(Api(server).get("/v1/instances/?search=run%203"))["instances"]
-    assert listed["recording"]["video"] is True
+    recorded = listed["recording"]
+    assert recorded["video"] is True
+    # On a busy machine, ffmpeg may be too slow.
+    assert (
+        recorded["frames_written"] + recorded["frames_dropped"]
+        == lengths[0] + lengths[2]
+    )
     no_content(made.post("monitor/close/"))
     folder = data_dir / "films"
     names = sorted(file.name for file in folder.glob("*.mp4"))
     assert names == ["episode-000000.mp4", "episode-000002.mp4"]
-    for name, length in zip(names, (lengths[0], lengths[2]), strict=True):
-        frames = frames_of(folder / name)
-        assert len(frames) == length
-        assert size_of(folder / name) == (320, 214)
+    assert all(size_of(folder / name) == (320, 214) for name in names)
+    counts = [len(frames_of(folder / name)) for name in names]
+    assert sum(counts) == recorded["frames_written"]
+    if not recorded["frames_dropped"]:
+        assert counts == [lengths[0], lengths[2]]
     with gymnasium.make("CartPole-v1", render_mode="rgb_array") as env:
         env.reset(seed=0)
         local = np.asarray(env.render())
@@ -97,6 +104,9 @@ def test_a_killed_host_leaves_a_video_that_can_be_played(
     made.reset(seed=1)
     ok(made.post("step/", {"actions": [1] * 120}))
     assert ok(Api(server).get("/v1/recordings/shot/"))["active"] is True
+    (listed,) = ok(Api(server).get(f"/v1/instances/?search={made.id}"))["instances"]
+    written = listed["recording"]["frames_written"]
+    assert written > 60
     (host,) = [each for each in server.members() if made.id in " ".join(each.cmdline())]
     os.kill(host.pid, signal.SIGKILL)
     psutil.wait_procs([host], 5)
@@ -106,7 +116,8 @@ def test_a_killed_host_leaves_a_video_that_can_be_played(
 
     wait_until(ended, 10, "the end of the recording")
     # All but the last second.
-    assert len(frames_of(data_dir / "shot" / "episode-000000.mp4")) >= 90
+    decoded = len(frames_of(data_dir / "shot" / "episode-000000.mp4"))
+    assert decoded >= written - 30
 
 
 def test_a_vector_is_recorded(server: Server, data_dir: Path) -> None:

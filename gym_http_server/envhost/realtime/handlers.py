@@ -59,6 +59,9 @@ class ClockedHandlers(Handlers):
 
     _operations: ClockedOperations
 
+    # A clock waits for nothing but its world.
+    video_patience_s = 0.0
+
     def __init__(self, operations: ClockedOperations, *args: Any, **more: Any) -> None:
         super().__init__(operations, *args, **more)
         self._batching: Any = _NoBatching()
