@@ -8,13 +8,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import psutil
 import pytest
 
 from gym_http_client import Client, RemoteEnv
 from gym_http_wire.step_records import Kind, Record, StepDecoder
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.faults.small_disk import small_disk
+from tests.support.processes import titled
 from tests.support.server import Server
 
 pytestmark = pytest.mark.live
@@ -35,10 +35,6 @@ def server(data_dir: Path) -> Iterator[Server]:
 def read(file: Path) -> tuple[list[Record], bool]:
     decoder = StepDecoder()
     return decoder.feed(file.read_bytes()), decoder.complete
-
-
-def shown(process: psutil.Process) -> str:
-    return " ".join(process.cmdline())
 
 
 def local_steps(seed: int, actions: list[int]) -> list[tuple[Any, ...]]:
@@ -98,7 +94,8 @@ def test_nothing_is_lost_when_the_host_is_killed(
     made.reset(seed=5)
     for _ in range(4):
         made.step(1)
-    (host,) = [each for each in server.members() if made.id in shown(each)]
+    title = f"{made.id} CartPole-v1"
+    (host,) = [each for each in server.members() if titled(each, title)]
     os.kill(host.pid, signal.SIGKILL)
     records, complete = read(data_dir / "killed" / "steps.gym")
     assert complete
