@@ -12,7 +12,6 @@ from typing import Any
 
 import flask
 import msgspec
-import yaml
 
 import gym_http_server
 from gym_http_server import landlock, seccomp
@@ -205,6 +204,9 @@ def _openapi(web: Web, environ: Environ) -> Answer:
 
 @functools.cache
 def _openapi_json() -> bytes:
+    # Here, since few servers are asked for it, and all workers would import it.
+    import yaml
+
     text = importlib.resources.files("gym_http_server.api").joinpath("openapi.yaml")
     return msgspec.json.encode(yaml.safe_load(text.read_bytes())) + b"\n"
 
