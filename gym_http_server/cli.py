@@ -204,6 +204,8 @@ def _print_start(
                 fragment = urllib.parse.quote(settings.token, safe="")
                 _print(f"Dashboard: {url}/#token={fragment}")
         _print()
+    elif not (settings.guarded or settings.no_tcp or settings.no_dashboard):
+        _print(f"In a browser:  {url}/")
     curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.guarded else "curl"
     if settings.no_tcp:
         path = os.path.abspath(settings.unix)

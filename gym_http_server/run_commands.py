@@ -295,7 +295,7 @@ def _event_writer(folder: Path) -> Any:
     except ModuleNotFoundError:
         raise StartError(
             "--tensorboard needs tensorboardX, which is not installed: pip install "
-            "'gymnasium-http-server[tensorboard]'"
+            "tensorboardX"
         ) from None
     return module.SummaryWriter(str(folder))
 

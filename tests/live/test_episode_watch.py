@@ -142,7 +142,10 @@ def test_lines_and_errors(api: Api, tmp_path: Path) -> None:
     paths = f"{tmp_path}:{environment()['PYTHONPATH']}"
     for args, words in (
         ((api.server.url, "00c0ffee"), "watch: .*00c0ffee"),
-        ((api.server.url, instance.id, "--tensorboard", "x"), "pip install '.*board"),
+        (
+            (api.server.url, instance.id, "--tensorboard", "x"),
+            "pip install tensorboardX",
+        ),
         ((api.server.url, instance.id, "--every", "nan"), "expected seconds"),
     ):
         with begin(*args, PYTHONPATH=paths) as refused:

@@ -177,7 +177,7 @@ class _Scalars(_Lines):
         except ModuleNotFoundError:
             raise _Missing(
                 "--tensorboard needs tensorboardX, which is not installed: "
-                "pip install 'gymnasium-http-client[tensorboard]'"
+                "pip install tensorboardX"
             ) from None
         self._by_steps = step == "steps"
         self._writers = {

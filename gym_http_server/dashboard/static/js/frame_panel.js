@@ -7,6 +7,9 @@ import { h } from "./elements.js";
 const REASONS = {
   "no-render-mode": "It was made without a render mode, so there is no picture.",
   "too-slow": "Drawing takes longer than the clock allows, so there is no picture.",
+  "not-reset": "It was not reset yet: reset it by hand, play it, or start an agent.",
+  "no-image": "The environment rendered something that is no picture.",
+  "external-away": "The external environment has lost its connection.",
   list: "This render mode collects frames, so there is no picture.",
 };
 const SHOWN = 300;

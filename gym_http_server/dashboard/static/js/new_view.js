@@ -14,6 +14,7 @@ export function view(context) {
 class NewPage {
   #context;
   #envs = [];
+  #isLoaded = false;
   #isOver = false;
   #search = h("input", { type: "search", "aria-label": "Search environments", placeholder: "lander" });
   #list = h("select", { size: "10", "aria-label": "Environments" });
@@ -65,10 +66,13 @@ class NewPage {
       this.#fail(error.message);
     }
     if (this.#isOver) return;
+    this.#isLoaded = true;
     this.#draw();
   }
 
   #draw() {
+    // The first look through the registry takes seconds.
+    if (!this.#isLoaded) return;
     const text = this.#search.value.trim().toLowerCase();
     const found = this.#envs.filter(({ env_id }) => env_id.toLowerCase().includes(text));
     const chosen = this.#list.value;
