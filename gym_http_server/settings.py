@@ -308,7 +308,7 @@ class Settings:
         "", "User that environments run as, if the server runs as root."
     )
     no_dashboard: bool = declare(
-        False, "Serve no pages for people at / and below /dashboard/."
+        False, "Serve no pages for people: /, /dashboard/, /docs/."
     )
     log_level: str = declare(
         "info",

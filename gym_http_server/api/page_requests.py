@@ -11,7 +11,9 @@ Environ = dict[str, Any]
 
 #: The client that pages import: no import shows a token, and it is no secret.
 CLIENT_FILE = re.compile(r"/v1/external/client/[A-Za-z0-9_/]+\.js/?").fullmatch
-_PAGE_FILE = re.compile(r"/dashboard/[A-Za-z0-9_/]+\.[a-z]{2,4}/?").fullmatch
+_PAGE_FILE = re.compile(
+    r"/dashboard/[A-Za-z0-9_/]+\.[a-z]{2,4}/?|/docs/?|/docs/[a-z-]+\.[a-z]{2,4}/?"
+).fullmatch
 
 
 def wants_page(environ: Environ) -> bool:

@@ -33,15 +33,21 @@ _POLICY = (
     "data:; media-src blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-#: Headers of every file of the pages.
-HEADERS = [
-    ("Content-Security-Policy", _POLICY),
+_OTHER_HEADERS = [
     ("Referrer-Policy", "no-referrer"),
     ("X-Frame-Options", "DENY"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     # With the ETag, a new version of the server is used at once.
     ("Cache-Control", "no-cache"),
 ]
+#: Headers of every file of the dashboard.
+HEADERS = [("Content-Security-Policy", _POLICY), *_OTHER_HEADERS]
+# Swagger UI writes HTML, which it has cleaned, from strings.
+_DOCS_POLICY = _POLICY.replace("; require-trusted-types-for 'script'", "")
+_DOCS_HEADERS = [("Content-Security-Policy", _DOCS_POLICY), *_OTHER_HEADERS]
+#: Page of the API, and the files that it takes from the package of Swagger UI.
+_DOCS = "docs.html"
+_SWAGGER_FILES = ("swagger-ui.css", "swagger-ui-bundle.js")
 
 
 class _PageFile(NamedTuple):
@@ -63,8 +69,12 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     add_route(app, web, "GET", "/", functools.partial(_start, web), scopes=ANY)
     if web.settings.no_dashboard:
         return
-    rule = "/dashboard/<path:name>/"
-    add_route(app, web, "GET", rule, functools.partial(_file, web), scopes=ANY)
+    for rule, view in (
+        ("/dashboard/<path:name>/", _file),
+        ("/docs/", _docs),
+        ("/docs/<path:name>/", _docs_file),
+    ):
+        add_route(app, web, "GET", rule, functools.partial(view, web), scopes=ANY)
 
 
 def _start(web: Web, environ: Environ) -> Answer:
@@ -80,11 +90,24 @@ def _file(web: Web, environ: Environ, name: str) -> Answer:
     file = _page_files().get(name)
     if file is None:
         raise NotFound(f"the dashboard has no file {name!r:.80}; it begins at /")
-    return _sent(file, environ.get("HTTP_IF_NONE_MATCH", ""))
+    return _sent(file, environ, HEADERS)
 
 
-def _sent(file: _PageFile, known: str) -> Answer:
-    headers = [("ETag", file.etag), *HEADERS]
+def _docs(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    return _sent(_page_files()[_DOCS], environ, _DOCS_HEADERS)
+
+
+def _docs_file(web: Web, environ: Environ, name: str) -> Answer:
+    read_body(environ, web.settings.max_body)
+    if name not in _SWAGGER_FILES:
+        raise NotFound(f"the page of the API has no file {name!r:.80}; it is at /docs/")
+    return _sent(_swagger_file(name), environ, _DOCS_HEADERS)
+
+
+def _sent(file: _PageFile, environ: Environ, bound: list[tuple[str, str]]) -> Answer:
+    known = environ.get("HTTP_IF_NONE_MATCH", "")
+    headers = [("ETag", file.etag), *bound]
     if file.etag in known:
         return Answer(304, headers, b"")
     return Answer(200, [("Content-Type", file.media_type), *headers], file.content)
@@ -95,6 +118,12 @@ def _page_files() -> dict[str, _PageFile]:
     """Return all files by name: no name of a request is looked up on disk."""
     folder = importlib.resources.files("gym_http_server.dashboard") / "static"
     return {name: _read(name, file) for name, file in _files(folder, "")}
+
+
+@functools.cache
+def _swagger_file(name: str) -> _PageFile:
+    """Read a file of Swagger UI when a browser first requests it, as it is large."""
+    return _read(name, importlib.resources.files("flask_swagger_ui") / "dist" / name)
 
 
 def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:

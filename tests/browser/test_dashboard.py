@@ -129,6 +129,19 @@ def test_a_person_makes_finds_and_closes_an_instance(
         Instance(api, each).close()
 
 
+def test_swagger_ui_sends_requests_with_the_token(
+    server: Server, page: CheckedPage
+) -> None:
+    page.open(f"{server.url}/#token={server.token}" if server.token else server.url)
+    page.shows("slots taken")
+    page.press("nav a[href='/docs/']")
+    page.shows("List the instances")
+    page.press("#operations-instances-env_list_all button")
+    page.press("#operations-instances-env_list_all .try-out__btn")
+    page.press("#operations-instances-env_list_all .execute")
+    page.shows('"all_envs": {}')
+
+
 def test_scripts_get_no_login_box(server: Server, api: Api) -> None:
     if not server.token:
         return
@@ -144,4 +157,5 @@ def test_a_server_without_the_dashboard_has_no_page() -> None:
     with Server("--no-dashboard") as server:
         api = Api(server)
         assert ok(api.request("GET", "/", headers=HTML))["api"] == "v1"
-        error(api.get("/dashboard/index.html"), 404, "not-found")
+        for path in ("/dashboard/index.html", "/docs/", "/docs/swagger-ui.css"):
+            error(api.get(path), 404, "not-found")

@@ -84,6 +84,8 @@ WITHOUT_INSTANCE = {
     "/openapi.json": "the same for all",
     "/v1/external/client/<path:name>": "open to all",
     "/dashboard/<path:name>": "open to all",
+    "/docs": "open to all",
+    "/docs/<path:name>": "open to all",
     "": "open to all, or the same as /v1",
     "/v1/recordings": "test_monitor_directories_belong_to_tokens",
     "/v1/recordings/<path:directory>": "the same",

@@ -49,7 +49,7 @@ class CheckedPage(Chromium):
 
     def text(self) -> str:
         """Return the visible text."""
-        return str(self.run("document.body.innerText"))
+        return str(self.run("document.body?.innerText ?? ''"))
 
     def shows(self, words: str, seconds: float = _SECONDS) -> None:
         """Wait until the page shows some words."""

@@ -39,7 +39,7 @@ function show(make, names = []) {
 /** Show the view of the address. */
 function route() {
   for (const link of document.querySelectorAll("nav a")) {
-    const isHere = link.hash === (location.hash || "#/");
+    const isHere = link.pathname === "/" && link.hash === (location.hash || "#/");
     if (isHere) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
