@@ -28,7 +28,7 @@ globalThis.SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#docs",
   deepLinking: true,
-  docExpansion: "list",
+  docExpansion: "none",
   defaultModelsExpandDepth: -1,
   filter: true,
   // No document is sent to a checking service elsewhere.
