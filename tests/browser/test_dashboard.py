@@ -137,7 +137,8 @@ def test_swagger_ui_sends_requests_with_the_token(
     page.open(f"{server.url}/#token={server.token}" if server.token else server.url)
     page.shows("slots taken")
     # The address of one operation: all of them take Swagger UI seconds to show.
-    page.run("document.querySelector('nav a[href^=\"/docs\"]').hash = '%s'" % LISTING)
+    link = "document.querySelector('nav a[href^=\"/docs\"]')"
+    page.run(f"{link}.hash = '{LISTING}'")
     page.press("nav a[href^='/docs/']")
     page.press("#operations-instances-env_list_all .try-out__btn")
     page.press("#operations-instances-env_list_all .execute")
