@@ -123,6 +123,7 @@ def test_a_person_makes_finds_and_closes_an_instance(
     page.press("button[type=submit]")
     wait_until(lambda: "Taxi-v4" in api.instances().values(), 20.0, "the instance")
     page.shows("Close instance")
+    assert page.run("scrollY") == 0
     page.run("location.hash = '#/runs'")
     page.shows("There are no runs.")
     for each in api.instances():

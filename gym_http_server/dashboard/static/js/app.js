@@ -84,6 +84,8 @@ addEventListener("hashchange", () => {
   takeToken();
   if (!context.about) return begin();
   route();
+  // The view before may have been longer than the window.
+  scrollTo(0, 0);
   main.focus();
 });
 begin();
