@@ -86,6 +86,6 @@ addEventListener("hashchange", () => {
   route();
   // The view before may have been longer than the window.
   scrollTo(0, 0);
-  main.focus();
+  main.focus({ preventScroll: true });
 });
 begin();
