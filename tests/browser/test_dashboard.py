@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.api import Api, Instance, error, ok
+from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.peers.checked_page import CheckedPage
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -124,6 +124,15 @@ def test_a_person_makes_finds_and_closes_an_instance(
     wait_until(lambda: "Taxi-v4" in api.instances().values(), 20.0, "the instance")
     page.shows("Close instance")
     assert page.run("scrollY") == 0
+    page.run("location.hash = '#/recordings'")
+    page.shows("There are no recordings.")
+    watched = next(Instance(api, each) for each in api.instances())
+    no_content(
+        watched.post("monitor/start/", {"directory": "<b>mine</b>", "steps": True})
+    )
+    page.run("location.reload()")
+    page.shows("<b>mine</b>")
+    page.shows("steps.gym")
     page.run("location.hash = '#/runs'")
     page.shows("There are no runs.")
     for each in api.instances():

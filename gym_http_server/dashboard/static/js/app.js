@@ -4,6 +4,7 @@ import { ask, h, toast } from "./elements.js";
 import { view as instanceView } from "./instance_view.js";
 import { view as instancesView } from "./instances_view.js";
 import { view as newView } from "./new_view.js";
+import { view as recordingsView } from "./recordings_view.js";
 import { view as runsView } from "./runs_view.js";
 import { call, openStream, refusals } from "./server.js";
 import { setToken, takeToken, token } from "./session.js";
@@ -15,6 +16,7 @@ const ROUTES = [
   [/^#?\/?$/, instancesView],
   [/^#\/new$/, newView],
   [/^#\/wall$/, wallView],
+  [/^#\/recordings$/, recordingsView],
   [/^#\/runs$/, runsView],
   [/^#\/runs\/([^/]+)$/, runsView],
   [/^#\/envs\/([^/]+)$/, instanceView],
