@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import flask
+import msgspec
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -20,13 +22,16 @@ from prometheus_client.registry import Collector
 from gym_http_server.access import READ
 from gym_http_server.api.exchange import Answer, Environ, read_body
 from gym_http_server.api.web import Web, add_route
-from gym_http_server.rundir.status import STEP_BOUNDS_NS
+from gym_http_server.relay.messages import RelayHead
+from gym_http_server.rundir.requests import SECONDS_BOUNDS, Requests, read_requests
+from gym_http_server.rundir.status import LATENESS_BOUNDS_NS, STEP_BOUNDS_NS
 from gym_http_wire.messages import Op
 
 __all__ = ["add_routes"]
 
 Figures = dict[str, Any]
 
+OTHER = "other"
 _ENV = ("env_id",)
 # By the name of a sum: the metric, its words, and the factor to its unit.
 _SUMS = {
@@ -54,6 +59,8 @@ def _metrics(web: Web, environ: Environ) -> Answer:
     encode, media_type = choose_encoder(environ.get("HTTP_ACCEPT", ""))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collected(web.supervisor.call(Op.FIGURES)))
+    registry.register(_Requests(read_requests(web.run.requests)))
+    registry.register(_Services(web.broker.listed(), _runs(web)))
     headers = [("Content-Type", media_type), ("Cache-Control", "no-store")]
     return Answer(200, headers, encode(registry))
 
@@ -85,7 +92,73 @@ class _Collected(Collector):
                 gauge.add_metric([env_id], figures[name])
             yield gauge
         yield from _states(envs)
-        yield _step_seconds(envs)
+        words = "Seconds of steps in their hosts; a vector's step is one."
+        names = "step_counts", "step_ns"
+        yield _histogram("gym_step_seconds", words, envs, names, STEP_BOUNDS_NS)
+        words = "Seconds by which ticks of clocks were late."
+        names = "lateness_counts", "lateness_ns"
+        yield _histogram(
+            "gym_tick_lateness_seconds", words, envs, names, LATENESS_BOUNDS_NS
+        )
+
+
+class _Requests(Collector):
+    """The requests that web workers answered.
+
+    Args:
+        requests: Their sums by route, method and status.
+    """
+
+    def __init__(self, requests: dict[tuple[str, str, int], Requests]) -> None:
+        self._requests = requests
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the histogram."""
+        words = "Seconds until the answers to HTTP requests were made."
+        names = ("route", "method", "status")
+        metric = HistogramMetricFamily("gym_http_request_seconds", words, labels=names)
+        bounds = [*map(str, SECONDS_BOUNDS), "+Inf"]
+        for (route, method, status), found in sorted(self._requests.items()):
+            counts = map(float, itertools.accumulate(found.counts))
+            buckets = list(zip(bounds, counts, strict=True))
+            labels = [route or OTHER, method, str(status)]
+            metric.add_metric(labels, buckets, found.seconds)
+        yield metric
+
+
+class _Services(Collector):
+    """External environments and training runs.
+
+    Args:
+        external: The external environments that are connected.
+        runs: The training runs.
+    """
+
+    def __init__(self, external: list[Figures], runs: list[Figures]) -> None:
+        self._external = external
+        self._runs = runs
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield gauges."""
+        free = sum(each["free"] for each in self._external)
+        words = "External environments that wait for an instance."
+        yield GaugeMetricFamily("gym_external_free", words, free)
+        yield GaugeMetricFamily("gym_relay_runs", "Training runs.", len(self._runs))
+        for name, words in (
+            ("workers", "Rollout workers that sent something in the last minute."),
+            ("queue_batches", "Batches that wait for a trainer."),
+            ("queue_bytes", "Bytes of the batches that wait for a trainer."),
+        ):
+            total = sum(each[name] for each in self._runs)
+            yield GaugeMetricFamily(f"gym_relay_{name}", words, total)
+
+
+def _runs(web: Web) -> list[Figures]:
+    """Return the training runs; none while there is no relay, which starts late."""
+    if not os.path.exists(web.run.relay_socket):
+        return []
+    frame, _ = web.relay.call(Op.RUN_LIST, RelayHead())
+    return list(msgspec.json.decode(frame.body)["runs"])
 
 
 def _states(envs: dict[str, Figures]) -> Iterator[Metric]:
@@ -103,12 +176,26 @@ def _states(envs: dict[str, Figures]) -> Iterator[Metric]:
     yield ended
 
 
-def _step_seconds(envs: dict[str, Figures]) -> Metric:
-    words = "Seconds of steps in their hosts; a vector's step is one."
-    metric = HistogramMetricFamily("gym_step_seconds", words, labels=_ENV)
-    bounds = [*(str(bound / 1e9) for bound in STEP_BOUNDS_NS), "+Inf"]
+def _histogram(
+    name: str,
+    words: str,
+    envs: dict[str, Figures],
+    names: tuple[str, str],
+    bounds_ns: tuple[int, ...],
+) -> Metric:
+    """Return a histogram by environment.
+
+    Args:
+        name: Its name.
+        words: What it counts.
+        envs: Figures by env ID.
+        names: Names of the counts, and of the sum in nanoseconds.
+        bounds_ns: Upper bounds of the counts.
+    """
+    metric = HistogramMetricFamily(name, words, labels=_ENV)
+    bounds = [*(str(bound / 1e9) for bound in bounds_ns), "+Inf"]
     for env_id, figures in envs.items():
-        counts = list(itertools.accumulate(figures["step_counts"]))
-        buckets = list(zip(bounds, map(float, counts), strict=True))
-        metric.add_metric([env_id], buckets, figures["step_ns"] / 1e9)
+        counts = map(float, itertools.accumulate(figures[names[0]]))
+        buckets = list(zip(bounds, counts, strict=True))
+        metric.add_metric([env_id], buckets, figures[names[1]] / 1e9)
     return metric

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -41,6 +42,7 @@ from gym_http_server.instances.relay import RelayClient
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.requests import RequestCounts
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
 
@@ -58,6 +60,8 @@ _REFUSALS = (
 #: Problems that the check of tokens has already logged.
 _LOGGED = (Unauthorized, TooManyWrongTokens)
 
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
+
 View = Callable[..., Answer]
 
 
@@ -67,10 +71,12 @@ class Route(NamedTuple):
     Attributes:
         view: Called with the WSGI environment and the arguments in the path.
         scopes: Empty if any token is sufficient.
+        rule: Its path with names for the parts that vary; "" for all other paths.
     """
 
     view: View
     scopes: frozenset[str]
+    rule: str = ""
 
 
 class Web:
@@ -99,6 +105,7 @@ class Web:
         self.broker = BrokerClient(run, self.supervisor)
         self.relay = RelayClient(run, self.supervisor)
         self.routes: dict[str, Route] = {}
+        self._requests = RequestCounts(run.requests)
         self._refusals: dict[str, LimitedLog] = {}
 
     @property
@@ -108,7 +115,19 @@ class Web:
 
     def answer(self, environ: Environ, route: Route, **arguments: Any) -> Answer:
         """Call a view behind the guard; turn exceptions into answers."""
-        view, scopes = route
+        began = time.perf_counter()
+        answer = self._answer(environ, route, arguments)
+        took = time.perf_counter() - began
+        method = environ["REQUEST_METHOD"]
+        # Clients make up methods and statuses stay few.
+        method = method if method in _METHODS else "other"
+        self._requests.count(route.rule, method, answer.status, took)
+        return answer
+
+    def _answer(
+        self, environ: Environ, route: Route, arguments: dict[str, Any]
+    ) -> Answer:
+        view, scopes, _ = route
         try:
             answer = self.guard.preflight(environ)
             if answer is None:
@@ -195,7 +214,7 @@ def add_route(
         view: Called with the WSGI environment and the arguments in the path.
         scopes: A caller must have one of these; if empty, any token is sufficient.
     """
-    route = Route(view, scopes)
+    route = Route(view, scopes, rule)
 
     def flask_view(**arguments: Any) -> flask.Response:
         return flask_response(web.answer(flask.request.environ, route, **arguments))

@@ -105,9 +105,9 @@ class Activity:
         self.page.set_orphaned(0)
         self.page.end(time.monotonic_ns(), used=False)
 
-    def set_clock(self) -> None:
-        """Record that the instance has a clock."""
-        self.page.set_clock()
+    def set_clock(self, hz: float) -> None:
+        """Record that the instance has a clock with so many ticks per second."""
+        self.page.set_clock(hz)
 
     def mark_waiting(self) -> None:
         """Record that a client waits, which counts as use."""

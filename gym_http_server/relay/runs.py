@@ -242,6 +242,8 @@ def list_runs(store: Store, now: float) -> Reply:
             "run": row.run,
             "created": _time(row.created),
             "last": _time(row.totals.last),
+            "queue_batches": row.totals.waiting,
+            "queue_bytes": row.totals.queue_bytes,
             "version": row.totals.version,
             "workers": active_workers(store.sessions(row), now),
         }

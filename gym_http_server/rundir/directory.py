@@ -44,6 +44,11 @@ class RunDir:
         return f"{self.path}/broker.sock"
 
     @property
+    def requests(self) -> str:
+        """Directory in which web workers count requests."""
+        return f"{self.path}/requests"
+
+    @property
     def relay_socket(self) -> str:
         """Socket of the relay."""
         return f"{self.path}/relay.sock"
@@ -163,6 +168,7 @@ class RunDir:
             lock = _create(f"{path}/{LOCK}")
             os.close(_create(run._serving))
             os.mkdir(run.trash, 0o700)
+            os.mkdir(run.requests, 0o700)
         except OSError as error:
             remove(path)
             raise _not_made(str(base), error) from None

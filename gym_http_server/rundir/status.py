@@ -28,11 +28,17 @@ STEP_BOUNDS_NS = (
     *(10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7, 3 * 10**7),
     *(10**8, 3 * 10**8, 10**9, 3 * 10**9, 10**10),
 )
+#: Upper bounds of the counts of ticks by their lateness; the last has no bound.
+LATENESS_BOUNDS_NS = (
+    *(10**5, 3 * 10**5, 10**6, 3 * 10**6),
+    *(10**7, 3 * 10**7, 10**8),
+)
 #: What a recording has, and that it has ended early, as one number.
 RECORDING_STEPS, RECORDING_VIDEO, RECORDING_FAILED = 1, 2, 4
 
 _COUNTS = len(STEP_BOUNDS_NS) + 1
-_PAGE = struct.Struct(f"=QQQQQQQQQQdQQ{_COUNTS}QQQQQQQQ")
+_LATE_COUNTS = len(LATENESS_BOUNDS_NS) + 1
+_PAGE = struct.Struct(f"=QQQQQQQQQQdQQ{_COUNTS}QQQQQQQQd{_LATE_COUNTS}QQ")
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
 _TICKING, _CLOCK = 8, 9
 _RETURN, _LENGTH, _STEP_NS = 10, 11, 12
@@ -41,6 +47,9 @@ _RECORDING = _STEP_COUNTS + _COUNTS
 _RECORDED, _FRAMES, _DROPPED, _SHOWN, _SHOW_NS, _NUM_ENVS = range(
     _RECORDING + 1, _RECORDING + 7
 )
+_HZ = _NUM_ENVS + 1
+_LATENESS = _HZ + 1
+_LATE_NS = _LATENESS + _LATE_COUNTS
 
 
 class Status(NamedTuple):
@@ -73,6 +82,12 @@ class Status(NamedTuple):
         frames_dropped: Frames of videos that were dropped.
         frames_shown: Frames that were drawn for watchers.
         show_ns: Nanoseconds that drawing them took.
+        num_envs: Environments of a vector, else 0.
+        hz: Ticks per second of a clock, else 0.
+        lateness_counts: How many ticks were at most as late as each of
+            `LATENESS_BOUNDS_NS`, and later than the bound before; the last number: how
+            many were later.
+        lateness_ns: Nanoseconds of all of them.
         num_envs: Number of environments of a vector; 0: a single environment.
     """
 
@@ -97,6 +112,14 @@ class Status(NamedTuple):
     frames_shown: int = 0
     show_ns: int = 0
     num_envs: int = 0
+    hz: float = 0.0
+    lateness_counts: tuple[int, ...] = ()
+    lateness_ns: int = 0
+
+    @property
+    def ticks(self) -> int:
+        """Number of the ticks in `lateness_counts`."""
+        return sum(self.lateness_counts)
 
     @property
     def timed_steps(self) -> int:
@@ -151,9 +174,17 @@ class StatusPage:
         """Record a use without a call."""
         self._numbers[_USED] = now_ns
 
-    def set_clock(self) -> None:
-        """Store that the instance has a clock."""
+    def set_clock(self, hz: float) -> None:
+        """Store that the instance has a clock, and its ticks per second."""
+        self._floats[_HZ] = hz
         self._numbers[_CLOCK] = 1
+
+    def add_tick(self, late_ns: int) -> None:
+        """Count a tick that was so late."""
+        numbers = self._numbers
+        late_ns = max(0, late_ns)
+        numbers[_LATE_NS] += late_ns
+        numbers[_LATENESS + bisect_left(LATENESS_BOUNDS_NS, late_ns)] += 1
 
     def end(self, now_ns: int, *, used: bool) -> None:
         """Record that the call has ended."""
@@ -272,8 +303,15 @@ def has_clock(path: str) -> bool:
 
 def _status(page: bytes) -> Status:
     numbers = _PAGE.unpack(page)
-    before, after = numbers[:_STEP_COUNTS], numbers[_RECORDING:]
-    return Status._make((*before, numbers[_STEP_COUNTS:_RECORDING], *after))
+    return Status._make(
+        (
+            *numbers[:_STEP_COUNTS],
+            numbers[_STEP_COUNTS:_RECORDING],
+            *numbers[_RECORDING:_LATENESS],
+            numbers[_LATENESS:_LATE_NS],
+            numbers[_LATE_NS],
+        )
+    )
 
 
 def _open_page(path: str) -> int:

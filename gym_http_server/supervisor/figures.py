@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gym_http_server.rundir.status import (
+    LATENESS_BOUNDS_NS,
     RECORDING_FAILED,
     RECORDING_STEPS,
     RECORDING_VIDEO,
@@ -38,7 +39,14 @@ MAX_ENV_IDS = 200
 #: Stands for all further ones.
 OTHER = "other"
 
-_COUNTS = ("steps", "episodes", "timed_steps", "step_ns", "recorded_bytes")
+_COUNTS = (
+    "steps",
+    "episodes",
+    "timed_steps",
+    "step_ns",
+    "recorded_bytes",
+    "lateness_ns",
+)
 _FRAMES = ("frames_dropped", "frames_shown")
 #: Instances in the list that have ended.
 MAX_LISTED = 100
@@ -134,7 +142,9 @@ def _of_instance(
         "memory_bytes": memory_of(instance, now),
         "num_envs": page.num_envs or None,
         "owner": instance.owner or None,
+        "realtime": _realtime(page),
         "recording": _recording(page),
+        "render_mode": instance.render_mode,
         "state": state,
         "step_ms": _step_ms(page),
         "steps": page.steps,
@@ -147,6 +157,21 @@ def _last_return(page: Status) -> float | None:
     # An environment can write anything to its page.
     known = page.last_length and math.isfinite(page.last_return)
     return page.last_return if known else None
+
+
+def _realtime(page: Status) -> dict[str, Any] | None:
+    if not page.has_clock:
+        return None
+    counts, lateness = page.lateness_counts, None
+    if page.ticks:
+        lateness = {
+            "mean": round(page.lateness_ns / page.ticks / 1e6, 3),
+            "p50": _quantile_ms(counts, 0.5, LATENESS_BOUNDS_NS),
+            "p99": _quantile_ms(counts, 0.99, LATENESS_BOUNDS_NS),
+        }
+    # An environment can write anything to its page.
+    hz = round(page.hz, 3) if math.isfinite(page.hz) else None
+    return {"hz": hz, "lateness_ms": lateness, "ticks": page.ticks}
 
 
 def _recording(page: Status) -> dict[str, Any] | None:
@@ -167,17 +192,19 @@ def _step_ms(page: Status) -> dict[str, float] | None:
         return None
     return {
         "mean": round(page.step_ns / page.timed_steps / 1e6, 3),
-        "p50": _quantile_ms(page.step_counts, 0.5),
-        "p99": _quantile_ms(page.step_counts, 0.99),
+        "p50": _quantile_ms(page.step_counts, 0.5, STEP_BOUNDS_NS),
+        "p99": _quantile_ms(page.step_counts, 0.99, STEP_BOUNDS_NS),
     }
 
 
-def _quantile_ms(counts: tuple[int, ...], share: float) -> float:
-    """Return the upper bound of the counts that have this share of the steps."""
+def _quantile_ms(
+    counts: tuple[int, ...], share: float, bounds: tuple[int, ...]
+) -> float:
+    """Return the upper bound of the counts that have this share of all."""
     rank = share * sum(counts)
     reached = itertools.accumulate(counts)
     index = next((at for at, count in enumerate(reached) if count >= rank), 0)
-    return STEP_BOUNDS_NS[min(index, len(STEP_BOUNDS_NS) - 1)] / 10**6
+    return bounds[min(index, len(bounds) - 1)] / 10**6
 
 
 def memory_of(instance: Instance, now: float) -> int:
@@ -267,6 +294,7 @@ def _empty() -> dict[str, Any]:
         **dict.fromkeys(("made", "streams", "watchers", *_COUNTS, *_FRAMES), 0),
         "ended": {},
         "states": dict.fromkeys(("idle", "busy", "ending"), 0),
+        "lateness_counts": [0] * (len(LATENESS_BOUNDS_NS) + 1),
         "step_counts": [0] * (len(STEP_BOUNDS_NS) + 1),
     }
 
@@ -276,6 +304,7 @@ def _copied(figures: dict[str, Any]) -> dict[str, Any]:
         **figures,
         "ended": dict(figures["ended"]),
         "states": dict(figures["states"]),
+        "lateness_counts": list(figures["lateness_counts"]),
         "step_counts": list(figures["step_counts"]),
     }
 
@@ -283,5 +312,6 @@ def _copied(figures: dict[str, Any]) -> dict[str, Any]:
 def _add(figures: dict[str, Any], page: Status) -> None:
     for name in (*_COUNTS, *_FRAMES):
         figures[name] += getattr(page, name)
-    for index, count in enumerate(page.step_counts):
-        figures["step_counts"][index] += count
+    for name in ("step_counts", "lateness_counts"):
+        for index, count in enumerate(getattr(page, name)):
+            figures[name][index] += count

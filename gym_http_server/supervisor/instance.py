@@ -37,6 +37,7 @@ class Instance:
     Attributes:
         env_id: The env ID of the create request.
         label: The label that it was created with; ``None`` if it has none.
+        render_mode: The render mode that it was created with.
         channel: The connection to the host.
         output: The output of its environment.
         reported: Whether the host has reported how the making went, or sent malformed
@@ -68,6 +69,7 @@ class Instance:
     output: Output
     started: float
     label: str | None = None
+    render_mode: str | None = None
     reported: bool = False
     live: bool = False
     reason: str = ""

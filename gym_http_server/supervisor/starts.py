@@ -82,6 +82,7 @@ def start_host(
         output,
         started=time.monotonic(),
         label=request.label,
+        render_mode=request.render_mode,
     )
 
 

@@ -1,6 +1,7 @@
 """Metrics, read by prometheus-client's own parsers."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import (
@@ -9,8 +10,9 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from gym_http_client import RemoteEnv
-from tests.support.api import Api, error
+from tests.support.api import Api, error, ok
 from tests.support.processes import titled
+from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
@@ -91,6 +93,66 @@ def test_metrics_agree_with_what_was_done_through_every_door(api: Api) -> None:
         assert after[key] >= value, key
     assert after["gym_slots_taken", ()] == 0
     assert rise("gym_instances_ended_total", "CartPole-v1", "closed") == 4
+
+
+def test_requests_are_counted_by_route_and_outlive_their_worker(api: Api) -> None:
+    def of(route: str, status: int) -> float:
+        # Labels in the order of their names.
+        labels = ("GET", route, str(status))
+        return metrics(api).get(("gym_http_request_seconds_count", labels), 0.0)
+
+    routes = ("/v1/envs/", 200), ("/v1/envs/<instance_id>/", 404), ("other", 404)
+    before = [of(*each) for each in routes]
+    for _ in range(3):
+        api.get("/v1/envs/")
+    for number in range(3):
+        error(api.get(f"/v1/envs/0000000{number}/"), 404)
+        error(api.get(f"/v1/no/such/{number}/route/"), 404)
+    assert [of(*each) for each in routes] == [count + 3 for count in before]
+    workers = [each for each in api.server.members() if titled(each, "web worker")]
+    for each in workers:
+        each.kill()
+
+    def replaced() -> bool:
+        found = {each for each in api.server.members() if titled(each, "web worker")}
+        return len(found) == len(workers) and not found & set(workers)
+
+    wait_until(replaced, 20.0, "other web workers")
+    wait_until(lambda: api.get("/readyz").status == 200, 20.0, "a web worker")
+    assert [of(*each) for each in routes] == [count + 3 for count in before]
+
+
+def test_clocks_tell_how_late_their_ticks_are(api: Api) -> None:
+    clock = {"mode": "free_running", "hz": 50, "default_action": [0.0]}
+    made = api.create("Pendulum-v1", realtime=clock, render_mode="rgb_array")
+    made.reset(seed=1)
+
+    def listed() -> Any:
+        return ok(api.get(f"/v1/instances/?search={made.id}"))["instances"][0]
+
+    wait_until(lambda: listed()["realtime"]["ticks"] >= 5, 10.0, "five ticks")
+    found = listed()
+    assert found["render_mode"] == "rgb_array"
+    assert found["realtime"]["hz"] == 50
+    lateness = found["realtime"]["lateness_ms"]
+    assert 0 < lateness["p50"] <= lateness["p99"]
+    values = metrics(api)
+    assert values["gym_tick_lateness_seconds_count", ("Pendulum-v1",)] >= 5
+    assert values["gym_tick_lateness_seconds_sum", ("Pendulum-v1",)] > 0
+    made.close()
+
+
+def test_queues_of_training_runs_are_summed_up(api: Api) -> None:
+    assert metrics(api)["gym_relay_runs", ()] == 0
+    run = Run.create(api, "measured")
+    session = run.session()
+    for number in (1, 2):
+        done(api.request("POST", run.samples(session, number), data=b"x" * 100))
+    values = metrics(api)
+    assert values["gym_relay_runs", ()] == 1
+    assert values["gym_relay_queue_batches", ()] == 2
+    assert values["gym_relay_queue_bytes", ()] >= 200
+    assert values["gym_external_free", ()] == 0
 
 
 def test_openmetrics_are_sent_on_request(api: Api) -> None:

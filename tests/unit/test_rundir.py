@@ -95,7 +95,7 @@ def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     writer.mark_alive(12)
     assert reader.read()[:10] == (0, 11, 7, 2, 3, 12, 4, 6, 0, 0)
     assert not has_clock(path)
-    writer.set_clock()
+    writer.set_clock(20.0)
     writer.begin_tick(13)
     assert reader.read()[:10] == (0, 11, 7, 2, 3, 12, 4, 6, 13, 1)
     writer.finish_tick(14, 8, 3)

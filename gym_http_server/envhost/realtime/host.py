@@ -105,7 +105,7 @@ class ClockedHost(Host):
 
     def serve(self) -> None:
         """Serve until the supervisor closes the instance."""
-        self._activity.set_clock()
+        self._activity.set_clock(1e9 / self._mode.period_ns)
         self._poller.add(self._timer, lambda events: None)
         longest_ms = self._begin()
         mode, timer, external = self._mode, self._timer, self._external
@@ -348,6 +348,8 @@ class ClockedHost(Host):
     def _finish_world(self, events: list[Any]) -> None:
         """Record what happened in the world."""
         self._handlers.record_events(events)
+        for event in events:
+            self._activity.page.add_tick(event.update.late_ns)
         if not self._mode.busy:
             steps, episodes = self._operations.steps, self._operations.episodes
             self._activity.page.finish_tick(time.monotonic_ns(), steps, episodes)
