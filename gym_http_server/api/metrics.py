@@ -23,7 +23,7 @@ from gym_http_server.access import READ
 from gym_http_server.api.exchange import Answer, Environ, read_body
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.relay.messages import RelayHead
-from gym_http_server.rundir.requests import SECONDS_BOUNDS, Requests, read_requests
+from gym_http_server.rundir.requests import SECONDS_BOUNDS, RequestTimes, read_requests
 from gym_http_server.rundir.status import LATENESS_BOUNDS_NS, STEP_BOUNDS_NS
 from gym_http_wire.messages import Op
 
@@ -109,7 +109,7 @@ class _Requests(Collector):
         requests: Their sums by route, method and status.
     """
 
-    def __init__(self, requests: dict[tuple[str, str, int], Requests]) -> None:
+    def __init__(self, requests: dict[tuple[str, str, int], RequestTimes]) -> None:
         self._requests = requests
 
     def collect(self) -> Iterable[Metric]:

@@ -13,7 +13,7 @@ import os
 from bisect import bisect_left
 from typing import NamedTuple
 
-__all__ = ["SECONDS_BOUNDS", "RequestCounts", "Requests", "read_requests"]
+__all__ = ["SECONDS_BOUNDS", "RequestCounts", "RequestTimes", "read_requests"]
 
 #: Upper bounds of the counts of requests by their time; the last count has no bound.
 SECONDS_BOUNDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -33,7 +33,7 @@ _OTHER = ("", "", 0)
 Key = tuple[str, str, int]
 
 
-class Requests(NamedTuple):
+class RequestTimes(NamedTuple):
     """Requests with one route, method and status.
 
     Attributes:
@@ -118,9 +118,9 @@ class RequestCounts:
                 os.close(file)
 
 
-def read_requests(folder: str) -> dict[Key, Requests]:
+def read_requests(folder: str) -> dict[Key, RequestTimes]:
     """Add up the requests of all web workers, by route, method and status."""
-    found: dict[Key, Requests] = {}
+    found: dict[Key, RequestTimes] = {}
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(folder):
             with open(f"{folder}/{name}", "rb") as file:
@@ -128,7 +128,7 @@ def read_requests(folder: str) -> dict[Key, Requests]:
     return found
 
 
-def _add_file(content: bytes, found: dict[Key, Requests]) -> None:
+def _add_file(content: bytes, found: dict[Key, RequestTimes]) -> None:
     size = len(content) // 8 * 8
     numbers = memoryview(content)[:size].cast("Q")
     for place in range(0, len(numbers) - _ENTRY + 1, _ENTRY):
@@ -138,9 +138,9 @@ def _add_file(content: bytes, found: dict[Key, Requests]) -> None:
         text = content[place * 8 : place * 8 + min(length, _KEY_BYTES)]
         status, method, route = text.decode(errors="replace").split(" ", 2)
         key = route, method, int(status)
-        before = found.get(key, Requests(0.0, [0] * _COUNTS))
+        before = found.get(key, RequestTimes(0.0, [0] * _COUNTS))
         counts = numbers[place + _FIRST : place + _FIRST + _COUNTS]
-        found[key] = Requests(
+        found[key] = RequestTimes(
             before.seconds + numbers[place + _SUM] / 1e9,
             [one + more for one, more in zip(before.counts, counts, strict=True)],
         )

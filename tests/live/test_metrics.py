@@ -101,12 +101,12 @@ def test_requests_are_counted_by_route_and_outlive_their_worker(api: Api) -> Non
         labels = ("GET", route, str(status))
         return metrics(api).get(("gym_http_request_seconds_count", labels), 0.0)
 
-    routes = ("/v1/envs/", 200), ("/v1/envs/<instance_id>/", 404), ("other", 404)
+    routes = ("/v1/envs/", 200), ("/v1/envs/<instance_id>/", 400), ("other", 404)
     before = [of(*each) for each in routes]
     for _ in range(3):
         api.get("/v1/envs/")
     for number in range(3):
-        error(api.get(f"/v1/envs/0000000{number}/"), 404)
+        error(api.get(f"/v1/envs/0000000{number}/"), 400)
         error(api.get(f"/v1/no/such/{number}/route/"), 404)
     assert [of(*each) for each in routes] == [count + 3 for count in before]
     workers = [each for each in api.server.members() if titled(each, "web worker")]
