@@ -1,6 +1,6 @@
 """Metrics, read by prometheus-client's own parsers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -95,7 +95,11 @@ def test_metrics_agree_with_what_was_done_through_every_door(api: Api) -> None:
     assert rise("gym_instances_ended_total", "CartPole-v1", "closed") == 4
 
 
-def test_requests_are_counted_by_route_and_outlive_their_worker(api: Api) -> None:
+def test_requests_are_counted_by_route_and_outlive_their_worker(
+    make_server: Callable[..., Server],
+) -> None:
+    api = Api(make_server())
+
     def of(route: str, status: int) -> float:
         # Labels in the order of their names.
         labels = ("GET", route, str(status))
