@@ -159,7 +159,7 @@ def test_a_person_steps_by_hand_plays_and_closes_by_keyboard(
     assert words.removeprefix("episode 0: ") == f"{first['return']:.4f}"
     page.save_screenshot("one-instance")
 
-    page.press("[aria-label='Close this instance']")
+    page.press("[aria-label='Close instance']")
     page.shows("Its clients lose it")
     page.press("dialog button")
     wait_until(lambda: not api.instances(), SECONDS, "the instance to close")

@@ -152,12 +152,9 @@ def test_spaces_samples_and_frames(create: Callable[..., Instance]) -> None:
     assert answer.header("Gym-Shape") == "3,400,600,3"
 
 
-def test_no_monitor_and_no_vector_by_halves(create: Callable[..., Instance]) -> None:
-    instance = create(**VECTOR)
-    answer = instance.post("monitor/start/", {"directory": "m"})
-    assert "without num_envs" in calls.error(answer, 400, "bad-parameter")["message"]
+def test_no_vector_by_halves(create: Callable[..., Instance]) -> None:
     single = create()
     assert "num_envs" not in calls.ok(single.get(""))
-    api = instance.api
+    api = single.api
     request = {"env_id": "CartPole-v1", "kwargs": {"num_envs": 2}, **VECTOR}
     calls.error(api.post("/v1/envs/", request), 400, "bad-parameter")

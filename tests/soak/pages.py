@@ -85,7 +85,7 @@ def _use(server: Server, page: CheckedPage, name: str) -> None:
         wait_until(lambda: page.run(seen), SECONDS, "a frame")
     if name in _PLAYED:
         pace_kept(page, instance)
-    page.press("[aria-label='Close this instance']")
+    page.press("[aria-label='Close instance']")
     page.press("dialog button")
     api = instance.api
     wait_until(lambda: instance.id not in api.instances(), SECONDS, "its end")

@@ -31,6 +31,11 @@ class CheckedPage(Chromium):
         size = {"width": width, "height": height, "deviceScaleFactor": 1}
         self._call("Emulation.setDeviceMetricsOverride", mobile=False, **size)
 
+    def prefer(self, scheme: str) -> None:
+        """Set the colour scheme that the person prefers: light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self._call("Emulation.setEmulatedMedia", features=features)
+
     def screenshot(self) -> bytes:
         """Return a picture of the window as PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot")["data"])

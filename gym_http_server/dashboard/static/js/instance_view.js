@@ -75,7 +75,7 @@ class InstancePage {
   }
 
   #layout() {
-    const close = button("Close instance", "Close this instance", () => this.#close());
+    const close = button("Close instance", "Close instance", () => this.#close());
     close.classList.add("danger");
     this.#clock = panel("Clock", this.#realtime.element);
     this.#clock.hidden = true;

@@ -43,7 +43,7 @@ export class RecordingPanel {
       h(
         "div",
         { class: "row" },
-        button("Record", "Start recording", () => this.#start()),
+        button("Record", "Record this instance", () => this.#start()),
         button("Stop", "Stop recording", () => this.#send("close/", {})),
       ),
       this.#error,

@@ -1,0 +1,261 @@
+"""What people do on the dashboard from end to end, and what hostile pages cannot do."""
+
+import contextlib
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gym_http_client import RemoteEnv
+from tests.support import npm
+from tests.support.api import Api, Instance
+from tests.support.envs.hostile import MARKUP
+from tests.support.peers.checked_page import CheckedPage
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(180)]
+
+SECONDS = 20.0
+TOKEN = "a-token-for-journeys"
+MAIN = "document.querySelector('main').innerText"
+VIEWS = ["#/", "#/new", "#/wall", "#/runs", "#/recordings"]
+#: A page of another origin that tries all that a browser lets it try.
+ATTACK = """<!doctype html><title>elsewhere</title>
+<form method=post action="%(url)s/v1/envs/%(id)s/close/"></form>
+<iframe src="%(url)s/"></iframe>
+<script>
+const json = '{"env_id": "CartPole-v1"}';
+const tries = [
+  fetch("%(url)s/v1/envs/", { method: "POST", body: json, mode: "no-cors" }),
+  fetch("%(url)s/v1/envs/", { method: "POST", body: json }),
+  fetch("%(url)s/v1/instances/", { credentials: "include" }),
+  fetch("%(url)s/v1/envs/%(id)s/", { method: "DELETE" }),
+  fetch("%(url)s/v1/envs/%(id)s/step/",
+    { method: "POST", body: '{"action": 0}', mode: "no-cors" }),
+  fetch("%(url)s/v1/shutdown/", { method: "POST", mode: "no-cors" }),
+  new Promise((resolve, reject) => {
+    const stream = new WebSocket("%(socket)s/v1/envs/%(id)s/stream/");
+    stream.onopen = () => stream.send('{"op": "step", "action": 0}');
+    stream.onmessage = (event) => resolve(event.data);
+    stream.onerror = () => reject(new Error("refused"));
+  }),
+];
+const said = (each) => each.status + " " + (each.value?.type ?? each.value ?? "");
+globalThis.outcome = Promise.allSettled(tries).then((found) => found.map(said));
+</script>"""
+
+
+@pytest.fixture(scope="module", params=["", TOKEN], ids=["open", "token"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    flags = ["--token", request.param] if request.param else []
+    flags += ["--import", "tests.support.envs.hostile"]
+    with Server(*flags, token=request.param or None) as started:
+        yield started
+
+
+@pytest.fixture
+def page(server: Server) -> Iterator[CheckedPage]:
+    """A page whose errors, violations and foreign requests fail the test."""
+    with CheckedPage() as opened:
+        yield opened
+        assert opened.faults == []
+        assert opened.hosts <= {f"127.0.0.1:{server.port}"}
+
+
+@pytest.fixture
+def stranger() -> Iterator[CheckedPage]:
+    """A page of another origin, which may fail."""
+    with CheckedPage() as opened:
+        yield opened
+
+
+def sign_in(page: CheckedPage, server: Server) -> None:
+    """Open the page as somebody who knows the token, if there is one."""
+    page.open(f"{server.url}/")
+    if server.token:
+        # The page asked without a token at first.
+        page.faults.clear()
+        page.write("input[type=password]", server.token)
+        page.strike("Enter")
+    page.shows("slots taken")
+
+
+def steps_of(instance: Instance) -> int:
+    """Return the number of steps that an instance has taken."""
+    return int(instance.get("").json()["steps"])
+
+
+def train(server: Server, instance: Instance, episodes: int) -> None:
+    """Play episodes of an instance in Python."""
+    user = f":{server.token}@" if server.token else ""
+    url = server.url.replace("//", f"//{user}")
+    env = RemoteEnv.attach(url, instance.id)
+    for _ in range(episodes):
+        env.reset()
+        over = False
+        while not over:
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            over = terminated or truncated
+    env.close()
+
+
+@pytest.mark.alone
+def test_a_person_starts_plays_watches_and_closes(
+    server: Server, page: CheckedPage
+) -> None:
+    sign_in(page, server)
+    page.press("nav a[href='#/new']")
+    page.shows("environments")
+    page.write("input[type=search]", "lander")
+    page.shows("LunarLander-v3")
+    page.run("document.querySelector('form select').value = 'LunarLander-v3'")
+    page.press("button[type=submit]")
+    page.shows("Sample and step")
+    ((instance_id, made),) = Api(server).instances().items()
+    assert made == "LunarLander-v3"
+    instance = Instance(Api(server), instance_id)
+    picture = "document.querySelector('.frame-picture')?.naturalWidth"
+    page.press("[aria-label='Reset the environment']")
+    wait_until(lambda: page.run(picture) == 600, SECONDS, "a frame")
+    page.press("[aria-label='Step with a sampled action']")
+    page.shows("terminated")
+    # Five seconds at the speed for which the environment is made.
+    before, began = steps_of(instance), time.monotonic()
+    page.press("[aria-label='Play by keyboard']")
+    page.hold("ArrowUp")
+    wait_until(lambda: time.monotonic() > began + 5, SECONDS, "five seconds of play")
+    page.release("ArrowUp")
+    took = time.monotonic() - began
+    assert steps_of(instance) - before >= 0.8 * 50 * took
+    page.strike("Escape")
+    played = instance.get("episodes/").json()["total"]
+    train(server, instance, 3)
+    curve = "Number(document.querySelector('.curve-plot').ariaValueMax)"
+    wait_until(lambda: page.run(curve) >= played + 2, SECONDS, "the curve to grow")
+    page.press("[aria-label='Close instance']")
+    page.shows("Its clients lose it")
+    page.press("dialog button")
+    wait_until(lambda: not Api(server).instances(), SECONDS, "the instance to close")
+
+
+def test_texts_of_a_hostile_environment_are_shown_letter_by_letter(
+    server: Server, page: CheckedPage
+) -> None:
+    api = Api(server)
+    instance = api.create("hostile/Markup-v0", render_mode="ansi", label=MARKUP[:60])
+    sign_in(page, server)
+    page.run(f"location.hash = '#/envs/{instance.id}'")
+    page.shows("Sample and step")
+    page.press("[aria-label='Reset the environment']")
+    page.shows(f"drawn {MARKUP}")
+    page.shows(f"reset {MARKUP}")
+    answer = "document.querySelector('.answer').innerText"
+    assert page.run(answer).count(json.dumps(MARKUP)[1:-1]) >= 3
+    page.press(".by-hand select", "ArrowDown")
+    page.press("[aria-label='Step with this action']")
+    page.shows(f"raised {MARKUP}")
+    # The console has the refused request, as any.
+    page.faults[:] = [each for each in page.faults if "Failed to load" not in each]
+    for view in (*VIEWS, f"#/envs/{instance.id}"):
+        page.run(f"location.hash = '{view}'")
+        page.shows("Instances")
+        inserted = "document.querySelectorAll('img[src=x], main script').length"
+        assert page.run(inserted) == 0
+    instance.close()
+
+
+@contextlib.contextmanager
+def elsewhere(content: str) -> Iterator[str]:
+    """Serve a page from another origin; yield its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = content.encode() if self.path == "/" else b""
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{served.server_port}"
+        finally:
+            served.shutdown()
+            thread.join()
+
+
+def test_a_page_elsewhere_changes_and_reads_nothing(
+    server: Server, stranger: CheckedPage
+) -> None:
+    instance = Api(server).create("CartPole-v1")
+    instance.reset()
+    before = steps_of(instance)
+    socket = server.url.replace("http", "ws")
+    content = ATTACK % {"url": server.url, "id": instance.id, "socket": socket}
+    with elsewhere(content) as origin:
+        stranger.open(f"{origin}/")
+        outcome = stranger.run("globalThis.outcome")
+        # Answers that nobody can read, and refusals.
+        allowed = {"rejected ", "fulfilled opaque"}
+        assert set(outcome) <= allowed, outcome
+        assert len(outcome) == 7
+        refused = "frame-ancestors"
+        wait_until(
+            lambda: any(refused in each for each in stranger.faults),
+            SECONDS,
+            "the refusal of the frame",
+        )
+        stranger.run("document.forms[0].submit()")
+        wait_until(
+            lambda: stranger.run("location.origin") == server.url,
+            SECONDS,
+            "the answer to the form",
+        )
+    assert list(Api(server).instances()) == [instance.id]
+    assert steps_of(instance) == before
+    instance.close()
+
+
+def test_views_are_accessible_and_fit_a_telephone(
+    server: Server, page: CheckedPage
+) -> None:
+    if server.token:
+        page.open(f"{server.url}/")
+        page.shows("This server needs a token.")
+        page.run((npm.tools() / "node_modules/axe-core/axe.min.js").read_text())
+        assert violations(page) == []
+        page.faults.clear()
+        return
+    instance = Api(server).create("LunarLander-v3", render_mode="rgb_array")
+    instance.reset()
+    page.resize(360, 740)
+    sign_in(page, server)
+    page.run((npm.tools() / "node_modules/axe-core/axe.min.js").read_text())
+    for scheme in ("light", "dark"):
+        page.prefer(scheme)
+        for view in (*VIEWS, f"#/envs/{instance.id}"):
+            page.run(f"location.hash = '{view}'")
+            wait_until(lambda: len(page.run(MAIN)) > 20, SECONDS, view)
+            assert violations(page) == [], (scheme, view)
+            assert page.run("document.documentElement.scrollWidth") <= 360, view
+    instance.close()
+
+
+def violations(page: CheckedPage) -> list[str]:
+    """Return the serious violations that axe-core finds."""
+    found = page.run("axe.run().then((each) => JSON.stringify(each.violations))")
+    return [
+        f"{each['id']}: {[node['html'][:120] for node in each['nodes']][:3]}"
+        for each in json.loads(found)
+        if each["impact"] in ("serious", "critical")
+    ]
