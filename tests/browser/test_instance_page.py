@@ -169,18 +169,18 @@ def test_taking_over_asks_first(server: Server, page: CheckedPage) -> None:
     instance = Api(server).create("toys/Echo-v0", kwargs={"space": "dict"})
     instance.reset()
     open_instance(page, instance)
-    page.press("[aria-label='Step with a sampled action']")
+    page.press("[aria-label='Sample and step']")
     page.shows("reward")
     # Steps of this page are no steps of others.
-    page.press("[aria-label='Step with a sampled action']")
+    page.press("[aria-label='Sample and step']")
     wait_until(lambda: steps_of(instance) == 2, SECONDS, "the second step")
     instance.step({"go": 1, "by": [1, 2]})
     page.shows("\n3\nEpisodes")
-    page.press("[aria-label='Step with a sampled action']")
+    page.press("[aria-label='Sample and step']")
     page.shows("Take it over?")
     assert steps_of(instance) == 3
     page.press("dialog button:last-of-type")
-    page.press("[aria-label='Step with a sampled action']")
+    page.press("[aria-label='Sample and step']")
     page.shows("Take it over?")
     page.press("dialog button")
     wait_until(lambda: steps_of(instance) == 4, SECONDS, "the step that was allowed")
@@ -246,7 +246,7 @@ def test_a_clock_shows_its_lateness_and_pauses(
         "the lateness",
     )
     # Ticks are no steps of others.
-    page.press("[aria-label='Step with a sampled action']")
+    page.press("[aria-label='Sample and step']")
     page.shows("answer to\nstep")
     page.press("[aria-label='Pause the clock']")
     page.shows("paused · 50 Hz")

@@ -127,7 +127,7 @@ def test_a_person_starts_plays_watches_and_closes(
     picture = "document.querySelector('.frame-picture')?.naturalWidth"
     page.press("[aria-label='Reset the environment']")
     wait_until(lambda: page.run(picture) == 600, SECONDS, "a frame")
-    page.press("[aria-label='Step with a sampled action']")
+    page.press("[aria-label='Sample and step']")
     page.shows("terminated")
     # Five seconds at the speed for which the environment is made.
     before, began = steps_of(instance), time.monotonic()

@@ -76,7 +76,7 @@ def _use(server: Server, page: CheckedPage, name: str) -> None:
     page.press("[aria-label='Reset the environment']")
     page.shows("answer to\nreset", SECONDS)
     for _ in range(2):
-        page.press("[aria-label='Step with a sampled action']")
+        page.press("[aria-label='Sample and step']")
         page.shows("answer to\nstep", SECONDS)
     wait_until(lambda: steps_of(instance) >= 2, SECONDS, "two steps")
     if KINDS[name].get("render_mode"):

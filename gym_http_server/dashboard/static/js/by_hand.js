@@ -32,8 +32,8 @@ export class ByHand {
     this.#widget = widget(space);
     const reset = button("Reset", "Reset the environment", () => this.#run("reset", () => this.#reset()));
     const step = button("Step", "Step with this action", () => this.#run("step", () => this.#step()));
-    const sample = button("Sample", "Fill in a sampled action", () => this.#sample());
-    const both = button("Sample and step", "Step with a sampled action", () => {
+    const sample = button("Sample", "Sample an action", () => this.#sample());
+    const both = button("Sample and step", "Sample and step", () => {
       this.#sample();
       return this.#run("step", () => this.#step());
     });
