@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gym_http_client import Client, RemoteEnv
+from gym_http_client import Client, RemoteEnv, recordings
 from gym_http_wire.step_records import Kind, Record, StepDecoder
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.faults.small_disk import small_disk
@@ -59,6 +59,21 @@ def assert_steps(records: list[Record], seed: int, actions: list[int]) -> None:
         assert (value["reward"], value["terminated"], value["truncated"]) == row[1:]
 
 
+def assert_episodes(source: Path, expected: dict[int, list[int]]) -> None:
+    """Compare the episodes of a recording, by seed, with those of local ones."""
+    recording = recordings.read(source)
+    assert recording.header["env_id"] == "CartPole-v1"
+    episodes = list(recording.episodes())
+    assert {each.seed: each.actions for each in episodes} == expected
+    for episode in episodes:
+        first, *rows = local_steps(episode.seed or 0, episode.actions)
+        observations = [first, *(row[0] for row in rows)]
+        assert np.array_equal(episode.observations, observations)
+        assert episode.rewards == [row[1] for row in rows]
+        assert episode.terminations == [row[2] for row in rows]
+        assert episode.truncations == [row[3] for row in rows]
+
+
 def test_resets_and_steps_of_all_paths_are_recorded(
     server: Server, data_dir: Path
 ) -> None:
@@ -83,6 +98,7 @@ def test_resets_and_steps_of_all_paths_are_recorded(
     assert end.value == {"reason": "closed"}
     assert_steps(records[1:5], 3, [1, 0, 1])
     assert_steps(records[5:-1], 4, [1, 0] * 5)
+    assert_episodes(data_dir / "paths", {3: [1, 0, 1], 4: [1, 0] * 5})
     made.close()
 
 
