@@ -18,14 +18,14 @@ from typing import Any
 
 from gym_http_wire.step_records import Kind, Record, StepDecoder
 
-__all__ = ["Episode", "Recording", "read"]
+__all__ = ["RecordedEpisode", "StepRecording", "read"]
 
 _PART = re.compile(r"steps(?:\.([1-9][0-9]{0,8}))?\.gym", re.ASCII)
 _CHUNK = 1024 * 1024
 
 
 @dataclass
-class Episode:
+class RecordedEpisode:
     """An episode of a recording of one environment.
 
     Attributes:
@@ -53,7 +53,7 @@ class Episode:
         return len(self.rewards)
 
 
-class Recording:
+class StepRecording:
     """The parts of a recording, which are read anew by each iteration.
 
     Attributes:
@@ -73,7 +73,7 @@ class Recording:
         """Yield the records of all parts in order, with the header of each."""
         return (record for record in self._pieces() if record is not None)
 
-    def episodes(self) -> Iterator[Episode]:
+    def episodes(self) -> Iterator[RecordedEpisode]:
         """Yield each episode that has a step.
 
         Raises:
@@ -84,7 +84,7 @@ class Recording:
                 f"the recording is of a vector of {self.header['num_envs']}: expected "
                 "one of a single environment; iterate over the records instead"
             )
-        episode: Episode | None = None
+        episode: RecordedEpisode | None = None
         instance = self.header["instance_id"]
         for record in self._pieces():
             kind = Kind.END if record is None else record.kind
@@ -115,7 +115,7 @@ class Recording:
                 yield None
 
 
-def read(source: str | os.PathLike[str]) -> Recording:
+def read(source: str | os.PathLike[str]) -> StepRecording:
     """Open a recording.
 
     Args:
@@ -127,7 +127,7 @@ def read(source: str | os.PathLike[str]) -> Recording:
     """
     path = Path(source)
     if not path.is_dir():
-        return Recording([path])
+        return StepRecording([path])
     numbers = {
         int(found[1] or 1): each
         for each in path.iterdir()
@@ -138,16 +138,16 @@ def read(source: str | os.PathLike[str]) -> Recording:
             f"{path} has no steps.gym: expected the directory of a monitor that was "
             'started with "steps": true'
         )
-    return Recording([numbers[number] for number in sorted(numbers)])
+    return StepRecording([numbers[number] for number in sorted(numbers)])
 
 
-def _begun(value: dict[str, Any]) -> Episode:
-    return Episode(
+def _begun(value: dict[str, Any]) -> RecordedEpisode:
+    return RecordedEpisode(
         value["seed"], value["options"], [value["observation"]], [value["info"]]
     )
 
 
-def _add(episode: Episode, value: dict[str, Any]) -> None:
+def _add(episode: RecordedEpisode, value: dict[str, Any]) -> None:
     episode.actions.append(value["action"])
     episode.observations.append(value["observation"])
     episode.rewards.append(value["reward"])
