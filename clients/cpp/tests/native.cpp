@@ -299,8 +299,8 @@ void attached(const std::string& url) {
     {
         E again = E::attach(url, id);
         check(again.instance_id() == id, "it is that one");
-        check(again.episodes(1).at("total").get<int>() == 0, "no episode has ended");
-        check(again.keys().at("noop").get<int>() == 0, "people play it by keys");
+        check(again.episodes(1).at("total").template get<int>() == 0, "no episode has ended");
+        check(again.keys().at("noop").template get<int>() == 0, "people play it by keys");
         E alone(url, "CartPole-v1");
         alone.reset(42);
         const Value here = again.step(1).observation, there = alone.step(1).observation;
