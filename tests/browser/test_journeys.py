@@ -12,7 +12,7 @@ import pytest
 from gym_http_client import RemoteEnv
 from tests.support import npm
 from tests.support.api import Api, Instance
-from tests.support.envs.hostile import MARKUP
+from tests.support.envs.markup import MARKUP
 from tests.support.peers.checked_page import CheckedPage
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -58,7 +58,7 @@ globalThis.outcome = Promise.allSettled(tries).then((found) => found.map(said));
 @pytest.fixture(scope="module", params=["", TOKEN], ids=["open", "token"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     flags = ["--token", request.param] if request.param else []
-    flags += ["--import", "tests.support.envs.hostile"]
+    flags += ["--import", "tests.support.envs.markup"]
     with Server(*flags, token=request.param or None) as started:
         yield started
 
@@ -152,7 +152,7 @@ def test_texts_of_a_hostile_environment_are_shown_letter_by_letter(
     server: Server, page: CheckedPage
 ) -> None:
     api = Api(server)
-    instance = api.create("hostile/Markup-v0", render_mode="ansi", label=MARKUP[:60])
+    instance = api.create("markup/Markup-v0", render_mode="ansi", label=MARKUP[:60])
     sign_in(page, server)
     page.run(f"location.hash = '#/envs/{instance.id}'")
     page.shows("Sample and step")

@@ -1,47 +1,267 @@
-"""An environment whose every text holds HTML and script.
+"""Environments that misbehave at action 1; action 0 is harmless.
 
-A server loads it with ``--import tests.support.envs.hostile``.
+A server loads this module with ``--import tests.support.envs.hostile``.
 """
 
-from typing import Any, ClassVar
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 
-#: What a page must show letter by letter.
-MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+DAEMON = "import os,time\nif os.fork(): os._exit(0)\nos.setsid()\ntime.sleep(600)"
 
 
 class Hostile(gymnasium.Env[Any, Any]):
-    """Renders, prints, returns and raises `MARKUP`."""
+    """The base class, which is harmless; subclasses override what they misuse."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}
     action_space = spaces.Discrete(2)
-    observation_space = spaces.Text(200, charset=frozenset(MARKUP))
+    observation_space = spaces.Discrete(1000)
 
     def __init__(self, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
+        self.steps = 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-        print(f"reset {MARKUP}", flush=True)
-        return MARKUP, {MARKUP: MARKUP}
+        super().reset(seed=seed)
+        self.steps = 0
+        return 0, {"pid": os.getpid()}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Return `MARKUP`, or raise it for the action 1.
+        self.steps += 1
+        info = self.misbehave() if action else None
+        return self.steps, 1.0, False, False, info or {}
 
-        Raises:
-            ValueError: The action is 1.
-        """
-        if action == 1:
-            raise ValueError(f"raised {MARKUP}")
-        return MARKUP, 1.0, False, False, {MARKUP: [MARKUP]}
-
-    def render(self) -> Any:
-        """Return a text."""
-        return f"drawn {MARKUP}"
+    def misbehave(self) -> dict[str, Any] | None:
+        """Misbehave; called by action 1."""
+        return None
 
 
-gymnasium.register("hostile/Markup-v0", Hostile, disable_env_checker=True)
+class ManyFiles(Hostile):
+    """Leaves many files, and directories without permissions."""
+
+    def __init__(self, count: int = 200_000, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        self.count = count
+
+    def misbehave(self) -> None:
+        for start in range(0, self.count, 10_000):
+            folder = f"files{start}"
+            os.mkdir(folder)
+            # A file system may allow 65,000 links of one file.
+            os.close(os.open(f"{folder}/0", os.O_CREAT))
+            for number in range(1, 10_000):
+                os.link(f"{folder}/0", f"{folder}/{number}")
+            os.chmod(folder, 0o555 if start else 0)
+
+
+class Prints(Hostile):
+    """Prints a line."""
+
+    def misbehave(self) -> None:
+        print("said aloud", flush=True)
+
+
+class Segfault(Hostile):
+    """Reads memory that is not mapped."""
+
+    def misbehave(self) -> None:
+        print("about to read address 0", flush=True)
+        ctypes.string_at(0)
+
+
+class Exit0(Hostile):
+    """Ends the process with status 0."""
+
+    def misbehave(self) -> None:
+        os._exit(0)
+
+
+class SystemExits(Hostile):
+    """Raises `SystemExit`, which is no `Exception`."""
+
+    def misbehave(self) -> None:
+        sys.exit("enough")
+
+
+class Abort(Hostile):
+    """Aborts the process."""
+
+    def misbehave(self) -> None:
+        os.abort()
+
+
+class KillSelf(Hostile):
+    """Kills its own process with SIGKILL."""
+
+    def misbehave(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Loop(Hostile):
+    """Loops forever in Python."""
+
+    def misbehave(self) -> None:
+        while True:
+            pass
+
+
+class GilLoop(Hostile):
+    """Loops forever in C, and holds the interpreter's lock."""
+
+    def misbehave(self) -> None:
+        ctypes.PyDLL(None).sleep(600)
+
+
+class Leak(Hostile):
+    """Allocates memory and writes to it."""
+
+    def misbehave(self) -> None:
+        hoard = [np.ones(32 << 20, np.uint8) for _ in range(64)]
+        time.sleep(600)
+        del hoard
+
+
+class IgnoreTerm(Hostile):
+    """Ignores SIGTERM, and does not return from its close."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def close(self) -> None:
+        time.sleep(600)
+
+
+class Children(Hostile):
+    """Starts processes: a plain one, and one that leaves session and parent."""
+
+    def misbehave(self) -> dict[str, Any]:
+        plain = subprocess.Popen([sys.executable, "-c", "import time;time.sleep(600)"])
+        subprocess.run([sys.executable, "-c", DAEMON], check=True)
+        return {"plain": plain.pid}
+
+
+class Daemonise(Hostile):
+    """Starts a process that leaves session, parent and environment variables."""
+
+    def misbehave(self) -> dict[str, Any]:
+        started = subprocess.run(
+            ["/bin/sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"],
+            env={"PATH": "/usr/bin:/bin"},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        return {"daemon": int(started.stdout)}
+
+
+class ForkReturns(Hostile):
+    """Forks, and both processes go on."""
+
+    def __init__(self, when: str = "step", render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        if when == "init":
+            os.fork()
+
+    def misbehave(self) -> None:
+        os.fork()
+
+
+class ForkEnds(Hostile):
+    """Forks a process that does some work and ends normally."""
+
+    def misbehave(self) -> dict[str, Any]:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(7)
+        return {"status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+
+
+class Spam(Hostile):
+    """Prints 100 MB."""
+
+    def misbehave(self) -> None:
+        line = "x" * (1 << 20)
+        for _ in range(100):
+            print(line)
+
+
+class Burst(Hostile):
+    """Prints 1.5 GB, then one last line, and aborts."""
+
+    def misbehave(self) -> None:
+        block = b"x" * (1 << 20)
+        for _ in range(1500):
+            os.write(1, block)
+        print("the last word", file=sys.stderr)
+        os.abort()
+
+
+class RaiseKeyError(Hostile):
+    """Raises a `KeyError`."""
+
+    def misbehave(self) -> None:
+        raise KeyError("no such thing")
+
+
+class HugeAnswer(Hostile):
+    """Returns more than the limit of an answer's size."""
+
+    def misbehave(self) -> dict[str, Any]:
+        return {"much": "x" * (80 << 20)}
+
+
+class CloseDescriptors(Hostile):
+    """Closes descriptors that it does not own."""
+
+    def misbehave(self) -> None:
+        os.closerange(3, 256)
+
+
+class ReadEnvironment(Hostile):
+    """Returns its environment variables and its working directory."""
+
+    def misbehave(self) -> dict[str, Any]:
+        return {"environ": dict(os.environ), "cwd": os.getcwd()}
+
+
+class Slow(Hostile):
+    """Takes steps slowly."""
+
+    def __init__(self, seconds: float = 2.0, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        self.seconds = seconds
+
+    def misbehave(self) -> None:
+        time.sleep(self.seconds)
+
+
+class SlowInit(Hostile):
+    """Takes long to be created."""
+
+    def __init__(self, seconds: float = 120.0, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        time.sleep(seconds)
+
+
+class FailInit(Hostile):
+    """Raises an exception when it is created."""
+
+    def __init__(self, how: str = "raise", render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        if how == "die":
+            ctypes.string_at(0)
+        raise RuntimeError("not today")
+
+
+for _kind in Hostile.__subclasses__():
+    gymnasium.register(f"hostile/{_kind.__name__}-v0", _kind)
+gymnasium.register("hostile/Harmless-v0", Hostile)
