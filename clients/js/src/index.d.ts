@@ -448,6 +448,9 @@ export interface ListedInstance {
   /** Number of environments of a vector. */
   num_envs: number | null;
   recording: Recording | null;
+  render_mode: string | null;
+  /** Of an instance with a clock; lateness is in milliseconds. */
+  realtime: { hz: number; ticks: number; lateness_ms: { mean: number; p50: number; p99: number } | null } | null;
   streams: number;
   watchers: number;
   memory_bytes: number;

@@ -49,12 +49,19 @@ import type {
   Answer,
   CallOptions,
   CloseOptions,
+  EndedEpisode,
   EndedInstance,
+  Episode,
+  EpisodeList,
+  EpisodesOptions,
   InstanceList,
+  InstancesOptions,
+  Keys,
   ListedInstance,
   MakeOptions,
   MakeVecOptions,
   Random,
+  Recording,
   RegistryEntry,
   RegistryOptions,
   RequestOptions,
@@ -210,3 +217,15 @@ void make("CartPole-v1").then((env) => env.reset(42));
 void make("CartPole-v1", { seed: "42" });
 
 void [environments, clocks, vectors, servers, errors, values, spaces, shows];
+
+export async function observed(env: Env): Promise<number> {
+  const options: EpisodesOptions = { last: 10, from: 0 };
+  const { episodes, current, total }: EpisodeList = await env.episodes(options);
+  const ended: EndedEpisode | undefined = episodes[0];
+  const running: Episode | undefined = current[0];
+  const keys: Keys = await env.keys();
+  const wanted: InstancesOptions = { search: "cart", state: "idle" };
+  const { instances: listed, slots } = await instances(wanted);
+  const recording: Recording | null | undefined = listed[0]?.recording;
+  return (ended?.number ?? total) + (running?.length ?? 0) + keys.fps + slots.of + (recording?.bytes ?? 0);
+}
