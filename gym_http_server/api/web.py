@@ -90,6 +90,7 @@ class Web:
         supervisor: Sends requests to the supervisor.
         broker: Reaches the broker of external environments.
         relay: Sends requests to the relay of training runs.
+        requests: Counts requests.
         routes: The routes by their endpoint.
     """
 
@@ -105,7 +106,7 @@ class Web:
         self.broker = BrokerClient(run, self.supervisor)
         self.relay = RelayClient(run, self.supervisor)
         self.routes: dict[str, Route] = {}
-        self._requests = RequestCounts(run.requests)
+        self.requests = RequestCounts(run.requests)
         self._refusals: dict[str, LimitedLog] = {}
 
     @property
@@ -121,7 +122,7 @@ class Web:
         method = environ["REQUEST_METHOD"]
         # Clients make up methods and statuses stay few.
         method = method if method in _METHODS else "other"
-        self._requests.count(route.rule, method, answer.status, took)
+        self.requests.count(route.rule, method, answer.status, took)
         return answer
 
     def _answer(

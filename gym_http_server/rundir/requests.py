@@ -80,6 +80,13 @@ class RequestCounts:
         numbers[place + _SUM] += int(seconds * 1e9)
         numbers[place + _FIRST + bisect_left(SECONDS_BOUNDS, seconds)] += 1
 
+    def close(self) -> None:
+        """Close the file, which stays."""
+        if self._numbers is not None:
+            self._numbers.release()
+            self._map.close()
+        self._pid, self._numbers = 0, None
+
     def _add(self, key: Key) -> int:
         if len(self._places) >= _MOST - 1:
             key = _OTHER
@@ -113,7 +120,8 @@ class RequestCounts:
             try:
                 size = _MOST * _ENTRY * 8
                 os.posix_fallocate(file, 0, size)
-                self._numbers = memoryview(mmap.mmap(file, size)).cast("Q")
+                self._map = mmap.mmap(file, size)
+                self._numbers = memoryview(self._map).cast("Q")
             finally:
                 os.close(file)
 

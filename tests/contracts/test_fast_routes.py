@@ -55,9 +55,10 @@ def clients(server: Server) -> Iterator[dict[bool, FlaskClient]]:
     }
     yield {fast: app.test_client() for fast, app in apps.items()}
     for app in apps.values():
+        web = app.extensions["gym_http_server"]
+        web.requests.close()
         for instance_id in Api(server).instances():
-            pool = app.extensions["gym_http_server"].hosts.pool
-            pool.drop(run.host_socket(instance_id))
+            web.hosts.pool.drop(run.host_socket(instance_id))
 
 
 def test_both_dispatchers_answer_the_same_bytes(

@@ -260,6 +260,7 @@ def test_streams_open_without_fast_routes_too(instance: Instance, fast: bool) ->
             piece = ours.recv(65536)
             assert piece, data
             data += piece
+    app.extensions["gym_http_server"].requests.close()
     assert data.startswith(b"HTTP/1.1 101 ")
 
 
