@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -215,9 +216,11 @@ class Handlers:
         given = codec.optional_object(frame)
         if not codec.lossless(frame):
             given = plain_requests.read_reset(given, self._operations)
+        # Vectors take the mask out of it.
+        options = copy.copy(given.get("options"))
         value = self._exact.reset(given)
         fork_guard.check()
-        self.record_reset(given.get("seed"), given.get("options"), value)
+        self.record_reset(given.get("seed"), options, value)
         self._published = True
         return value | self._monitor_error() | self._generator(frame, given)
 

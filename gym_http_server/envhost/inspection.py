@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 import gym_http_server
 from gym_http_core import legacy
@@ -93,7 +94,7 @@ class Inspection:
         about = self._exact.describe()
         return {
             "action_space": about["action_space"],
-            "autoreset_mode": about.get("autoreset_mode"),
+            "autoreset_mode": _autoreset_mode(about["metadata"]),
             "env_id": self._env_id,
             "instance_id": self._instance_id,
             "label": self._label,
@@ -141,6 +142,12 @@ def _object(frame: Frame) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise BadJSON("expected an object")
     return given
+
+
+def _autoreset_mode(metadata: dict[str, Any]) -> str | None:
+    """Return ``next_step``, ``same_step`` or ``disabled``; ``None`` for no vector."""
+    mode = metadata.get("autoreset_mode")
+    return mode.name.lower() if isinstance(mode, AutoresetMode) else None
 
 
 def _versions() -> dict[str, str]:

@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
+from gym_http_client import recordings
 from gym_http_wire.step_records import Kind, StepDecoder
 from tests.support.api import Api, error, no_content, ok
 from tests.support.server import Server
@@ -149,6 +150,47 @@ def test_a_vector_is_recorded(server: Server, data_dir: Path) -> None:
     assert [json.loads(line)["env"] for line in lines][: len(ended)] == ended
     videos = [name for name in os.listdir(data_dir / "vector") if "mp4" in name]
     assert len(videos) == ended.count(0) + (not over[-1][0])
+    made.close()
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
+def test_episodes_of_vectors_are_those_of_single_environments(
+    server: Server, data_dir: Path, mode: str
+) -> None:
+    made = Api(server).create(
+        "CartPole-v1", num_envs=2, vectorization_mode="sync", autoreset_mode=mode
+    )
+    no_content(made.post("monitor/start/", {"directory": mode, "steps": True}))
+    made.reset(seed=7)
+    for number in range(40):
+        step = made.step([1, number // 3 % 2])
+        over = [
+            any(each)
+            for each in zip(step["terminated"], step["truncated"], strict=True)
+        ]
+        if mode == "disabled" and any(over):
+            ok(made.post("reset/", {"options": {"reset_mask": over}}))
+    no_content(made.post("monitor/close/"))
+    recording = recordings.read(data_dir / mode)
+    assert recording.header["autoreset_mode"] == mode
+    episodes = list(recording.episodes())
+    for number in (0, 1):
+        own = [each for each in episodes if each.env == number]
+        assert len(own) > 1
+        with gymnasium.make("CartPole-v1") as env:
+            for index, episode in enumerate(own):
+                seed = 7 + number if index == 0 else None
+                assert episode.seed == seed
+                shown = [env.reset(seed=seed)[0]]
+                rows = [env.step(int(action)) for action in episode.actions]
+                shown += [row[0] for row in rows]
+                assert np.array_equal(episode.observations, shown)
+                assert episode.observations[-1].dtype == np.float32
+                for place, found in enumerate(
+                    (episode.rewards, episode.terminations, episode.truncations), 1
+                ):
+                    assert found == [row[place] for row in rows]
+                assert index == len(own) - 1 or episode.terminations[-1]
     made.close()
 
 

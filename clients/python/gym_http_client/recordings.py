@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gymnasium.vector.utils import iterate
+
+from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.step_records import Kind, Record, StepDecoder
 
 __all__ = ["RecordedEpisode", "StepRecording", "read"]
@@ -26,10 +29,11 @@ _CHUNK = 1024 * 1024
 
 @dataclass
 class RecordedEpisode:
-    """An episode of a recording of one environment.
+    """An episode of a recording.
 
     Attributes:
-        seed: Seed of its reset.
+        env: Number of the environment in a vector, else ``None``.
+        seed: Seed of its reset; ``None``, too, if a vector reset the environment.
         options: Options of its reset.
         observations: That of the reset, and one of each step.
         infos: That of the reset, and one of each step.
@@ -47,6 +51,7 @@ class RecordedEpisode:
     rewards: list[Any] = field(default_factory=list)
     terminations: list[bool] = field(default_factory=list)
     truncations: list[bool] = field(default_factory=list)
+    env: int | None = None
 
     def __len__(self) -> int:
         """Steps of the episode."""
@@ -74,16 +79,10 @@ class StepRecording:
         return (record for record in self._pieces() if record is not None)
 
     def episodes(self) -> Iterator[RecordedEpisode]:
-        """Yield each episode that has a step.
-
-        Raises:
-            ValueError: Several environments were recorded as a vector.
-        """
+        """Yield each episode that has a step, those of a vector as they end."""
         if self.header["num_envs"] is not None:
-            raise ValueError(
-                f"the recording is of a vector of {self.header['num_envs']}: expected "
-                "one of a single environment; iterate over the records instead"
-            )
+            yield from _VectorEpisodes(self.header).of(self._pieces())
+            return
         episode: RecordedEpisode | None = None
         instance = self.header["instance_id"]
         for record in self._pieces():
@@ -139,6 +138,125 @@ def read(source: str | os.PathLike[str]) -> StepRecording:
             'started with "steps": true'
         )
     return StepRecording([numbers[number] for number in sorted(numbers)])
+
+
+class _VectorEpisodes:
+    """Splits the steps of a vector by environment.
+
+    Args:
+        header: Of the recording.
+    """
+
+    def __init__(self, header: dict[str, Any]) -> None:
+        self._header = header
+        self._count: int = header["num_envs"]
+        self._mode: str = header["autoreset_mode"]
+        self._spaces = {
+            "observation": parse_space(header["observation_space"]),
+            "action": parse_space(header["action_space"]),
+        }
+        self._open: list[RecordedEpisode | None] = [None] * self._count
+
+    def of(self, records: Iterator[Record | None]) -> Iterator[RecordedEpisode]:
+        """Yield the episodes of the records."""
+        instance = self._header["instance_id"]
+        for record in records:
+            if record is not None and record.kind == Kind.STEP:
+                yield from self._step(record.value)
+            elif record is not None and record.kind == Kind.RESET:
+                yield from self._reset(record.value)
+            elif record is None or record.kind == Kind.END:
+                yield from self._end()
+            elif record.kind == Kind.HEADER and record.value["instance_id"] != instance:
+                instance = record.value["instance_id"]
+                yield from self._end()
+        yield from self._end()
+
+    def _reset(self, value: dict[str, Any]) -> Iterator[RecordedEpisode]:
+        options, seed = value["options"], value["seed"]
+        mask = None if options is None else options.get("reset_mask")
+        observations = self._split("observation", value["observation"])
+        for env in range(self._count):
+            if mask is not None and not mask[env]:
+                continue
+            yield from self._end_one(env)
+            own = seed[env] if isinstance(seed, list) else seed
+            own = own + env if isinstance(seed, int) else own
+            info = _info_of(value["info"], env)
+            self._begin(env, observations[env], info, own, options)
+
+    def _step(self, value: dict[str, Any]) -> Iterator[RecordedEpisode]:
+        observations = self._split("observation", value["observation"])
+        actions = self._split("action", value["action"])
+        infos = value["info"]
+        final = _final_of(infos)
+        for env in range(self._count):
+            info = _info_of(infos, env)
+            episode = self._open[env]
+            if episode is None:
+                # Of the mode next_step, this was the reset.
+                if self._mode == "next_step":
+                    self._begin(env, observations[env], info)
+                continue
+            over = bool(value["terminated"][env] or value["truncated"][env])
+            replaced = over and self._mode == "same_step"
+            shown, last = final(env) if replaced else (observations[env], info)
+            step = {
+                "action": actions[env],
+                "observation": shown,
+                "reward": value["reward"][env],
+                "terminated": bool(value["terminated"][env]),
+                "truncated": bool(value["truncated"][env]),
+                "info": last,
+            }
+            _add(episode, step)
+            if over:
+                yield from self._end_one(env)
+            if replaced:
+                self._begin(env, observations[env], info)
+
+    def _begin(
+        self,
+        env: int,
+        observation: Any,
+        info: Any,
+        seed: Any = None,
+        options: Any = None,
+    ) -> None:
+        self._open[env] = RecordedEpisode(seed, options, [observation], [info], env=env)
+
+    def _end(self) -> Iterator[RecordedEpisode]:
+        for env in range(self._count):
+            yield from self._end_one(env)
+
+    def _end_one(self, env: int) -> Iterator[RecordedEpisode]:
+        episode, self._open[env] = self._open[env], None
+        if episode:
+            yield episode
+
+    def _split(self, which: str, values: Any) -> list[Any]:
+        """Return the values of each environment."""
+        return list(iterate(self._spaces[which], values))
+
+
+def _info_of(infos: dict[str, Any], env: int) -> dict[str, Any]:
+    """Return what a vector's info says about one environment."""
+    found = {}
+    for name, values in infos.items():
+        has = infos.get(f"_{name}")
+        if has is None or not has[env] or name in ("final_obs", "final_info"):
+            continue
+        found[name] = _info_of(values, env) if isinstance(values, dict) else values[env]
+    return found
+
+
+def _final_of(infos: dict[str, Any]) -> Callable[[int], tuple[Any, dict[str, Any]]]:
+    """Return a function from an environment to its last observation and info."""
+
+    def final(env: int) -> tuple[Any, dict[str, Any]]:
+        return infos["final_obs"][env], _info_of(infos["final_info"], env)
+
+    return final
 
 
 def _begun(value: dict[str, Any]) -> RecordedEpisode:
