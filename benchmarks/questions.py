@@ -11,6 +11,7 @@ from benchmarks.host_memory import host_memory
 from benchmarks.host_start import host_start
 from benchmarks.measuring import Plan
 from benchmarks.neighbours import spin_neighbour, spin_neighbour_idle
+from benchmarks.observing import observe_500, record_steps
 from benchmarks.pixels import pixels64, pixels64_local
 from benchmarks.realtime import realtime, realtime_cpu
 from benchmarks.relay import relay_1k, relay_5m, relay_100k
@@ -57,6 +58,8 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "show_cartpole": show_cartpole,
     "show_breakout": show_breakout,
     "show_halfcheetah": show_halfcheetah,
+    "record_steps": record_steps,
+    "observe_500": observe_500,
     "realtime": realtime,
     "realtime_cpu": realtime_cpu,
     "relay_1k": relay_1k,
