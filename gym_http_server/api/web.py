@@ -120,7 +120,7 @@ class Web:
         answer = self._answer(environ, route, arguments)
         took = time.perf_counter() - began
         method = environ["REQUEST_METHOD"]
-        # Clients make up methods and statuses stay few.
+        # A client may send any method.
         method = method if method in _METHODS else "other"
         self.requests.count(route.rule, method, answer.status, took)
         return answer

@@ -37,6 +37,7 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
 from gym_http_wire.problems import (
     BadParameter,
+    EnvError,
     MonitorActive,
     NotAcceptable,
     NotRealTime,
@@ -199,6 +200,8 @@ class Handlers:
         except Exception as error:
             fork_guard.check()
             reply = refusal_of(error, tracebacks=self._tracebacks)
+            if self.recorder is not None and isinstance(error, EnvError):
+                self.recorder.fail(Op(frame.kind).name.lower(), error.message)
             if frame.kind in _PUBLISHED and not self._published:
                 self._broadcast.publish_problem(frame.kind, reply)
             if env_warnings.pending:

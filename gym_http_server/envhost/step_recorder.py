@@ -149,6 +149,15 @@ class StepRecorder:
         }
         self._write(Kind.STEP, members)
 
+    def fail(self, op: str, error: str) -> None:
+        """Record that the environment raised an exception.
+
+        Args:
+            op: The call, like ``step``.
+            error: The message.
+        """
+        self._write(Kind.FAILURE, {"op": op, "error": error})
+
     def close(self, reason: str) -> None:
         """Record the end, and close the file."""
         self._write(Kind.END, {"reason": reason})

@@ -118,6 +118,22 @@ def test_nothing_is_lost_when_the_host_is_killed(
     assert_steps(records[1:], 5, [1] * 4)
 
 
+def test_exceptions_of_the_environment_are_recorded(
+    server: Server, data_dir: Path
+) -> None:
+    made = Api(server).create()
+    no_content(made.post("monitor/start/", {"directory": "failed", "steps": True}))
+    made.reset(seed=5)
+    made.step(1)
+    error(made.post("reset/", {"options": {"low": 1, "high": -1}}), 502, "env-error")
+    no_content(made.post("monitor/close/"))
+    records, _ = read(data_dir / "failed" / "steps.gym")
+    (failure,) = [each for each in records if each.kind == Kind.FAILURE]
+    assert failure.value["op"] == "reset"
+    assert "Lower bound (1.0) must be lower than higher bound" in failure.value["error"]
+    made.close()
+
+
 def test_parts_follow_and_force_deletes_them(server: Server, data_dir: Path) -> None:
     made = Api(server).create()
     folder = data_dir / "parts"
