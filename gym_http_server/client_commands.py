@@ -10,6 +10,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ __all__ = [
 #: Seconds that each wait for output of an instance takes at most.
 LOG_WAIT_S = 25.0
 
+#: Longest time from the loss of its streams until the server lists an end.
+_END_SECONDS = 2.0
 _INSTANCES = (
     Column("ID"),
     Column("ENV", least=5, weight=2),
@@ -404,11 +407,18 @@ def watch(place: Place, instance_id: str, as_json: bool) -> None:
 
 def _how_it_ended(place: Place, instance_id: str) -> str | None:
     """Return why an instance ended; ``None`` if it has not, or is not known."""
+    # Its connections may be lost before the server knows that its process has ended.
+    deadline = time.monotonic() + _END_SECONDS
     with place.client() as client:
-        for each in client.instances()["ended"]:
-            if each["instance_id"] == instance_id:
-                return _reason(each)
-    return None
+        while True:
+            listed = client.instances()
+            for each in listed["ended"]:
+                if each["instance_id"] == instance_id:
+                    return _reason(each)
+            lives = any(e["instance_id"] == instance_id for e in listed["instances"])
+            if not lives or time.monotonic() > deadline:
+                return None
+            time.sleep(0.05)
 
 
 @click.command()

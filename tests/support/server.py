@@ -106,6 +106,9 @@ class Server:
         assert self._process, "the server was not launched"
         return self._process.pid
 
+    def _has_gateway(self) -> bool:
+        return any(processes.titled(each, "gateway") for each in self.members())
+
     @property
     def supervisor(self) -> psutil.Process:
         """The server's supervisor."""
@@ -169,13 +172,18 @@ class Server:
         self.port = int(self.url.rpartition(":")[2])
 
     def wait_complete(self) -> None:
-        """Wait until all web workers run; the address is printed before that."""
+        """Wait until all web workers and services run; the address is printed before.
+
+        A test that is under way would otherwise have left the gateway behind.
+        """
         count = self._count_of_workers()
         wait_until(
             lambda: len(processes.gunicorn(self.pid)[1]) == count,
             20.0,
             f"{count} web workers",
         )
+        if "--zmq" in self._args:
+            wait_until(self._has_gateway, 20.0, "the gateway")
 
     def wait_all_running(self) -> None:
         """Wait until all processes run, for tests that count them.

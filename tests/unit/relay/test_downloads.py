@@ -30,7 +30,7 @@ def download(folder: Path, pieces: list[Piece]) -> Download:
 def without_threads() -> Iterator[None]:
     """Read in this thread: gevent's pool would stay behind."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uploads, "_in_thread", lambda call, *given: call(*given))
+        patch.setattr(uploads, "in_thread", lambda call, *given: call(*given))
         yield
 
 
