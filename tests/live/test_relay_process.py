@@ -95,6 +95,7 @@ def test_a_run_goes_on_after_kills_of_the_relay(server: Server) -> None:
     assert refused <= 4
     assert done(run.get(f"sessions/{session}/"))["next"] == number
     (relay,) = relays(server)
+    wait_until(lambda: _connections(server) == 0, 10.0, "the end of the last request")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(run.get, f"samples/?after={number - 1}&wait_s=40")
         wait_until(lambda: _connections(server) > 0, 10.0, "the wait")
