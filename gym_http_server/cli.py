@@ -21,6 +21,7 @@ from gym_http_server import log_lines, sandbox, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
 from gym_http_server.client_commands import COMMANDS, Duration
 from gym_http_server.errors import StartError
+from gym_http_server.export_commands import export
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
 from gym_http_server.listeners import (
@@ -48,7 +49,7 @@ def main() -> None:
     """Serve Gymnasium environments over HTTP."""
 
 
-for _command in (*COMMANDS, runs):
+for _command in (*COMMANDS, runs, export):
     main.add_command(_command)
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "Duration",
     "Place",
     "as_json_option",
+    "on_recording",
     "on_server",
     "print_json",
 ]
@@ -126,16 +127,26 @@ class Place:
 
 def on_server(command: Callable[..., None]) -> Callable[..., None]:
     """Add the argument URL to a command, and the options that reach a server."""
+    return click.argument("url")(_with_place("url", command))
+
+
+def on_recording(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the argument SOURCE: a directory, file, or address of a recording."""
+    return click.argument("source")(_with_place("source", command))
+
+
+def _with_place(name: str, command: Callable[..., None]) -> Callable[..., None]:
+    """Pass a `Place` to a command, made of an argument and options; report errors."""
 
     @functools.wraps(command)
-    def run(url: str, token: str, token_file: str, cafile: str, **more: Any) -> None:
+    def run(token: str, token_file: str, cafile: str, **more: Any) -> None:
         if cafile:
             # Requests and the streams of the client read these.
             os.environ["REQUESTS_CA_BUNDLE"] = os.environ["SSL_CERT_FILE"] = cafile
         from gym_http_client import ServerError
 
         try:
-            command(_place(url, token, token_file), **more)
+            command(_place(more.pop(name), token, token_file), **more)
         except (ServerError, StartError, ValueError) as error:
             _complain(str(error))
             sys.exit(1)
@@ -166,7 +177,6 @@ def on_server(command: Callable[..., None]) -> Callable[..., None]:
             help="The server's token; others on this machine may see it here. "
             "[GHS_TOKEN]",
         ),
-        click.argument("url"),
     ):
         run = option(run)
     return run
@@ -175,7 +185,8 @@ def on_server(command: Callable[..., None]) -> Callable[..., None]:
 def _place(url: str, token: str, token_file: str) -> Place:
     from gym_http_client.addresses import Address
 
-    shown = tokens.to_show(token, token_file, {}) or Address.parse(url).token
+    inside = Address.parse(url).token if "://" in url else None
+    shown = tokens.to_show(token, token_file, {}) or inside
     return Place(url, shown or tokens.to_show("", "", os.environ) or None)
 
 

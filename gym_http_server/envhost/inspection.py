@@ -23,6 +23,9 @@ from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = ["Inspection"]
 
+#: Spaces of each environment, which vectors have.
+_SINGLE_SPACES = ("single_action_space", "single_observation_space")
+
 
 class Inspection:
     """Answers requests for information about an environment, or to set it.
@@ -92,7 +95,9 @@ class Inspection:
     def recorded(self) -> dict[str, Any]:
         """Return what the header of a recording says about the instance."""
         about = self._exact.describe()
+        single = {name: about[name] for name in _SINGLE_SPACES if name in about}
         return {
+            **single,
             "action_space": about["action_space"],
             "autoreset_mode": _autoreset_mode(about["metadata"]),
             "env_id": self._env_id,

@@ -255,7 +255,7 @@ def test_permanent_failures_end_with_the_deadline(
     busy = send(http_answer(503, "application/json", problem(503, "draining", WORDS)))
     with BadServer(plain_server.port, {"create": [busy]}) as bad_server:
         # A busy machine needs a part of it for the first answer.
-        error = parsed_error(probe(bad_server.url, transport, 2 * SHORT_LIMIT_S))
+        error = parsed_error(probe(bad_server.url, transport, 4 * SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("api", "503", "draining")
     assert WORDS in error.message
     assert len(bad_server.at("create")) > 1

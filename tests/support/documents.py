@@ -51,6 +51,8 @@ FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
 # Of the commands that use a server.
 FOREIGN_FLAGS |= {"--all", "--available", "--cafile", "--ended", "--follow", "--idle"}
 FOREIGN_FLAGS |= {"--once", "--records", "--samples", "--tensorboard"}
+# Of gym-http-server export.
+FOREIGN_FLAGS |= {"--infos", "--jpeg"}
 # Of python -m gym_http_client.
 FOREIGN_FLAGS |= {"--every", "--step"}
 # Of gym-http-server trial.

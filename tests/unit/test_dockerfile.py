@@ -89,7 +89,7 @@ def test_programs_of_each_option_are_installed() -> None:
         options = project["optional-dependencies"]
         # PyTorch is too large for the image, and no environment needs plots. Workers,
         # trainers and exports of training runs are programs beside the server.
-        without = ("plot", "safetensors", "sb3", "tensorboard", "zstd")
+        without = ("minari", "plot", "safetensors", "sb3", "tensorboard", "zstd")
         wanted = [w for name, ws in options.items() if name not in without for w in ws]
         names = {canonicalize_name(Requirement(each).name) for each in wanted}
         assert names

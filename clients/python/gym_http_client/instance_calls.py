@@ -13,7 +13,7 @@ from gym_http_client.server_warnings import HEADER, show_header
 __all__ = ["InstanceCalls", "LogPart", "given", "instance_route"]
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -333,6 +333,10 @@ class InstanceCalls:
         """
         return list(self._requests.get("/v1/recordings/")["recordings"])
 
+    def recording(self, directory: str) -> dict[str, Any]:
+        """Return one of the recordings on the server, as `recordings` does."""
+        return dict(self._requests.get(f"/v1/recordings/{quote(directory)}/"))
+
     def recording_file(self, directory: str, name: str) -> bytes:
         """Download a file of a recording.
 
@@ -340,8 +344,20 @@ class InstanceCalls:
             directory: Its ``directory``.
             name: The name of one of its ``files``.
         """
+        return b"".join(self.recording_pieces(directory, name))
+
+    def recording_pieces(self, directory: str, name: str) -> Iterator[bytes]:
+        """Download a file of a recording in pieces of at most 1 MiB.
+
+        Args:
+            directory: Its ``directory``.
+            name: The name of one of its ``files``.
+
+        Raises:
+            ServerError: The server refuses, or the connection is lost.
+        """
         path = f"/v1/recordings/{quote(directory)}/files/{quote(name)}/"
-        return bytes(self._requests.send("GET", path).body)
+        yield from self._requests.pieces(path)
 
     def env_keys(self, instance_id: str) -> dict[str, Any]:
         """Return the keys with which a person plays an environment.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http.client import responses
 from typing import Any
 from urllib.parse import urlencode
@@ -21,6 +21,7 @@ from gym_http_client.addresses import Address
 from gym_http_client.error_mapping import json_object
 from gym_http_client.errors import (
     ServerError,
+    ServerUnreachable,
     UnexpectedAnswer,
     add_notes,
     refusal,
@@ -40,6 +41,8 @@ __all__ = ["JsonRequests", "json_of", "plain_json"]
 
 _JSON = "application/json"
 _WARNINGS = HEADER.lower()
+_PIECE = 1024 * 1024
+_PIECE_SECONDS = 60.0
 _SCALARS = frozenset({bool, float, int, str, type(None)})
 # Operating systems limit the length of waits.
 _LONGEST_WAIT = 1e6
@@ -144,6 +147,26 @@ class JsonRequests:
         if not fine:
             raise _error_in(reply, self.base + path)
         return reply
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """Send a GET without retries, and yield the answer in pieces of up to 1 MiB.
+
+        Raises:
+            ServerError: The server refuses, or the connection is lost.
+        """
+        url = self.base + path
+        with self._new_session() as session:
+            try:
+                with session.get(url, stream=True, timeout=_PIECE_SECONDS) as response:
+                    if response.status_code != 200:
+                        headers = {k.lower(): v for k, v in response.headers.items()}
+                        reply = Reply(response.status_code, headers, response.content)
+                        raise _error_in(reply, url)
+                    yield from response.iter_content(_PIECE)
+            except requests.RequestException as error:
+                raise ServerUnreachable(
+                    f"GET {url} failed: {error}", url=url
+                ) from error
 
     def unexpected(self, reply: Reply, path: str, why: str) -> UnexpectedAnswer:
         """Return the error for an answer that is not from a gym_http_server.

@@ -4,27 +4,36 @@
     for episode in recording.episodes():
         print(episode.seed, sum(episode.rewards))
 
-A recording that was cut short, as by the kill of its host, is read up to the cut.
+It reads a directory, or what a server has below ``/v1/recordings/``. A recording
+that was cut short, as by the kill of its host, is read up to the cut.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from gymnasium.vector.utils import iterate
 
+from gym_http_client.client import Client
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.step_records import Kind, Record, StepDecoder
 
 __all__ = ["RecordedEpisode", "StepRecording", "read"]
 
 _PART = re.compile(r"steps(?:\.([1-9][0-9]{0,8}))?\.gym", re.ASCII)
+_ADDRESS = re.compile(r"https?://", re.ASCII)
 _CHUNK = 1024 * 1024
+_T = TypeVar("_T")
+#: Returns the bytes of a part, from its beginning.
+_Part = Callable[[], Generator[bytes, None, None]]
 
 
 @dataclass
@@ -65,12 +74,12 @@ class StepRecording:
         header: What was recorded: environment, spaces, versions.
     """
 
-    def __init__(self, parts: list[Path]) -> None:
+    def __init__(self, name: str, parts: list[_Part]) -> None:
         self._parts = parts
         first = next(iter(self), None)
         if first is None or first.kind != Kind.HEADER:
             raise ValueError(
-                f"{parts[0]} has no header: expected a steps.gym that a monitor wrote"
+                f"{name} has no header: expected a steps.gym that a monitor wrote"
             )
         self.header: dict[str, Any] = first.value
 
@@ -107,37 +116,82 @@ class StepRecording:
         """Yield the records, and None after a part that was cut or damaged."""
         for part in self._parts:
             decoder = StepDecoder()
-            with part.open("rb") as file:
-                while not decoder.ended and (data := file.read(_CHUNK)):
+            with contextlib.closing(part()) as chunks:
+                for data in chunks:
                     yield from decoder.feed(data)
+                    if decoder.ended:
+                        break
             if not decoder.complete:
                 yield None
 
 
-def read(source: str | os.PathLike[str]) -> StepRecording:
+def read(source: str | os.PathLike[str], *, token: str | None = None) -> StepRecording:
     """Open a recording.
 
     Args:
-        source: A part, or the directory of the monitor with all of its parts.
+        source: A part, the directory of the monitor with all of its parts, or the
+            address of a recording: ``http://127.0.0.1:5000/v1/recordings/<directory>/``.
+        token: The server's token, for an address.
 
     Raises:
         FileNotFoundError: There is no part.
         ValueError: A part has no header.
+        ServerError: The server refuses.
     """
+    if isinstance(source, str) and _ADDRESS.match(source):
+        return _read_remote(source, token)
     path = Path(source)
     if not path.is_dir():
-        return StepRecording([path])
+        return StepRecording(str(path), [functools.partial(_file, path)])
+    parts = _in_order({each.name: each for each in path.iterdir()}, path)
+    return StepRecording(
+        str(parts[0]), [functools.partial(_file, each) for each in parts]
+    )
+
+
+def _read_remote(source: str, token: str | None) -> StepRecording:
+    base, _, directory = source.partition("/v1/recordings/")
+    directory = unquote(directory).strip("/")
+    if not directory:
+        raise ValueError(
+            f"{source} names no recording: expected <server>/v1/recordings/<directory>/"
+        )
+    with Client(base, token=token) as client:
+        described = client.recording(directory)
+    names = {each["name"]: each["name"] for each in described["files"]}
+    parts = _in_order(names, source)
+    return StepRecording(
+        f"{source}: {parts[0]}",
+        [functools.partial(_download, base, token, directory, each) for each in parts],
+    )
+
+
+def _in_order(found: dict[str, _T], source: object) -> list[_T]:
+    """Return the parts among some files, by their numbers."""
     numbers = {
-        int(found[1] or 1): each
-        for each in path.iterdir()
-        if (found := _PART.fullmatch(each.name))
+        int(match[1] or 1): each
+        for name, each in found.items()
+        if (match := _PART.fullmatch(name))
     }
     if not numbers:
         raise FileNotFoundError(
-            f"{path} has no steps.gym: expected the directory of a monitor that was "
+            f"{source} has no steps.gym: expected the directory of a monitor that was "
             'started with "steps": true'
         )
-    return StepRecording([numbers[number] for number in sorted(numbers)])
+    return [numbers[number] for number in sorted(numbers)]
+
+
+def _file(path: Path) -> Generator[bytes, None, None]:
+    with path.open("rb") as file:
+        while data := file.read(_CHUNK):
+            yield data
+
+
+def _download(
+    base: str, token: str | None, directory: str, name: str
+) -> Generator[bytes, None, None]:
+    with Client(base, token=token) as client:
+        yield from client.recording_pieces(directory, name)
 
 
 class _VectorEpisodes:
