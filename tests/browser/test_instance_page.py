@@ -188,8 +188,11 @@ def test_taking_over_asks_first(server: Server, page: CheckedPage) -> None:
     page.press("[aria-label='Step with this action']")
     page.shows("expected a number from 0 to 9")
     assert steps_of(instance) == 4
+    closing = "document.querySelector('.instance-head .danger').checkVisibility()"
+    assert page.run(closing) is True
     instance.close()
     page.shows("It has ended: closed")
+    assert page.run(closing) is False
 
 
 def test_a_printed_line_is_shown_as_it_is_also_on_a_telephone(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from gym_http_client import RemoteEnv
+from gym_http_client import Server as Address
 from tests.support import npm
 from tests.support.api import Api, Instance
 from tests.support.envs.markup import MARKUP
@@ -106,17 +107,18 @@ def pace_of(page: CheckedPage, instance: Instance) -> float:
 
 
 def train(server: Server, instance: Instance, episodes: int) -> None:
-    """Play episodes of an instance in Python."""
+    """Play episodes of an instance in Python, and leave it open."""
     user = f":{server.token}@" if server.token else ""
     url = server.url.replace("//", f"//{user}")
-    env = RemoteEnv.attach(url, instance.id)
+    handle = Address.of(url).handle(instance.id)
+    env = RemoteEnv.over(handle)
     for _ in range(episodes):
         env.reset()
         over = False
         while not over:
             _, _, terminated, truncated, _ = env.step(env.action_space.sample())
             over = terminated or truncated
-    env.close()
+    handle.release()
 
 
 @pytest.mark.alone

@@ -38,6 +38,7 @@ class InstancePage {
   #id;
   #path;
   #title = h("h1", {});
+  #closing = button("Close instance", "Close instance", () => this.#close());
   #facts = new FactsPanel();
   #frame = new FramePanel();
   #curves = new CurvesPanel();
@@ -75,14 +76,13 @@ class InstancePage {
   }
 
   #layout() {
-    const close = button("Close instance", "Close instance", () => this.#close());
-    close.classList.add("danger");
+    this.#closing.classList.add("danger");
     this.#clock = panel("Clock", this.#realtime.element);
     this.#clock.hidden = true;
     return h(
       "div",
       { class: "instance" },
-      h("div", { class: "row instance-head" }, this.#title, close),
+      h("div", { class: "row instance-head" }, this.#title, this.#closing),
       h(
         "div",
         { class: "instance-columns" },
@@ -226,7 +226,6 @@ class InstancePage {
 
   async #close() {
     const { ask, call, go, toast } = this.#context;
-    if (this.#ended) return;
     const name = this.#row ? `${this.#row.env_id} ${this.#id}` : this.#id;
     if (!(await ask(`Close ${name}? Its clients lose it.`))) return;
     try {
@@ -241,6 +240,7 @@ class InstancePage {
 
   #end() {
     this.#ended = true;
+    this.#closing.hidden = true;
     this.#watcher?.close();
     this.#play?.dispose();
     this.#control.replaceChildren();
