@@ -58,18 +58,36 @@ def broker(server: Server) -> psutil.Process:
     return found
 
 
-def check_health(api: Api, status: int) -> None:
-    """Check the answers to both probes, and their times, the best of three."""
+def check_health(api: Api, status: int) -> float:
+    """Check the answers to both probes; return the seconds of the slower one."""
+    times = []
     for path in ("/healthz", "/readyz"):
-        times = []
-        while min(times, default=HEALTH_S) >= HEALTH_S:
-            assert len(times) < 3, (path, times)
-            began = time.monotonic()
-            answer = api.get(path)
-            times.append(time.monotonic() - began)
-            assert answer.status == status, (path, answer)
-            if status == 503:
-                calls.error(answer, 503, "supervisor-unavailable")
+        began = time.monotonic()
+        answer = api.get(path)
+        times.append(time.monotonic() - began)
+        assert answer.status == status, (path, answer)
+        if status == 503:
+            calls.error(answer, 503, "supervisor-unavailable")
+    return max(times)
+
+
+def check_stopped(
+    api: Api, process: psutil.Process, suspend: Callable[[psutil.Process], None]
+) -> None:
+    """Stop a process, and check that health says so in time.
+
+    A machine that is busy for a moment gets another try, with a process that was
+    stopped anew: later answers could be faster than the first.
+    """
+    times: list[float] = []
+    while len(times) < 3:
+        suspend(process)
+        times.append(check_health(api, 503))
+        if times[-1] < HEALTH_S:
+            return
+        process.resume()
+        wait_until(lambda: api.get("/healthz").status == 200, 5.0, "health")
+    raise AssertionError(f"health took {times} s")
 
 
 @pytest.mark.slow
@@ -80,11 +98,10 @@ def test_a_stopped_supervisor_is_unavailable_and_instances_go_on(
     instance, closing, ended = api.create(), api.create(), api.create()
     instance.reset()
     ended.close()
-    check_health(api, 200)
+    assert check_health(api, 200) < HEALTH_S
     with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
         supervisor = server.supervisor
-        suspend(supervisor)
-        check_health(api, 503)
+        check_stopped(api, supervisor, suspend)
         requests: list[Callable[[], Response]] = [
             lambda: api.get("/v1/"),
             lambda: api.get("/v1/envs/"),
@@ -124,8 +141,7 @@ def test_a_stopped_broker_is_unavailable_and_all_else_goes_on(
 ) -> None:
     api = Api(server)
     stopped = broker(server)
-    suspend(stopped)
-    check_health(api, 503)
+    check_stopped(api, stopped, suspend)
     away = {"env_id": "external/cart"}
     requests: list[tuple[Callable[[], Response], str]] = [
         (lambda: api.get("/v1/registry/"), "supervisor-unavailable"),
