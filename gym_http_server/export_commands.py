@@ -149,7 +149,7 @@ def _video(place: Place) -> Any:
 
 
 def _reported(lines: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield lines, and report the number of episodes to a person who waits."""
+    """Yield lines; on a terminal, print the number of episodes each second."""
     due = time.monotonic() + _PERIOD_S
     for each in lines:
         if sys.stderr.isatty() and time.monotonic() > due:

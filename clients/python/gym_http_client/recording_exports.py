@@ -1,7 +1,9 @@
 """Exports of recordings: datasets of Minari, lines of JSON, and animations.
 
-recording = recordings.read("data/cartpole")
-dataset = recording_exports.to_minari(recording, "cartpole/random-v0")
+    recording = recordings.read("data/cartpole")
+    dataset = recording_exports.to_minari(recording, "cartpole/random-v0")
+
+Packages that only one of them needs are imported when it is called.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def to_minari(
 
     The arrays equal those of `minari.DataCollector` around the environment. The last
     step of an episode that was cut short is marked as truncated, as there. Of a vector,
-    each environment has its own episodes, in the order of their ends.
+    each environment has its own episodes, in the order of their ends; their rewards are
+    floats, as Gymnasium's vectors return them.
 
     Args:
         recording: What to write.
@@ -71,7 +74,7 @@ def to_minari(
     """
     which = {name: _space_of(recording, name) for name in _SPACES}
     for name, space in which.items():
-        check_space(space, name)
+        _check_space(space, name)
     try:
         importlib.import_module("h5py")  # which Minari imports late
         import minari
@@ -111,7 +114,7 @@ def to_minari(
         raise
 
 
-def check_space(space: Space[Any], place: str) -> None:
+def _check_space(space: Space[Any], place: str) -> None:
     """Check that Minari has a form for a space.
 
     Raises:
@@ -125,16 +128,17 @@ def check_space(space: Space[Any], place: str) -> None:
         )
     if isinstance(space, spaces.Dict):
         for name, part in space.spaces.items():
-            check_space(part, f"{place}[{name!r}]")
+            _check_space(part, f"{place}[{name!r}]")
     if isinstance(space, spaces.Tuple):
         for number, part in enumerate(space.spaces):
-            check_space(part, f"{place}[{number}]")
+            _check_space(part, f"{place}[{number}]")
 
 
 def json_lines(recording: StepRecording) -> Iterator[dict[str, Any]]:
     """Yield the resets and steps of all episodes as objects that JSON can represent.
 
-    As in answers of the server, NaN is null and infinities are 1e100 and -1e100.
+    As in answers of the server, NaN is null and infinities are 1e100 and -1e100. Values
+    that JSON lacks are shown as Python shows them.
 
     Yields:
         Dicts with ``episode``, ``env`` (of a vector) and ``step``. Step 0, the reset,
