@@ -114,6 +114,18 @@ build/sb3/.installed: $(VENV)/.dev
 	@build/sb3/bin/pip install --quiet torch==2.13.0 stable-baselines3==2.9.2 pandas
 	@touch $@
 
+.PHONY: minari
+minari: build/minari/.installed ## Compare exported datasets with those of Minari (installs JAX)
+	@build/minari/bin/python -m pytest -q -p no:cacheprovider tests/minari/minari_checks.py
+
+build/minari/.installed: $(VENV)/.dev
+	@echo "Installing JAX …"
+	@$(BIN)/python -m venv build/minari
+	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+		> "$$(build/minari/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
+	@build/minari/bin/pip install --quiet "jax[cpu]"
+	@touch $@
+
 .PHONY: docs
 docs: build/docs/site build/docs/lua build/docs/cpp build/docs/js ## Make the site of all documents, and the references of clients
 	@echo "Open build/docs/site/README.html, and look into $(wordlist 2, 4, $^)"
