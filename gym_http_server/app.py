@@ -31,6 +31,7 @@ from gym_http_server.api.exchange import (
     StartResponse,
     empty_answer,
     request_id_of,
+    trace_id_of,
 )
 from gym_http_server.api.fast_routes import FastRoutes
 from gym_http_server.api.web import Route, Web, flask_response
@@ -111,6 +112,7 @@ class AccessLog:
                 path=environ["PATH_INFO"],
                 status=status,
                 request_id=request_id_of(environ),
+                trace_id=trace_id_of(environ),
                 token=environ.get(CALLER, EVERYONE).name,
                 size=size,
                 ms=1000 * (time.perf_counter() - began),

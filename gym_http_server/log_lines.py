@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -20,10 +21,10 @@ import msgspec
 from gym_http_server import log_stream
 from gym_http_server.settings import Settings
 
-__all__ = ["SUPERVISOR", "LimitedLog", "access", "configure", "write"]
+__all__ = ["ACCESS", "SUPERVISOR", "LimitedLog", "access", "configure", "write"]
 
-#: Name of the logger of requests; --log-level does not filter its lines.
-_ACCESS = "gym_http_server.access"
+#: Name of the logger of requests and streams; --log-level does not filter its lines.
+ACCESS = "gym_http_server.access"
 SUPERVISOR = "gym_http_server.supervisor"
 LIMIT_SECONDS = 1.0
 # So that no caller and no environment can forge a line, or move a terminal's cursor.
@@ -43,10 +44,16 @@ def configure(settings: Settings) -> None:
     handler.setFormatter(_Formatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("gym_http_server").setLevel(settings.log_level.upper())
-    logging.getLogger(_ACCESS).setLevel(logging.INFO)
+    logging.getLogger(ACCESS).setLevel(logging.INFO)
 
 
-def write(level: int, name: str, message: str, request_id: str = "") -> None:
+def write(
+    level: int,
+    name: str,
+    message: str,
+    request_id: str = "",
+    fields: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """Write a line as a logger would, in less memory.
 
     `logging` makes a record, and runs a formatter and a handler. That writes to 150 KiB
@@ -54,7 +61,7 @@ def write(level: int, name: str, message: str, request_id: str = "") -> None:
     copies of these pages. Lines for each instance are written this way.
     """
     if logging.getLogger(name).isEnabledFor(level):
-        line = _line(time.time(), level, name, message, request_id, "", {})
+        line = _line(time.time(), level, name, message, request_id, "", fields)
         log_stream.STDERR.write_lines(
             f"{line}\n".encode(errors=log_stream.STDERR.errors)
         )
@@ -67,6 +74,7 @@ def access(
     path: str,
     status: int,
     request_id: str,
+    trace_id: str = "",
     token: str = "",
     size: int = 0,
     ms: float = 0.0,
@@ -79,14 +87,16 @@ def access(
         path: Without the query, which may contain a ticket.
         status: Status of its answer.
         request_id: Its ID.
+        trace_id: The trace that it is part of, or "".
         token: Name of its token, or "".
         size: Bytes of the answer's body.
         ms: Milliseconds from the whole head to the whole answer.
     """
     fields = {"peer": peer, "method": method, "path": path, "status": status}
     fields |= {"bytes": size, "ms": round(ms, 3)} | ({"token": token} if token else {})
-    logging.getLogger(_ACCESS).info(
-        "%s %s%.20s %.500s %s, %s bytes, %.3f ms",
+    fields |= {"trace_id": trace_id} if trace_id else {}
+    logging.getLogger(ACCESS).info(
+        "%s %s%.20s %.500s %s, %s bytes, %.3f ms%s",
         peer,
         f"{token} " if token else "",
         method,
@@ -94,6 +104,7 @@ def access(
         status,
         size,
         ms,
+        f", trace {trace_id}" if trace_id else "",
         extra={"request_id": request_id, "fields": fields},
     )
 

@@ -321,7 +321,7 @@ class Settings:
         choices=("text", "json"),
     )
     access_log: bool = declare(
-        False, "Log a line for each HTTP request; every answer has its request ID."
+        False, "Log each HTTP request and stream; every answer has its request ID."
     )
     enable_shutdown: bool = declare(False, "Let POST /v1/shutdown/ stop the server.")
     drain_delay: float = declare(

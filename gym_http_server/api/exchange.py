@@ -48,6 +48,7 @@ __all__ = [
     "read_some",
     "request_id_of",
     "send",
+    "trace_id_of",
 ]
 
 Environ = dict[str, Any]
@@ -71,6 +72,8 @@ MAX_ACCEPTED = 32
 MAX_MEDIA_CHARS = 128
 _KEY = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}").fullmatch
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
+# The header traceparent of W3C Trace Context; later versions may append fields.
+_TRACE = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _REQUEST_ID_KEY = "gym_http_server.request_id"
 _VENDOR = "application/vnd.gym-http."
 _FORMS = {media: form for form, media in MEDIA_TYPES.items()}
@@ -108,6 +111,12 @@ def request_id_of(environ: Environ) -> str:
         request_id = given if _REQUEST_ID(given) else secrets.token_hex(8)
         environ[_REQUEST_ID_KEY] = request_id
     return request_id
+
+
+def trace_id_of(environ: Environ) -> str:
+    """Return the trace ID of a request's header traceparent, or ""."""
+    given = _TRACE.fullmatch(environ.get("HTTP_TRACEPARENT", ""))
+    return given[1] if given and int(given[1], 16) else ""
 
 
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:

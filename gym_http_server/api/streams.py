@@ -7,9 +7,16 @@ import re
 from urllib.parse import parse_qs
 
 import flask
+import msgspec
 
 from gym_http_server.access import READ, STEP
-from gym_http_server.api.exchange import SWITCHED, Answer, Environ, caller_of
+from gym_http_server.api.exchange import (
+    SWITCHED,
+    Answer,
+    Environ,
+    caller_of,
+    request_id_of,
+)
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.instances import INSTANCE
 from gym_http_server.api.web import Web, add_route
@@ -46,6 +53,7 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
         query.get("size", [""])[-1],
         query.get("ask", [""])[-1],
     )
+    hello = msgspec.structs.replace(hello, request_id=request_id_of(environ))
     lost_s = _seconds(query.get("lost", [""])[-1])
     caller = caller_of(environ)
     caller.require(READ if hello.watch else STEP)

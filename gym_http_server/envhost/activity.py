@@ -49,6 +49,11 @@ class Activity:
         return (time.monotonic_ns() - self._created_ns) / 1e9
 
     @property
+    def steps(self) -> int:
+        """Steps that the environment has taken."""
+        return self._operations.steps
+
+    @property
     def idle_s(self) -> float:
         """Seconds since the last call that counts as use ended."""
         return (time.monotonic_ns() - self._last_used_ns) / 1e9

@@ -1,4 +1,4 @@
-"""Writes a host's exceptions and warnings to the server's log.
+"""Writes a host's exceptions, warnings and streams to the server's log.
 
 The output of an environment goes to a separate log. Operators look for exceptions and
 warnings in the server's log, which the supervisor writes. Both processes limit them,
@@ -13,11 +13,14 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
 
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import Op
 
-__all__ = ["Allowance", "connect", "read", "write"]
+__all__ = ["Allowance", "StreamLine", "connect", "read", "write", "write_stream"]
 
 #: Limit of bytes of one entry.
 MAX_BYTES = 20 * 1024
@@ -30,31 +33,58 @@ _owner = 0
 
 
 class Allowance:
-    """A rate limit: `BURST` entries at once, then one in `SECONDS_PER_ENTRY`.
+    """A rate limit: so many entries at once, and then one in so many seconds.
 
     Args:
         clock: Monotonic seconds.
+        burst: Entries at once.
+        seconds_per_entry: Seconds for each further one.
 
     Attributes:
         dropped: Number of entries refused since the last accepted one.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        burst: int = BURST,
+        seconds_per_entry: float = SECONDS_PER_ENTRY,
+    ) -> None:
         self._clock = clock
-        self._left = float(BURST)
+        self._burst = burst
+        self._seconds_per_entry = seconds_per_entry
+        self._left = float(burst)
         self._at = clock()
         self.dropped = 0
 
     def take(self) -> bool:
         """Whether another entry may be written; it is counted either way."""
         now = self._clock()
-        self._left = min(BURST, self._left + (now - self._at) / SECONDS_PER_ENTRY)
+        gained = (now - self._at) / self._seconds_per_entry
+        self._left = min(self._burst, self._left + gained)
         self._at = now
         if self._left < 1:
             self.dropped += 1
             return False
         self._left -= 1
         return True
+
+
+class StreamLine(msgspec.Struct, omit_defaults=True):
+    """A line about a stream that was opened or closed.
+
+    Attributes:
+        request_id: ID of the HTTP request that opened it.
+        watch: Whether its client only watches.
+        seconds: How long it was open; ``None``: it was opened just now.
+        steps: Steps that the environment took while it was open.
+    """
+
+    request_id: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    watch: bool = False
+    seconds: float | None = None
+    steps: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 _allowance = Allowance()
@@ -78,6 +108,15 @@ def write(text: str) -> None:
     # Without the supervisor, this process ends anyway.
     with contextlib.suppress(OSError):
         _channel.sendall(encode(Frame(Op.SERVER_LOG, body=body)))
+
+
+def write_stream(line: StreamLine) -> None:
+    """Write a line about a stream, which only --access-log lets through."""
+    if _channel is None or _owner != os.getpid():
+        return
+    with contextlib.suppress(OSError):
+        body = msgspec.json.encode(line)
+        _channel.sendall(encode(Frame(Op.STREAM_LOG, body=body)))
 
 
 def read(body: bytes) -> tuple[str, str]:

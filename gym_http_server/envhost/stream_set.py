@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 
+from gym_http_server.envhost import server_log
 from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.fast_step import FastStepper, frame_of
@@ -73,6 +74,8 @@ class StreamSet:
         self._streams: dict[int, Stream] = {}
         self._queued: dict[int, Stream] = {}
         self._writing: dict[int, Stream] = {}
+        # Steps of the environment when each stream was opened.
+        self._steps_before: dict[int, int] = {}
         # Whether the client or the host has closed a stream on purpose.
         self._orderly = False
 
@@ -147,6 +150,8 @@ class StreamSet:
         handler = functools.partial(self._handle, descriptor, stream)
         self._poller.add(descriptor, handler)
         self._count()
+        self._steps_before[descriptor] = self._activity.steps
+        server_log.write_stream(_line_of(stream))
         if early:
             stream.feed(early)
         self._update(descriptor, stream)
@@ -158,8 +163,9 @@ class StreamSet:
 
     def close_all(self, code: Close, reason: str) -> None:
         """Close all streams."""
-        for stream in self._streams.values():
+        for descriptor, stream in self._streams.items():
             stream.close_with(code, reason)
+            self._log_closed(descriptor, stream)
 
     def _handle(self, descriptor: int, stream: Stream, events: int) -> None:
         """Read, write or answer a request, as the events of a stream allow."""
@@ -230,11 +236,18 @@ class StreamSet:
     def _remove(self, descriptor: int, stream: Stream) -> None:
         self._poller.remove(descriptor)
         del self._streams[descriptor]
+        self._log_closed(descriptor, stream)
         if isinstance(stream, Watcher):
             self._broadcast.remove(stream)
         else:
             self._orderly = self._orderly or stream.orderly
         self._count()
+
+    def _log_closed(self, descriptor: int, stream: Stream) -> None:
+        line = _line_of(stream)
+        line.seconds = round(time.monotonic() - stream.opened_s, 3)
+        line.steps = self._activity.steps - self._steps_before.pop(descriptor)
+        server_log.write_stream(line)
 
     def _poll_pending(self) -> None:
         """Poll for writing the watchers that have not read all of their copies."""
@@ -271,3 +284,9 @@ class StreamSet:
         if count != self._activity.streams:
             self._activity.set_orphaned(not count and not self._orderly)
         self._activity.set_streams(count, watchers)
+
+
+def _line_of(stream: Stream) -> server_log.StreamLine:
+    return server_log.StreamLine(
+        request_id=stream.request_id, watch=isinstance(stream, Watcher)
+    )

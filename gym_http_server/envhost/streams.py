@@ -165,6 +165,8 @@ class Stream(Writer):
             closing handshake or because of a limit. False if the client's kernel ended
             it, as it does for a process that was killed.
         polled_for: Events that the host polls the socket for.
+        request_id: ID of the HTTP request that opened it, for the log.
+        opened_s: When it was opened, in seconds of the clock.
     """
 
     def __init__(
@@ -176,6 +178,8 @@ class Stream(Writer):
     ) -> None:
         super().__init__(line, clock)
         self.session = hello.session
+        self.request_id = hello.request_id
+        self.opened_s = clock()
         self.orderly = False
         self.inbox: deque[Frame | RefusedRequest] = deque()
         self.polled_for = select.POLLIN

@@ -23,7 +23,7 @@ from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.host import AGENT_LOST, CLOSE, DRAIN
 from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
-from gym_http_server.log_lines import SUPERVISOR, write
+from gym_http_server.log_lines import ACCESS, SUPERVISOR, write
 from gym_http_server.recording_files import About
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.sockets import close_at_once
@@ -278,6 +278,9 @@ class Hosts:
             if frame.kind == Op.SERVER_LOG:
                 self._write_log(instance, frame)
                 continue
+            if frame.kind == Op.STREAM_LOG:
+                self._log_stream(instance, frame)
+                continue
             if frame.status == RETURNED:
                 instance.detail = FORK_RETURNED
                 self.kill(instance, "crashed")
@@ -302,6 +305,31 @@ class Hosts:
             first, rest = server_log.read(bytes(frame.body))
             names = instance.instance_id, instance.env_id
             log.warning("%s (%s): %s", *names, first, extra={"trace": rest})
+
+    def _log_stream(self, instance: Instance, frame: Frame) -> None:
+        """Log that a stream was opened or closed, within a rate limit.
+
+        Raises:
+            FrameError: The line is malformed.
+        """
+        if not self._settings.access_log or not instance.stream_allowance.take():
+            return
+        try:
+            line = msgspec.json.decode(bytes(frame.body), type=server_log.StreamLine)
+        except msgspec.MsgspecError as error:
+            raise FrameError(f"a line about a stream: {error}") from None
+        named = f"{instance.instance_id} ({instance.env_id})"
+        words = f"{'watching ' if line.watch else ''}stream to {named}"
+        fields = {"instance": instance.instance_id, "watch": line.watch}
+        if line.seconds is None:
+            words += " opened"
+        else:
+            words += f" closed after {line.seconds:.3f} s, {line.steps} steps"
+            fields |= {"seconds": line.seconds, "steps": line.steps}
+        if instance.stream_allowance.dropped:
+            words += f"; {instance.stream_allowance.dropped} lines before were dropped"
+            instance.stream_allowance.dropped = 0
+        write(logging.INFO, ACCESS, words, line.request_id, fields)
 
     def _connect_to_broker(self, instance: Instance) -> None:
         """Pass the connection of a host with an external environment to the broker."""

@@ -59,6 +59,7 @@ class Instance:
         heartbeat: Whether its loop runs.
         memory: Its resident memory, in bytes, and when that was read.
         log_allowance: How much it may write to the server's log.
+        stream_allowance: How many lines about its streams it may write there.
     """
 
     instance_id: str
@@ -88,6 +89,9 @@ class Instance:
     successors: list[tuple[Any, Frame]] = field(default_factory=list)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
     log_allowance: Allowance = field(default_factory=Allowance)
+    stream_allowance: Allowance = field(
+        default_factory=lambda: Allowance(burst=200, seconds_per_entry=0.1)
+    )
 
     def release(self) -> None:
         """Close its descriptors and files in this process, except its log."""

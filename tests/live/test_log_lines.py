@@ -254,6 +254,75 @@ def test_the_access_log_has_a_line_for_each_request(
             assert line["bytes"] == len(answer.body)
     listed = by_id[answers[0].header("X-Request-Id") or ""]
     assert (listed["method"], listed["path"]) == ("GET", "/v1/envs/")
-    stream = next(each for each in objects if each["status"] == 101)
+    stream = next(each for each in objects if each.get("status") == 101)
     assert stream["path"] == instance.path("stream/").rstrip("/")
     assert "secret" not in server.stderr
+
+
+def objects_of(server: Server) -> list[dict[str, Any]]:
+    """Read a log of JSON objects."""
+    return [json.loads(line) for line in server.stderr.splitlines()]
+
+
+def line_with(server: Server, words: str, member: str = "message") -> dict[str, Any]:
+    """Wait for a line with these words in a member."""
+
+    def found() -> dict[str, Any] | None:
+        lines = objects_of(server)
+        return next((each for each in lines if words in each.get(member, "")), None)
+
+    line: dict[str, Any] = wait_until(found)
+    return line
+
+
+@pytest.mark.parametrize("relay", [(), ("--stream-relay",)], ids=["direct", "relay"])
+def test_the_access_log_has_lines_of_streams(
+    make_server: Callable[..., Server], relay: tuple[str, ...]
+) -> None:
+    flags = ("--access-log", "--log-format", "json", "--workers", "1", *relay)
+    server = make_server(*flags, token=None)
+    instance = Api(server).create()
+
+    target = instance.path("stream/").rstrip("/")
+    named = f"stream to {instance.id} (CartPole-v1)"
+    with WebSocket.to(instance) as stream:
+        assert line_with(server, f"{named} opened")["level"] == "info"
+        instance.reset()
+        for _ in range(3):
+            instance.step(0)
+        stream.close()
+        closed = line_with(server, f"{named} closed after ")
+    assert (closed["steps"], closed["watch"]) == (3, False)
+    assert closed["instance"] == instance.id
+    assert 0 < closed["seconds"] < 60
+    assert closed["logger"] == "gym_http_server.access"
+    # All lines of a stream have the ID of the request that opened it.
+    opened = line_with(server, f"GET {target} 101")
+    assert opened["request_id"] == closed["request_id"]
+    with WebSocket.to(instance, path=instance.path("stream?watch=1")):
+        assert line_with(server, f"watching {named} opened")["watch"]
+        instance.close()
+        assert line_with(server, f"watching {named} closed after ")["steps"] == 0
+
+
+def test_lines_of_requests_have_the_trace_of_their_caller(
+    make_server: Callable[..., Server],
+) -> None:
+    flags = ("--access-log", "--log-format", "json", "--workers", "1")
+    server = make_server(*flags, token=None)
+    # The example of W3C Trace Context, section 3.2.
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    for number, (given, wanted) in enumerate(
+        [
+            (f"00-{trace}-b7ad6b7169203331-01", trace),
+            (f"cc-{trace}-b7ad6b7169203331-01-later", trace),
+            (f"ff-{trace}-b7ad6b7169203331-01", None),
+            (f"00-{32 * '0'}-b7ad6b7169203331-01", None),
+            (f"00-{trace.upper()}-b7ad6b7169203331-01", None),
+            ("x" * 55, None),
+        ]
+    ):
+        named = {"X-Request-Id": f"r{number}", "traceparent": given}
+        assert Api(server).get("/v1/envs/", headers=named).status == 200
+        line = line_with(server, f"r{number}", "request_id")
+        assert line.get("trace_id") == wanted

@@ -83,6 +83,7 @@ class StreamHandshake(msgspec.Struct, frozen=True):
             on instances with a clock.
         ask: For a watcher, whether copies have the requests, too.
         show: For a watcher that is to be shown the instance; ``None``: it gets copies.
+        request_id: ID of the HTTP request, for the log.
     """
 
     accept: str
@@ -92,6 +93,7 @@ class StreamHandshake(msgspec.Struct, frozen=True):
     fps: float = 0.0
     ask: bool = False
     show: ShowRequest | None = None
+    request_id: str = ""
 
 
 def new_session() -> str:

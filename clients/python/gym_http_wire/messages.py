@@ -92,6 +92,7 @@ class Op(IntEnum):
     SERVER_LOG = 75
     RELAY = 76
     FIGURES = 77
+    STREAM_LOG = 78
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97
