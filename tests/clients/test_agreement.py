@@ -6,6 +6,7 @@ so with those of the other clients.
 """
 
 import json
+import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -13,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.api import Api, Instance
+from gym_http_client import recordings
+from gym_http_wire.step_records import Kind
+from tests.support.api import Api, Instance, no_content
 from tests.support.drivers import DRIVERS, Program
 from tests.support.envs import mixed_observations
-from tests.support.reference_runs import ReferenceRun
+from tests.support.reference_runs import ReferenceRun, in_hex
 from tests.support.server import Server
 
 ENV_IDS = [
@@ -67,6 +70,46 @@ def test_lines_are_those_of_a_local_environment(
     walked = walk(env_id, 42, STEPS)
     args = walked.args(mixed_server.url, transport, tmp_path)
     walked.compare(program.output(*args))
+
+
+# Each driver once, and each environment and transport.
+RECORDED = [
+    (name, ENV_IDS[i % len(ENV_IDS)], TRANSPORTS[i % len(TRANSPORTS)])
+    for i, name in enumerate(DRIVERS)
+]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(("name", "env_id", "transport"), RECORDED)
+def test_recordings_are_those_of_a_local_environment(
+    name: str,
+    env_id: str,
+    transport: str,
+    driver: Callable[[str], Program],
+    mixed_server: Server,
+    tmp_path: Path,
+) -> None:
+    walked = walk(env_id, 42, STEPS)
+    instance = Api(mixed_server).create(env_id)
+    settings = {"directory": f"{name}-{transport}", "steps": True}
+    no_content(instance.post("monitor/start/", settings))
+    args = walked.args(mixed_server.url, transport, tmp_path, instance.id)
+    walked.compare(driver(name).output(*args))
+    instance.close()
+    found = recordings.read(mixed_server.data_dir / settings["directory"])
+    walked.compare("\n".join(lines_of(found)))
+
+
+def lines_of(recording: recordings.StepRecording) -> Iterator[str]:
+    """Write a recording as drivers write what they get."""
+    for record in recording:
+        value = record.value
+        if record.kind == Kind.RESET:
+            yield f"reset {in_hex(value['observation'])}"
+        elif record.kind == Kind.STEP:
+            reward = struct.pack("<d", value["reward"]).hex()
+            flags = f"{value['terminated']:d} {value['truncated']:d}"
+            yield f"{in_hex(value['observation'])} {reward} {flags}"
 
 
 @pytest.mark.parametrize("env_id", ENV_IDS)

@@ -40,11 +40,21 @@ class ReferenceRun:
             self.lines = list(self._play(env, steps))
             env.close()
 
-    def args(self, url: str, transport: str, folder: Path) -> list[str]:
-        """Return the words of the driver's command line, and write the actions."""
+    def args(
+        self, url: str, transport: str, folder: Path, instance_id: str = ""
+    ) -> list[str]:
+        """Return the words of the driver's command line, and write the actions.
+
+        Args:
+            url: The server.
+            transport: Of the steps.
+            folder: Where to write.
+            instance_id: An instance to play; "" makes one.
+        """
         path = folder / "actions"
         path.write_text("".join(json.dumps(each) + "\n" for each in self._actions))
-        return ["agree", url, self.env_id, str(self.seed), transport, str(path)]
+        played = f"@{instance_id}" if instance_id else self.env_id
+        return ["agree", url, played, str(self.seed), transport, str(path)]
 
     def compare(self, printed: str) -> None:
         """Check that these lines were printed.

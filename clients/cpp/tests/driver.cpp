@@ -81,7 +81,8 @@ Server impatient(const std::string& url) {
 template <class E>
 int agree(const std::string& url, const std::string& env_id, const std::string& seed,
           const std::string& actions) {
-    E env(impatient(url), env_id);
+    E env = env_id[0] == '@' ? E::attach(impatient(url), env_id.substr(1))
+                             : E(impatient(url), env_id);
     const auto begin = [&](std::optional<std::uint64_t> with) {
         std::cout << "reset " << hex_of_observation(env.reset(with).observation) << "\n";
     };

@@ -1,6 +1,6 @@
 /** An agent that prints the bits of all that it gets; browsers load this file, too. */
 
-import { DictSpace, Discrete, NdArray, TupleSpace, make } from "../src/index.js";
+import { DictSpace, Discrete, NdArray, TupleSpace, attach, make } from "../src/index.js";
 import { arrayBytes } from "../src/arrays.js";
 import { parse } from "../src/json.js";
 import { writeHex } from "../src/text.js";
@@ -14,7 +14,8 @@ import { writeHex } from "../src/text.js";
  * @returns {Promise<string>} The transport of the steps.
  */
 export async function agree(envId, seed, lines, options, print) {
-  const env = await make(envId, options);
+  const attached = envId.startsWith("@");
+  const env = await (attached ? attach(envId.slice(1), options) : make(envId, options));
   const bits = (observation) => partsOf(observation, env.observationSpace).join(",");
   try {
     print(`reset ${bits((await env.reset({ seed })).observation)}`);

@@ -139,7 +139,13 @@ local function patient(url, way)
 end
 
 local function agree(url, env_id, seed, way, actions_file)
-  local env = gym.assert(gym.make(env_id, patient(url, way)))
+  local instance_id = env_id:match("^@(.*)")
+  local env
+  if instance_id then
+    env = gym.assert(gym.attach(instance_id, patient(url, way)))
+  else
+    env = gym.assert(gym.make(env_id, patient(url, way)))
+  end
   local observation = gym.assert(env:reset({ seed = gym.integer(seed) }))
   print("reset " .. observation_hex(observation))
   for line in io.lines(actions_file) do

@@ -82,7 +82,10 @@ def show(folder: str) -> int:
 def agree(url: str, env_id: str, seed: str, transport: str, path: str) -> int:
     """Play the actions of a file, and print the bits of all results."""
     with_streams = Server(url, streams=transport == "stream")
-    env = RemoteEnv(with_streams, env_id)
+    if env_id.startswith("@"):
+        env = RemoteEnv.attach(with_streams, env_id[1:])
+    else:
+        env = RemoteEnv(with_streams, env_id)
     read = reader(env.action_space)
     print("reset", in_hex(env.reset(seed=int(seed))[0]))
     with open(path, encoding="utf-8") as lines:
