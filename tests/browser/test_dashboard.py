@@ -96,10 +96,11 @@ def test_a_person_makes_finds_and_closes_an_instance(
     if server.token:
         page.open(f"{server.url}/")
         page.shows("This server needs a token.")
+        page.take_fault("401 (Unauthorized)")
         page.write("input[type=password]", "wrong")
         page.strike("Enter")
         page.shows("The server does not know this token.")
-        page.faults.clear()
+        page.take_fault("401 (Unauthorized)")
         page.run(f"location.hash = '#token={server.token}'")
     else:
         page.open(f"{server.url}/")

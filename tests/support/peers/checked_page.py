@@ -60,6 +60,15 @@ class CheckedPage(Chromium):
         """Wait until the page shows some words."""
         wait_until(lambda: words in self.text(), seconds, f"{words!r} on the page")
 
+    def take_fault(self, words: str) -> None:
+        """Wait for a fault with these words, which is expected, and remove it."""
+
+        def found() -> str | None:
+            self.run("0")
+            return next((each for each in self.faults if words in each), None)
+
+        self.faults.remove(wait_until(found, _SECONDS, f"a fault: {words}") or "")
+
     def focus(self, selector: str) -> None:
         """Move the focus to the first element of a CSS selector."""
         found = f"document.querySelector({json.dumps(selector)})"
