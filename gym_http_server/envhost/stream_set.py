@@ -275,7 +275,13 @@ class StreamSet:
             self._update(descriptor, stuck[descriptor])
 
     def _may_spin(self) -> bool:
-        return may_busy_poll(stream.line for stream in self._streams.values())
+        # A watcher sends nothing, so the core of its last packet is not its own.
+        lines = [
+            stream.line
+            for stream in self._streams.values()
+            if not isinstance(stream, Watcher)
+        ]
+        return bool(lines) and may_busy_poll(lines)
 
     def _count(self) -> None:
         # A stream that watches does not count as use.
