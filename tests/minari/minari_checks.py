@@ -4,6 +4,7 @@ Not part of ``make test``, since Minari collects with JAX, which is large.
 """
 
 import functools
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv
 from tests.support.api import Api, Instance, no_content, ok
+from tests.support.drivers import Program
+from tests.support.reference_runs import ReferenceRun
 from tests.support.server import Server
 
 pytestmark = [
@@ -46,6 +49,7 @@ ENV_IDS = (
 )
 SEEDS = (3, 4, 5)
 STEPS = 40
+TRANSPORTS = "rest", "stream"
 
 
 def _itself(env: minari.DataCollector) -> minari.DataCollector:
@@ -135,6 +139,21 @@ def over_a_stream(server: Server, made: Instance, env_id: str) -> None:
     env.close()
 
 
+def over_curl(server: Server, made: Instance, env_id: str) -> None:
+    """Send each request by the command curl."""
+
+    def post(rest: str, body: dict[str, Any]) -> Any:
+        words = ["curl", "--silent", "--fail", "--json", json.dumps(body)]
+        said = subprocess.check_output([*words, server.url + made.path(rest)])
+        return json.loads(said)
+
+    for seed in SEEDS:
+        post("reset/", {"seed": seed})
+        for action in actions_of(env_id, seed):
+            if post("step/", {"action": np.asarray(action).tolist()})["done"]:
+                break
+
+
 def play(env: Any, env_id: str) -> None:
     for seed in SEEDS:
         env.reset(seed=seed)
@@ -144,7 +163,7 @@ def play(env: Any, env_id: str) -> None:
                 break
 
 
-@pytest.mark.parametrize("drive", [over_http, over_a_stream])
+@pytest.mark.parametrize("drive", [over_http, over_a_stream, over_curl])
 @pytest.mark.parametrize("env_id", ENV_IDS)
 def test_a_dataset_equals_that_of_the_collector(
     server: Server, env_id: str, drive: Callable[..., None]
@@ -158,7 +177,13 @@ def test_a_dataset_equals_that_of_the_collector(
     found = export(server, directory)
     collector = minari.DataCollector(gymnasium.make(env_id), jpeg_encoding=False)
     play(collector, env_id)
-    wanted = collector.create_dataset("collected-v0")
+    same_datasets(found, collector.create_dataset("collected-v0"))
+    seeds = [each["seed"] for each in found.storage.get_episode_metadata(range(3))]
+    assert seeds == list(SEEDS)
+    collector.close()
+
+
+def same_datasets(found: minari.MinariDataset, wanted: minari.MinariDataset) -> None:
     assert found.total_steps == wanted.total_steps
     assert found.observation_space == wanted.observation_space
     assert found.action_space == wanted.action_space
@@ -166,8 +191,35 @@ def test_a_dataset_equals_that_of_the_collector(
     pairs = zip(found.iterate_episodes(), wanted.iterate_episodes(), strict=True)
     for one, other in pairs:
         same_episodes(one, other)
-    seeds = [each["seed"] for each in found.storage.get_episode_metadata(range(3))]
-    assert seeds == list(SEEDS)
+
+
+@pytest.mark.parametrize("name", ["lua5.4", "luajit", "cpp", "js"])
+@pytest.mark.parametrize("env_id", ENV_IDS)
+def test_other_clients_record_what_the_collector_does(
+    server: Server,
+    env_id: str,
+    name: str,
+    driver: Callable[[str], Program],
+    tmp_path: Path,
+) -> None:
+    walked = ReferenceRun(env_id, SEEDS[0], 3 * STEPS)
+    transport = TRANSPORTS[ENV_IDS.index(env_id) % 2]
+    directory = f"{name}/{env_id}"
+    made = Api(server).create(env_id)
+    no_content(made.post("monitor/start/", {"directory": directory, "steps": True}))
+    args = walked.args(server.url, transport, tmp_path, made.id)
+    walked.compare(driver(name).output(*args))
+    made.close()
+    env = Unseeded(gymnasium.make(env_id))
+    collector = minari.DataCollector(env, jpeg_encoding=False)
+    collector.action_space.seed(SEEDS[0])
+    collector.reset(seed=SEEDS[0])
+    for _ in range(3 * STEPS):
+        *_, terminated, truncated, _ = collector.step(collector.action_space.sample())
+        if terminated or truncated:
+            collector.reset()
+    wanted = collector.create_dataset("collected-v0")
+    same_datasets(export(server, directory), wanted)
     collector.close()
 
 
