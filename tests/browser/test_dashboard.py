@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.peers.checked_page import CheckedPage
+from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -109,7 +110,7 @@ def test_a_person_makes_finds_and_closes_an_instance(
     mine = api.create(label=HOSTILE)
     page.shows(HOSTILE)
     assert page.run("document.querySelectorAll('td img').length") == 0
-    page.press(f'[data-close="{mine.id}"]')
+    page.press(f'[data-key="close {mine.id}"]')
     page.shows("Yes")
     page.press("dialog button")
     wait_until(lambda: mine.id not in api.instances(), 20.0, "the end")
@@ -138,6 +139,36 @@ def test_a_person_makes_finds_and_closes_an_instance(
     page.shows("There are no runs.")
     for each in api.instances():
         Instance(api, each).close()
+
+
+def test_a_run_shows_returns_queue_and_workers(
+    server: Server, api: Api, page: CheckedPage
+) -> None:
+    run = Run.create(api, "cart")
+    workers = [run.session(name) for name in ("one", "two")]
+    for number in (1, 2, 3):
+        done(api.request("POST", run.samples(workers[0], number), data=b"x" * 100))
+    episode = {"type": "episode", "mode": "training", "length": 9, "version": 0}
+    done(run.post("records/", {**episode, "return": 12.5}))
+    page.open(f"{server.url}/#token={server.token}" if server.token else server.url)
+    page.shows("slots taken")
+    page.run("location.hash = '#/runs'")
+    page.shows("Waiting batches")
+    page.press("a[href='#/runs/cart']")
+    page.shows("2 of 2 workers active · 3 batches wait (300 B)")
+    page.shows("two\tactive")
+    page.shows("episode 1: 12.5")
+    done(run.post("records/", {**episode, "return": -3}))
+    page.shows("episode 2: -3")
+    done(run.post("records/", {**episode, "mode": "evaluation", "return": 7}))
+    page.shows("version 0: 7")
+    done(api.request("POST", run.samples(workers[1]), data=b"x" * 100))
+    page.shows("4 batches")
+    page.save_screenshot("run")
+    page.run("location.hash = '#/runs'")
+    page.shows("Waiting batches")
+    assert api.request("DELETE", run.path()).status == 204
+    page.shows("There are no runs.")
 
 
 def test_swagger_ui_sends_requests_with_the_token(

@@ -15,6 +15,7 @@ from tests.support import npm
 from tests.support.api import Api, Instance
 from tests.support.envs.markup import MARKUP
 from tests.support.peers.checked_page import CheckedPage
+from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -27,7 +28,8 @@ VIEWS = {
     "#/": "slots taken",
     "#/new": "environments",
     "#/wall": "Lander",
-    "#/runs": "There are no runs.",
+    "#/runs": "seen",
+    "#/runs/seen": "1 of 1 workers active",
     "#/recordings": "There are no recordings.",
 }
 #: A page of another origin that tries all that a browser lets it try.
@@ -255,6 +257,8 @@ def test_views_are_accessible_and_fit_a_telephone(
         return
     instance = Api(server).create("LunarLander-v3", render_mode="rgb_array")
     instance.reset()
+    run = Run.create(Api(server), "seen")
+    done(Api(server).request("POST", run.samples(run.session()), data=b"x"))
     page.resize(360, 740)
     sign_in(page, server)
     page.run((npm.tools() / "node_modules/axe-core/axe.min.js").read_text())
@@ -266,6 +270,51 @@ def test_views_are_accessible_and_fit_a_telephone(
             page.shows(words)
             assert violations(page) == [], (scheme, view)
             assert page.run("document.documentElement.scrollWidth") <= 360, view
+    instance.close()
+    assert run.api.request("DELETE", run.path()).status == 204
+
+
+#: Names a control, also after it was drawn anew.
+NAME = """(each) => [each.tagName, each.getAttribute("aria-label"), each.type,
+  each.textContent.slice(0, 40)].join(" ")"""
+#: What a person reaches by Tab, in the order of the page.
+CONTROLS = """[...document.querySelectorAll(
+  "a[href], button, input, select, textarea, summary, [tabindex]")]
+  .filter((each) => each.tabIndex >= 0 && !each.disabled && each.checkVisibility())"""
+
+
+@pytest.mark.parametrize("view", ["#/", "#/new", "#/wall", "one"])
+def test_tab_reaches_every_control_in_the_order_of_the_page(
+    server: Server, page: CheckedPage, view: str
+) -> None:
+    instance = Api(server).create("LunarLander-v3", render_mode="rgb_array")
+    instance.reset()
+    sign_in(page, server)
+    page.run(f"location.hash = '{f'#/envs/{instance.id}' if view == 'one' else view}'")
+    page.shows(({**VIEWS, "#/": instance.id, "one": "Sample and step"})[view])
+    page.run(f"globalThis.shown = {NAME}")
+    wanted = json.loads(page.run(f"JSON.stringify({CONTROLS}.map(shown))"))
+    assert len(wanted) > 8
+    page.run(f"{CONTROLS}[0].focus()")
+    walked = wanted[:1]
+    for _ in wanted[1:]:
+        page.strike("Tab")
+        walked.append(page.run("shown(document.activeElement)"))
+    assert walked == wanted
+    instance.close()
+
+
+@pytest.mark.parametrize("key", ["open", "close"])
+def test_the_focus_stays_in_a_row_that_is_drawn_anew(
+    server: Server, page: CheckedPage, key: str
+) -> None:
+    instance = Api(server).create()
+    sign_in(page, server)
+    page.shows(instance.id)
+    row = f"document.querySelector('[data-key=\"{key} {instance.id}\"]')"
+    page.run(f"{row}.focus(); {row}.isOld = true")
+    wait_until(lambda: page.run(f"!{row}.isOld"), SECONDS, "another row")
+    assert page.run("document.activeElement.dataset.key") == f"{key} {instance.id}"
     instance.close()
 
 

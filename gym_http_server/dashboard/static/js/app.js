@@ -5,6 +5,7 @@ import { view as instanceView } from "./instance_view.js";
 import { view as instancesView } from "./instances_view.js";
 import { view as newView } from "./new_view.js";
 import { view as recordingsView } from "./recordings_view.js";
+import { view as runView } from "./run_view.js";
 import { view as runsView } from "./runs_view.js";
 import { call, openStream, refusals } from "./server.js";
 import { setToken, takeToken, token } from "./session.js";
@@ -18,7 +19,7 @@ const ROUTES = [
   [/^#\/wall$/, wallView],
   [/^#\/recordings$/, recordingsView],
   [/^#\/runs$/, runsView],
-  [/^#\/runs\/([^/]+)$/, runsView],
+  [/^#\/runs\/([^/]+)$/, runView],
   [/^#\/envs\/([^/]+)$/, instanceView],
 ];
 const main = document.querySelector("main");

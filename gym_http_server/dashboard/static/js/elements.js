@@ -22,6 +22,20 @@ export function action(text, onClick, attributes = {}) {
   return button;
 }
 
+/**
+ * Make a table that scrolls where it is too wide.
+ *
+ * @param {string} caption
+ * @param {string[]} heads
+ * @param {(Node | string)[][]} rows
+ */
+export function table(caption, heads, rows) {
+  const head = h("tr", {}, ...heads.map((each) => h("th", { scope: "col" }, each)));
+  const body = rows.map((cells) => h("tr", {}, ...cells.map((each) => h("td", {}, each))));
+  const whole = h("table", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, ...body));
+  return h("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption }, whole);
+}
+
 /** Show a text for some seconds. */
 export function toast(text) {
   const shown = h("p", { class: "toast" }, String(text));

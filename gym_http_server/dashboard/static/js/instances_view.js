@@ -38,6 +38,7 @@ class InstancesPage {
   #head = h("tr", {});
   #body = h("tbody", {});
   #ended = h("tbody", {});
+  #endedTable = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Ended instances", hidden: "" });
   #sort = 10;
   #isDown = false;
   #rates = new Map();
@@ -55,11 +56,13 @@ class InstancesPage {
       this.#error,
       h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Running instances" },
         h("table", {}, h("caption", {}, "Running"), h("thead", {}, this.#head), this.#body)),
-      h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Ended instances" },
-        h("table", {}, h("caption", {}, "Ended"),
-          h("thead", {}, h("tr", {}, ...["Instance", "Environment", "Label", "Why"].map((each) => h("th", { scope: "col" }, each)),
-            ...["Steps", "When"].map((each) => h("th", { scope: "col", class: "number" }, each)))),
-          this.#ended)),
+      this.#endedTable,
+    );
+    this.#endedTable.append(
+      h("table", {}, h("caption", {}, "Ended"),
+        h("thead", {}, h("tr", {}, ...["Instance", "Environment", "Label", "Why"].map((each) => h("th", { scope: "col" }, each)),
+          ...["Steps", "When"].map((each) => h("th", { scope: "col", class: "number" }, each)))),
+        this.#ended),
     );
     for (const each of [this.#search, this.#state]) each.addEventListener("input", () => this.#load());
   }
@@ -134,20 +137,21 @@ class InstancesPage {
     });
     const { slots } = this.#data;
     if (slots) this.#slots.textContent = `${slots.taken} of ${slots.of} slots taken`;
-    const focused = document.activeElement?.dataset?.close;
+    const focused = document.activeElement?.dataset?.key;
     this.#body.replaceChildren(...rows.map((row) => this.#row(row)));
-    if (focused) this.#body.querySelector(`[data-close="${CSS.escape(focused)}"]`)?.focus();
+    if (focused) this.#body.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    this.#endedTable.hidden = !this.#data.ended.length;
     this.#ended.replaceChildren(...this.#data.ended.map((row) => endedRow(row)));
   }
 
   #row(row) {
     const id = row.instance_id;
     const state = row.busy_s > 1 ? `busy for ${duration(row.busy_s)}` : row.state;
-    const close = action("Close", () => this.#close(row), { class: "danger", "data-close": id, "aria-label": `Close ${id}` });
+    const close = action("Close", () => this.#close(row), { class: "danger", "data-key": `close ${id}`, "aria-label": `Close ${id}` });
     return h(
       "tr",
       {},
-      h("td", {}, h("a", { href: `#/envs/${encodeURIComponent(id)}` }, id)),
+      h("td", {}, h("a", { href: `#/envs/${encodeURIComponent(id)}`, "data-key": `open ${id}` }, id)),
       h("td", {}, row.num_envs ? `${row.env_id} × ${row.num_envs}` : row.env_id),
       h("td", {}, row.label ?? ""),
       h("td", {}, h("span", { class: `badge ${row.state}` }, state)),

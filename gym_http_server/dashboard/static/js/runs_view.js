@@ -1,37 +1,43 @@
-/** Training runs: what the relay keeps, and how far behind readers and weights are. */
+/** The list of training runs, live once a second. */
 
-import { h } from "./elements.js";
+import { h, table } from "./elements.js";
+import { bytesText } from "./recording_panel.js";
+import { number } from "./texts.js";
 
 const EVERY = 1000;
+const COLUMNS = ["Run", "Workers", "Waiting batches", "Waiting", "Version of the weights", "Last used"];
 
 /**
- * Make the view of all runs, or of one.
+ * Make the view.
  *
  * @param {object} context
- * @param {string} [name] Name of the run.
  */
-export function view(context, name) {
+export function view(context) {
   const body = h("div", {});
   const error = h("p", { class: "error", role: "alert", hidden: "" });
   let timer = null;
   let isOver = false;
 
   const load = async () => {
-    const path = name ? `/v1/runs/${encodeURIComponent(name)}/` : "/v1/runs/";
     try {
-      const found = await context.call("GET", path);
+      const { runs } = await context.call("GET", "/v1/runs/");
       if (isOver) return;
       error.hidden = true;
-      body.replaceChildren(name ? facts(found) : list(found.runs ?? []));
+      draw(runs);
     } catch (problem) {
       error.textContent = problem.message;
       error.hidden = false;
     }
     if (!isOver) timer = setTimeout(load, EVERY);
   };
+  const draw = (runs) => {
+    const focused = document.activeElement?.getAttribute("href");
+    body.replaceChildren(runs.length ? table("Training runs", COLUMNS, runs.map(cellsOf)) : noRuns());
+    if (focused) body.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+  };
   load();
   return {
-    element: h("div", {}, h("h1", {}, name ? `Run ${name}` : "Training runs"), error, body),
+    element: h("div", {}, h("h1", {}, "Training runs"), error, body),
     dispose() {
       isOver = true;
       clearTimeout(timer);
@@ -39,26 +45,17 @@ export function view(context, name) {
   };
 }
 
-function list(runs) {
-  if (!runs.length) return h("p", { class: "soft" }, "There are no runs.");
-  const items = runs.map((each) => {
-    const name = typeof each === "string" ? each : each.run;
-    return h("li", {}, h("a", { href: `#/runs/${encodeURIComponent(name)}` }, name));
-  });
-  return h("ul", {}, ...items);
+function noRuns() {
+  return h("p", { class: "soft" }, "There are no runs.");
 }
 
-/** Show the members of an object, those of objects below them as rows of their own. */
-function facts(value, path = "") {
-  const rows = [];
-  const add = (given, name) => {
-    if (given !== null && typeof given === "object" && !Array.isArray(given)) {
-      for (const [key, each] of Object.entries(given)) add(each, name ? `${name}.${key}` : key);
-    } else {
-      const text = given !== null && typeof given === "object" ? JSON.stringify(given) : String(given);
-      rows.push(h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, text)));
-    }
-  };
-  add(value, path);
-  return h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Figures" }, h("table", {}, h("tbody", {}, ...rows)));
+function cellsOf({ run, workers, queue_batches, queue_bytes, version, last }) {
+  return [
+    h("a", { href: `#/runs/${encodeURIComponent(run)}` }, run),
+    number(workers),
+    number(queue_batches),
+    bytesText(queue_bytes),
+    number(version),
+    last ? new Date(last).toLocaleString() : "–",
+  ];
 }

@@ -1,0 +1,125 @@
+/** A training run: curves of returns, queue and lag, its workers and its readers. */
+
+import { curve } from "./curve.js";
+import { h, table } from "./elements.js";
+import { bytesText } from "./recording_panel.js";
+import { request } from "./server.js";
+import { duration, number } from "./texts.js";
+
+const EVERY = 1000;
+/** How many of the last records are drawn at first. */
+const EARLIER = 2000;
+const WORKERS = ["Worker", "State", "Version", "Lag", "Batches sent", "Mean return", "Last seen"];
+const READERS = ["Reader", "Position", "Behind", "Draws", "Last seen"];
+
+/**
+ * Make the view.
+ *
+ * @param {object} context
+ * @param {string} name Name of the run.
+ */
+export function view(context, name) {
+  const page = new RunPage(context, name);
+  page.begin();
+  return { element: page.element, dispose: () => page.dispose() };
+}
+
+class RunPage {
+  #context;
+  #path;
+  #words = h("p", {});
+  #error = h("p", { class: "error", role: "alert", hidden: "" });
+  #returns = curve({ label: "Return in training", unit: "" });
+  #evaluations = curve({ label: "Return in evaluations", unit: "", along: "version" });
+  #queue = curve({ label: "Queue", unit: "batches", along: "second" });
+  #lag = curve({ label: "Mean lag of active workers", unit: "versions", along: "second" });
+  #workers = h("div", {});
+  #readers = h("div", {});
+  #all = h("pre", {});
+  #began = performance.now();
+  #episodes = 0;
+  #after = null;
+  #timer = null;
+  #isOver = false;
+
+  constructor(context, name) {
+    this.#context = context;
+    this.#path = `/v1/runs/${encodeURIComponent(name)}/`;
+    const curves = [this.#returns, this.#evaluations, this.#queue, this.#lag];
+    this.element = h(
+      "div",
+      {},
+      h("h1", {}, `Run ${name}`),
+      this.#error,
+      this.#words,
+      h("div", { class: "run-curves" }, ...curves.map(({ element }) => element)),
+      this.#workers,
+      this.#readers,
+      h("details", {}, h("summary", {}, "All figures"), this.#all),
+    );
+  }
+
+  async begin() {
+    await this.#load();
+    if (!this.#isOver) this.#timer = setTimeout(() => this.begin(), EVERY);
+  }
+
+  dispose() {
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #load() {
+    try {
+      const run = await this.#context.call("GET", this.#path);
+      if (this.#isOver) return;
+      this.#show(run);
+      await this.#addRecords(run.records);
+      this.#error.hidden = true;
+    } catch (problem) {
+      this.#error.textContent = problem.message;
+      this.#error.hidden = false;
+    }
+  }
+
+  #show(run) {
+    const { samples, rates, workers, readers, weights, records } = run;
+    const active = workers.filter(({ state }) => state === "active");
+    const seconds = (performance.now() - this.#began) / 1000;
+    this.#queue.add(seconds, samples.waiting);
+    if (active.length) this.#lag.add(seconds, active.reduce((sum, { lag }) => sum + lag, 0) / active.length);
+    this.#words.textContent = [
+      `${active.length} of ${workers.length} workers active`,
+      `${number(samples.waiting)} batches wait (${bytesText(samples.bytes)})`,
+      `${number(rates.transitions_s)} transitions/s`,
+      weights ? `version ${weights.version} of the weights, ${duration(weights.age_s)} old` : "no weights yet",
+      `${number(records.episodes)} episodes, ${number(records.training_steps)} training steps`,
+    ].join(" · ");
+    this.#workers.replaceChildren(...(workers.length ? [table("Workers", WORKERS, workers.map(cellsOfWorker))] : []));
+    this.#readers.replaceChildren(...(readers.length ? [table("Readers", READERS, readers.map(cellsOfReader))] : []));
+    this.#all.textContent = JSON.stringify(run, null, 2);
+  }
+
+  /** Draw the episodes that were recorded since. */
+  async #addRecords({ episodes, training_steps }) {
+    const after = this.#after ?? Math.max(0, episodes + training_steps - EARLIER);
+    this.#episodes ||= Math.max(0, episodes - EARLIER);
+    const response = await request("GET", `${this.#path}records/?type=episode&after=${after}`);
+    if (!response.ok || this.#isOver) return;
+    const lines = (await response.text()).split("\n").filter(Boolean);
+    for (const record of lines.map((line) => JSON.parse(line))) {
+      this.#after = record.position;
+      if (record.mode === "training") this.#returns.add((this.#episodes += 1), record.return);
+      if (record.mode === "evaluation") this.#evaluations.add(record.version, record.return);
+    }
+  }
+}
+
+function cellsOfWorker({ worker, state, version, lag, sent, mean_return, seen_s }) {
+  const badge = h("span", { class: "badge" }, state);
+  return [worker, badge, number(version), number(lag), number(sent), number(mean_return), `${duration(seen_s)} ago`];
+}
+
+function cellsOfReader({ reader, after, behind, draws, seen_s }) {
+  return [reader, number(after), number(behind), number(draws), `${duration(seen_s)} ago`];
+}
