@@ -1,8 +1,8 @@
 """``python -m tests.soak``: loads a server, kills its parts, and counts what is left.
 
 First trainings over the relay are run, whose programs and server are killed, each
-benchmark is run for a moment, and pages of instances are used in a browser. On another
-server, 500 instances are made and stepped.
+benchmark is run for a moment, pages of instances are used in a browser, and a long
+video is recorded. On another server, 500 instances are made and stepped.
 Then 32 clients step beside local environments, half by requests and half over streams,
 and nothing is killed. At last there is every kind of load, and meanwhile hosts, web
 workers, the process that holds external connections, and clients are killed. Before and
@@ -25,6 +25,7 @@ from tests.soak.loads import LOADS, latencies, many_instances
 from tests.soak.pages import pages
 from tests.soak.races import short_races
 from tests.soak.trainings import trainings
+from tests.soak.videos import videos
 from tests.support.api import Api
 from tests.support.server import Server
 
@@ -132,6 +133,7 @@ def main() -> int:
     if not options.only_trainings:
         failed += short_races()
         failed += pages()
+        failed += videos()
     if options.only_trainings:
         print("\n".join(failed) or "all trainings were as they should be", flush=True)
         return 1 if failed else 0
