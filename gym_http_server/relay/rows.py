@@ -173,7 +173,7 @@ class SessionRow(msgspec.Struct, eq=False):
     last: int | None = None
 
 
-class BatchRow(msgspec.Struct):
+class BatchRow(msgspec.Struct, gc=False):
     """A batch. The store sets the members from `position` on.
 
     Attributes:

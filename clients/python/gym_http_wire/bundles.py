@@ -60,7 +60,7 @@ class BundleError(FrameError):
         self.offset = offset
 
 
-class BatchHead(msgspec.Struct, omit_defaults=True):
+class BatchHead(msgspec.Struct, omit_defaults=True, gc=False):
     """The head of a batch.
 
     A sender sets the members up to `digest`; a relay sets the others.
@@ -122,6 +122,7 @@ class BatchPlace(NamedTuple):
         return self.offset + self.size
 
 
+_BATCH = int(Op.BATCH)
 _encode_head = msgspec.json.Encoder().encode
 _decode_head = msgspec.json.Decoder(BatchHead).decode
 
@@ -181,11 +182,17 @@ def split(
             returned: to store all or none, a caller lists them first.
     """
     view = memoryview(data).cast("B")
-
-    def read(offset: int, size: int) -> bytes:
-        return bytes(view[offset : offset + size])
-
-    return split_from(read, len(view), max_body_bytes)
+    total, header_size = len(view), HEADER.size
+    unpack, new = HEADER.unpack_from, tuple.__new__
+    start = 0
+    while start < total:
+        if total - start < header_size:
+            raise BundleError(_ends_early(total - start, header_size), start)
+        head_end, end = _ends(unpack(view, start), start, total, max_body_bytes)
+        head = _head_of(view[start + header_size : head_end], start)
+        # Without the call that BatchPlace(…) makes: bundles have thousands of batches.
+        yield new(BatchPlace, (head, head_end, end - head_end))
+        start = end
 
 
 def split_from(
@@ -208,31 +215,50 @@ def split_from(
         header = read(start, HEADER.size)
         if len(header) < HEADER.size:
             raise BundleError(_ends_early(total - start, HEADER.size), start)
-        size, head_size, status, kind, form, number = HEADER.unpack(header)
-        if kind != Op.BATCH or status or form or number:
-            raise BundleError(
-                f"a frame of kind {kind}, status {status}, form {form} and number "
-                f"{number} is not a batch: expected kind {Op.BATCH:d}, and zeros",
-                start,
-            )
-        if size > max_body_bytes:
-            raise BundleError(
-                f"a batch announces {size} bytes; the limit is {max_body_bytes}", start
-            )
-        if head_size > MAX_HEAD_BYTES or head_size % 8:
-            raise BundleError(
-                f"a batch announces a head of {head_size} bytes: expected a multiple "
-                f"of 8 up to {MAX_HEAD_BYTES}",
-                start,
-            )
-        offset = start + HEADER.size + head_size
-        if offset + size > total:
-            needed = HEADER.size + head_size + size
-            raise BundleError(_ends_early(total - start, needed), start)
+        head_end, end = _ends(HEADER.unpack(header), start, total, max_body_bytes)
+        at = start + HEADER.size
         yield BatchPlace(
-            _head_of(read(start + HEADER.size, head_size), start), offset, size
+            _head_of(read(at, head_end - at), start), head_end, end - head_end
         )
-        start = offset + size
+        start = end
+
+
+def _ends(
+    header: tuple[int, ...], start: int, total: int, max_body_bytes: int
+) -> tuple[int, int]:
+    """Return where the head and the body of a batch end.
+
+    Args:
+        header: The unpacked header.
+        start: Where the batch starts.
+        total: Bytes of the bundle.
+        max_body_bytes: A larger batch is an error.
+
+    Raises:
+        BundleError: The header is not that of a batch, or the batch is cut off.
+    """
+    size, head_size, status, kind, form, number = header
+    if kind != _BATCH or status or form or number:
+        raise BundleError(
+            f"a frame of kind {kind}, status {status}, form {form} and number "
+            f"{number} is not a batch: expected kind {Op.BATCH:d}, and zeros",
+            start,
+        )
+    if size > max_body_bytes:
+        raise BundleError(
+            f"a batch announces {size} bytes; the limit is {max_body_bytes}", start
+        )
+    if head_size > MAX_HEAD_BYTES or head_size % 8:
+        raise BundleError(
+            f"a batch announces a head of {head_size} bytes: expected a multiple "
+            f"of 8 up to {MAX_HEAD_BYTES}",
+            start,
+        )
+    head_end = start + HEADER.size + head_size
+    if head_end + size > total:
+        needed = HEADER.size + head_size + size
+        raise BundleError(_ends_early(total - start, needed), start)
+    return head_end, head_end + size
 
 
 def batch_ends(data: bytes) -> list[int]:
@@ -258,7 +284,7 @@ def batch_ends(data: bytes) -> list[int]:
     return ends
 
 
-def _head_of(encoded: bytes, start: int) -> BatchHead:
+def _head_of(encoded: bytes | memoryview, start: int) -> BatchHead:
     try:
         head = _decode_head(encoded)
     except (ValueError, RecursionError) as error:
