@@ -466,6 +466,8 @@ def _frame_of(store: Store, reply: Reply) -> tuple[Frame, list[int]]:
     numbers: dict[str, int] = {}
     pieces: list[Piece] = []
     inline = bytearray()
+    # Where the bytes begin that no piece has yet: those in a row share a piece.
+    begun = 0
     try:
         for piece in reply.pieces:
             if isinstance(piece, FileSlice):
@@ -473,15 +475,14 @@ def _frame_of(store: Store, reply: Reply) -> tuple[Frame, list[int]]:
                     numbers[piece.name] = len(descriptors)
                     descriptors.append(store.files.open(piece.name))
                 number, offset, size = numbers[piece.name], piece.offset, piece.size
-            elif pieces and pieces[-1].file < 0:
-                # It continues the bytes before it.
-                last = pieces.pop()
-                number, offset, size = -1, last.offset, last.size + len(piece)
-                inline += piece
+                if begun < len(inline):
+                    pieces.append(Piece(-1, begun, len(inline) - begun))
+                    begun = len(inline)
+                pieces.append(Piece(number, offset, size))
             else:
-                number, offset, size = -1, len(inline), len(piece)
                 inline += piece
-            pieces.append(Piece(number, offset, size))
+        if begun < len(inline):
+            pieces.append(Piece(-1, begun, len(inline) - begun))
     except BaseException:
         _close(descriptors)
         raise

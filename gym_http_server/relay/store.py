@@ -170,7 +170,9 @@ class Store(Tables):
 
     def _keep_digests(self, session: SessionRow, rows: Sequence[BatchRow]) -> None:
         last = rows[-1].number
-        recent = [row for row in rows if row.number > last - DIGESTS_KEPT]
+        recent = rows
+        if rows[0].number <= last - DIGESTS_KEPT:
+            recent = [row for row in rows if row.number > last - DIGESTS_KEPT]
         # Numbers in a row share a row of the table.
         for _, part in itertools.groupby(
             enumerate(recent), lambda each: each[1].number - each[0]
