@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym_http_client import RemoteEnv
-from gym_http_client import Server as Address
+from gym_http_client import Client
 from tests.support import npm
 from tests.support.api import Api, Instance
 from tests.support.envs.markup import MARKUP
@@ -28,8 +27,7 @@ VIEWS = {
     "#/": "slots taken",
     "#/new": "environments",
     "#/wall": "Lander",
-    "#/runs": "seen",
-    "#/runs/seen": "1 of 1 workers active",
+    "#/runs": "Training runs",
     "#/recordings": "There are no recordings.",
 }
 #: A page of another origin that tries all that a browser lets it try.
@@ -109,18 +107,15 @@ def pace_of(page: CheckedPage, instance: Instance) -> float:
 
 
 def train(server: Server, instance: Instance, episodes: int) -> None:
-    """Play episodes of an instance in Python, and leave it open."""
+    """Play episodes of an instance with the Python client, and leave it open."""
     user = f":{server.token}@" if server.token else ""
-    url = server.url.replace("//", f"//{user}")
-    handle = Address.of(url).handle(instance.id)
-    env = RemoteEnv.over(handle)
-    for _ in range(episodes):
-        env.reset()
-        over = False
-        while not over:
-            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            over = terminated or truncated
-    handle.release()
+    with Client(server.url.replace("//", f"//{user}")) as client:
+        for _ in range(episodes):
+            client.env_reset(instance.id)
+            over = False
+            while not over:
+                action = client.env_action_space_sample(instance.id)
+                _, _, over, _ = client.env_step(instance.id, action)
 
 
 @pytest.mark.alone
@@ -265,6 +260,7 @@ def test_views_are_accessible_and_fit_a_telephone(
     for scheme in ("light", "dark"):
         page.prefer(scheme)
         shown = {**VIEWS, f"#/envs/{instance.id}": "Sample and step"}
+        shown |= {"#/runs": "seen", "#/runs/seen": "1 of 1 workers active"}
         for view, words in shown.items():
             page.run(f"location.hash = '{view}'")
             page.shows(words)
@@ -291,7 +287,8 @@ def test_tab_reaches_every_control_in_the_order_of_the_page(
     instance.reset()
     sign_in(page, server)
     page.run(f"location.hash = '{f'#/envs/{instance.id}' if view == 'one' else view}'")
-    page.shows(({**VIEWS, "#/": instance.id, "one": "Sample and step"})[view])
+    first = {"#/": instance.id, "#/new": "CartPole-v1", "one": "Sample and step"}
+    page.shows(({**VIEWS, **first})[view])
     page.run(f"globalThis.shown = {NAME}")
     wanted = json.loads(page.run(f"JSON.stringify({CONTROLS}.map(shown))"))
     assert len(wanted) > 8

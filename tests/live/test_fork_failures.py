@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -143,6 +144,18 @@ def has_spare_host(server: Server) -> bool:
     return any(processes.titled(each, "spare host") for each in below)
 
 
+def settled(process: psutil.Process) -> int:
+    """Return the number of descriptors, once a server that began has settled."""
+    last: deque[int] = deque(maxlen=10)
+
+    def same() -> bool:
+        last.append(process.num_fds())
+        return len(last) == 10 and len(set(last)) == 1
+
+    wait_until(same, 10.0, "the same descriptors ten times")
+    return last[-1]
+
+
 @contextlib.contextmanager
 def free_descriptors(process: psutil.Process, count: int) -> Iterator[None]:
     """Permit a process to open one more file, or none."""
@@ -164,7 +177,7 @@ def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
     server = make_server()
     api, supervisor = Api(server), server.supervisor
     wait_until(lambda: has_spare_host(server))
-    before = supervisor.num_fds()
+    before = settled(supervisor)
     instance = api.create()
     instance.reset()
     # Its channel, status page, output and log, and the file of instance IDs. The
@@ -186,7 +199,7 @@ def test_a_supervisor_without_descriptors_reports_it(
 ) -> None:
     server = make_server()
     api, supervisor = Api(server), server.supervisor
-    idle = supervisor.num_fds()
+    idle = settled(supervisor)
     instance = api.create()
     wait_until(lambda: supervisor.num_fds() == idle + 5)
     with free_descriptors(supervisor, 1):

@@ -59,6 +59,9 @@ class InstancePage {
   #watcher = null;
   #timer = null;
   #stopped = false;
+  #isClosing = false;
+  // The last requests of a poll.
+  #polled = null;
 
   constructor(context, id) {
     this.#context = context;
@@ -141,9 +144,10 @@ class InstancePage {
   }
 
   async #refresh() {
+    if (this.#isClosing) return;
     const { call } = this.#context;
     const { instances, ended } = await call("GET", `/v1/instances/?search=${encodeURIComponent(this.#id)}`);
-    if (this.#stopped) return;
+    if (this.#stopped || this.#isClosing) return;
     const isThis = ({ instance_id }) => instance_id === this.#id;
     const row = instances.find(isThis) ?? ended.find(isThis);
     if (!row) throw new Error(`There is no instance ${this.#id}, or it ended long ago.`);
@@ -157,9 +161,11 @@ class InstancePage {
     this.#recording.show(row);
     this.#curves.addRow(row);
     if (row.state === "making" || row.state === "ending") return;
-    if (!this.#isDescribed) this.#describe();
-    if (row.episodes !== this.#episodes) this.#fetchEpisodes(row.episodes);
-    if (!this.#clock.hidden) this.#realtime.update();
+    const requests = [];
+    if (!this.#isDescribed) requests.push(this.#describe());
+    if (row.episodes !== this.#episodes) requests.push(this.#fetchEpisodes(row.episodes));
+    if (!this.#clock.hidden) requests.push(this.#realtime.update());
+    this.#polled = Promise.all(requests);
   }
 
   /** Fetch the spaces and keys, for which a busy environment lets the page wait. */
@@ -231,9 +237,13 @@ class InstancePage {
     try {
       this.#play?.dispose();
       this.#stepper.close();
+      // No request that comes after it may find the instance gone.
+      this.#isClosing = true;
+      await this.#polled;
       await call("DELETE", this.#path);
       go("#/");
     } catch (error) {
+      this.#isClosing = false;
       toast(error.message);
     }
   }
