@@ -157,6 +157,8 @@ def test_a_run_shows_returns_queue_and_workers(
     page.press("a[href='#/runs/cart']")
     page.shows("2 of 2 workers active · 3 batches wait (300 B)")
     page.shows("two\tactive")
+    # The rows are drawn anew each second, and the table keeps the focus.
+    page.run("document.querySelector('[aria-label=Workers]').focus()")
     page.shows("episode 1: 12.5")
     done(run.post("records/", {**episode, "return": -3}))
     page.shows("episode 2: -3")
@@ -164,6 +166,7 @@ def test_a_run_shows_returns_queue_and_workers(
     page.shows("version 0: 7")
     done(api.request("POST", run.samples(workers[1]), data=b"x" * 100))
     page.shows("4 batches")
+    assert page.run("document.activeElement.ariaLabel") == "Workers"
     page.save_screenshot("run")
     page.run("location.hash = '#/runs'")
     page.shows("Waiting batches")

@@ -23,17 +23,26 @@ export function action(text, onClick, attributes = {}) {
 }
 
 /**
- * Make a table that scrolls where it is too wide.
+ * Make a table that scrolls where it is too wide, and is hidden while it has no rows.
  *
  * @param {string} caption
  * @param {string[]} heads
- * @param {(Node | string)[][]} rows
+ * @returns {{ element: HTMLElement, fill(rows: (Node | string)[][]): void }} The table, which
+ *   keeps the focus while its rows are replaced.
  */
-export function table(caption, heads, rows) {
+export function table(caption, heads) {
   const head = h("tr", {}, ...heads.map((each) => h("th", { scope: "col" }, each)));
-  const body = rows.map((cells) => h("tr", {}, ...cells.map((each) => h("td", {}, each))));
-  const whole = h("table", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, ...body));
-  return h("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption }, whole);
+  const body = h("tbody", {});
+  const whole = h("table", {}, h("caption", {}, caption), h("thead", {}, head), body);
+  const attributes = { class: "table", tabindex: "0", role: "region", "aria-label": caption, hidden: "" };
+  const element = h("div", attributes, whole);
+  const fill = (rows) => {
+    element.hidden = !rows.length;
+    const focused = document.activeElement?.getAttribute("href");
+    body.replaceChildren(...rows.map((cells) => h("tr", {}, ...cells.map((each) => h("td", {}, each)))));
+    if (focused) body.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+  };
+  return { element, fill };
 }
 
 /** Show a text for some seconds. */

@@ -18,6 +18,8 @@ import { button } from "./widgets/containers.js";
 /** Milliseconds between two requests for the row of the list, and for missed episodes. */
 const EVERY = 1000;
 /** What the watcher of the page asks for; the server has a limit for the share. */
+/** Milliseconds for which closing waits for the answers of the last poll. */
+const LATEST = 500;
 const WATCH = { fps: 50, share: 1, size: 640 };
 
 /**
@@ -237,9 +239,10 @@ class InstancePage {
     try {
       this.#play?.dispose();
       this.#stepper.close();
-      // No request that comes after it may find the instance gone.
+      // No request may find the instance gone; those that a busy environment has yet to
+      // answer are not waited for.
       this.#isClosing = true;
-      await this.#polled;
+      await Promise.race([this.#polled, new Promise((done) => setTimeout(done, LATEST))]);
       await call("DELETE", this.#path);
       go("#/");
     } catch (error) {

@@ -33,8 +33,8 @@ class RunPage {
   #evaluations = curve({ label: "Return in evaluations", unit: "", along: "version" });
   #queue = curve({ label: "Queue", unit: "batches", along: "second" });
   #lag = curve({ label: "Mean lag of active workers", unit: "versions", along: "second" });
-  #workers = h("div", {});
-  #readers = h("div", {});
+  #workers = table("Workers", WORKERS);
+  #readers = table("Readers", READERS);
   #all = h("pre", {});
   #began = performance.now();
   #episodes = 0;
@@ -53,8 +53,8 @@ class RunPage {
       this.#error,
       this.#words,
       h("div", { class: "run-curves" }, ...curves.map(({ element }) => element)),
-      this.#workers,
-      this.#readers,
+      this.#workers.element,
+      this.#readers.element,
       h("details", {}, h("summary", {}, "All figures"), this.#all),
     );
   }
@@ -95,8 +95,8 @@ class RunPage {
       weights ? `version ${weights.version} of the weights, ${duration(weights.age_s)} old` : "no weights yet",
       `${number(records.episodes)} episodes, ${number(records.training_steps)} training steps`,
     ].join(" · ");
-    this.#workers.replaceChildren(...(workers.length ? [table("Workers", WORKERS, workers.map(cellsOfWorker))] : []));
-    this.#readers.replaceChildren(...(readers.length ? [table("Readers", READERS, readers.map(cellsOfReader))] : []));
+    this.#workers.fill(workers.map(cellsOfWorker));
+    this.#readers.fill(readers.map(cellsOfReader));
     this.#all.textContent = JSON.stringify(run, null, 2);
   }
 

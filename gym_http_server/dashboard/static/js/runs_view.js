@@ -13,7 +13,8 @@ const COLUMNS = ["Run", "Workers", "Waiting batches", "Waiting", "Version of the
  * @param {object} context
  */
 export function view(context) {
-  const body = h("div", {});
+  const listed = table("Training runs", COLUMNS);
+  const none = h("p", { class: "soft", hidden: "" }, "There are no runs.");
   const error = h("p", { class: "error", role: "alert", hidden: "" });
   let timer = null;
   let isOver = false;
@@ -23,30 +24,22 @@ export function view(context) {
       const { runs } = await context.call("GET", "/v1/runs/");
       if (isOver) return;
       error.hidden = true;
-      draw(runs);
+      none.hidden = runs.length > 0;
+      listed.fill(runs.map(cellsOf));
     } catch (problem) {
       error.textContent = problem.message;
       error.hidden = false;
     }
     if (!isOver) timer = setTimeout(load, EVERY);
   };
-  const draw = (runs) => {
-    const focused = document.activeElement?.getAttribute("href");
-    body.replaceChildren(runs.length ? table("Training runs", COLUMNS, runs.map(cellsOf)) : noRuns());
-    if (focused) body.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
-  };
   load();
   return {
-    element: h("div", {}, h("h1", {}, "Training runs"), error, body),
+    element: h("div", {}, h("h1", {}, "Training runs"), error, none, listed.element),
     dispose() {
       isOver = true;
       clearTimeout(timer);
     },
   };
-}
-
-function noRuns() {
-  return h("p", { class: "soft" }, "There are no runs.");
 }
 
 function cellsOf({ run, workers, queue_batches, queue_bytes, version, last }) {
