@@ -15,6 +15,7 @@ from tests.live.test_metrics import Values, metrics, sums
 from tests.support.api import Api, Instance, error, ok
 from tests.support.peers.agent_calls import create_external, reset_external
 from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.zmq_peers import zmq_url
 from tests.support.processes import titled
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
@@ -24,6 +25,7 @@ FLAGS = (
     *("--import", "tests.support.envs.hostile", "--max-instances", "3"),
     *("--step-deadline", "3", "--idle-timeout", "7", "--orphan-timeout", "0.5"),
     *("--host-memory", "300M", "--external-grace", "0.5", "--workers", "2"),
+    *("--zmq", "tcp://127.0.0.1:0"),
 )
 HARMLESS = "hostile/Harmless-v0"
 ORPHAN = """
@@ -119,21 +121,19 @@ def _close_after_steps_through_every_door(truth: Truth) -> None:
     truth.take(HARMLESS, 4)
     assert api.request("DELETE", other.path()).status in (200, 204)
     truth.end(HARMLESS, "closed")
-    stubborn = truth.make("hostile/IgnoreTerm-v0")
-    stubborn.close()
-    truth.end("hostile/IgnoreTerm-v0", "closed")
     vector = truth.make("CartPole-v1", num_envs=4)
     vector.step([0, 1, 0, 1])
     truth.take("CartPole-v1", 4)
     vector.close()
     truth.end("CartPole-v1", "closed")
-    truth.made["MountainCar-v0"] += 1
-    with RemoteEnv(api.server.url, "MountainCar-v0") as env:
-        env.reset(seed=1)
-        for _ in range(7):
-            env.step(0)
-    truth.take("MountainCar-v0", 7)
-    truth.end("MountainCar-v0", "closed")
+    for url in (api.server.url, zmq_url(api.server)):
+        truth.made["MountainCar-v0"] += 1
+        with RemoteEnv(url, "MountainCar-v0") as env:
+            env.reset(seed=1)
+            for _ in range(7):
+                env.step(0)
+        truth.take("MountainCar-v0", 7)
+        truth.end("MountainCar-v0", "closed")
 
 
 def _crash(truth: Truth) -> None:
