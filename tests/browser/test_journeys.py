@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -60,6 +61,7 @@ globalThis.outcome = Promise.allSettled(tries).then((found) => found.map(said));
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     flags = ["--token", request.param] if request.param else []
     flags += ["--import", "tests.support.envs.markup"]
+    flags += ["--import", "tests.support.envs.hostile"]
     with Server(*flags, token=request.param or None) as started:
         yield started
 
@@ -127,7 +129,9 @@ def test_a_person_starts_plays_watches_and_closes(
     page.shows("environments")
     page.write("input[type=search]", "lander")
     page.shows("LunarLander-v3")
-    page.run("document.querySelector('form select').value = 'LunarLander-v3'")
+    chosen = "document.querySelector('form select').value"
+    while page.run(chosen) != "LunarLander-v3":
+        page.press("form select", "ArrowDown")
     page.press("button[type=submit]")
     page.shows("Sample and step")
     ((instance_id, made),) = Api(server).instances().items()
@@ -154,6 +158,24 @@ def test_a_person_starts_plays_watches_and_closes(
     page.shows("Its clients lose it")
     page.press("dialog button")
     wait_until(lambda: not Api(server).instances(), SECONDS, "the instance to close")
+
+
+def test_an_instance_that_sleeps_in_a_step_is_closed_at_once(
+    server: Server, stranger: CheckedPage
+) -> None:
+    instance = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 30})
+    instance.reset()
+    with ThreadPoolExecutor() as pool:
+        pool.submit(instance.post, "step/", {"action": 1})
+        rows = "/v1/instances/?state=busy"
+        wait_until(lambda: Api(server).get(rows).json()["instances"], SECONDS, "a step")
+        sign_in(stranger, server)
+        stranger.run(f"location.hash = '#/envs/{instance.id}'")
+        stranger.shows("hostile/Slow-v0")
+        stranger.press("[aria-label='Close instance']")
+        stranger.shows("Its clients lose it")
+        stranger.press("dialog button")
+        wait_until(lambda: not Api(server).instances(), 10.0, "the instance to close")
 
 
 def test_texts_of_a_hostile_environment_are_shown_letter_by_letter(

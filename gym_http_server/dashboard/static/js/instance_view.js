@@ -243,7 +243,8 @@ class InstancePage {
       // answer are not waited for.
       this.#isClosing = true;
       await Promise.race([this.#polled, new Promise((done) => setTimeout(done, LATEST))]);
-      await call("DELETE", this.#path);
+      // Browsers let a DELETE wait for the answer to an earlier GET of the same address.
+      await call("POST", `${this.#path}close/`, {});
       go("#/");
     } catch (error) {
       this.#isClosing = false;
