@@ -70,6 +70,8 @@ _OPS = frozenset({int(Op.RESET), int(Op.STEP)})
 # By the number of words: the factor that repeats a word of 32 bits.
 _REPEATED = tuple(sum(1 << 32 * at for at in range(words)) for words in range(32))
 _MASKS_AT_ONCE = 1024
+# Looked up once: each message needs it.
+_int_of = int.from_bytes
 # Signatures of answers that have writers, and of those that may get one.
 _REMEMBERED = 4
 
@@ -147,7 +149,7 @@ class FastClientFrames:
             masked = _masked_long(payload, mask.to_bytes(4, "little"))
             head = _LONG_HEAD.pack(_MASKED_LONG_WHOLE, size)
             return head + mask.to_bytes(4, "little") + masked
-        whole = int.from_bytes(payload, "little") ^ mask * _REPEATED[size >> 2]
+        whole = _int_of(payload, "little") ^ mask * _REPEATED[size >> 2]
         head = _MASKED_HEAD.pack(_MASKED_WHOLE | size << 8, mask)
         return head + whole.to_bytes(size, "little")
 
@@ -226,7 +228,7 @@ class FastHostFrames:
             first, mask = _MASKED_HEAD.unpack_from(data)
             if first != _MASKED_WHOLE | size << 8:
                 return None
-            whole = int.from_bytes(data[_HEAD_SIZE:], "little")
+            whole = _int_of(data[_HEAD_SIZE:], "little")
             payload = (whole ^ mask * _REPEATED[size >> 2]).to_bytes(size, "little")
         header = _HEADERS.unpack_from(payload)
         body, head, status, kind, form, number, inline, signature = header
@@ -327,8 +329,8 @@ _PLAIN_HEADS = tuple(bytes((_WHOLE, size)) for size in range(_LONGEST + 1))
 def _masked_long(payload: bytes, mask: bytes) -> bytes:
     """Mask a payload whose size is a multiple of 4, or remove its mask."""
     size = len(payload)
-    repeated = int.from_bytes(mask * (size >> 2), "little")
-    return (int.from_bytes(payload, "little") ^ repeated).to_bytes(size, "little")
+    repeated = _int_of(mask * (size >> 2), "little")
+    return (_int_of(payload, "little") ^ repeated).to_bytes(size, "little")
 
 
 def _long_payload(data: bytes) -> bytes:

@@ -36,6 +36,8 @@ U16 = struct.Struct(">H")
 U64 = struct.Struct(">Q")
 _SMALLEST_LONG = 126
 _MASKS_AT_ONCE = 1024
+# Looked up once: each message needs it.
+_int_of = int.from_bytes
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
@@ -163,8 +165,8 @@ class Masks:
 def masked(payload: bytes | memoryview, mask: bytes) -> bytes:
     """Mask a payload, or unmask it."""
     size = len(payload)
-    key = int.from_bytes((mask * (size + 3 >> 2))[:size], "little")
-    return (int.from_bytes(payload, "little") ^ key).to_bytes(size, "little")
+    key = _int_of((mask * (size + 3 >> 2))[:size], "little")
+    return (_int_of(payload, "little") ^ key).to_bytes(size, "little")
 
 
 def accept_of(key: str) -> str:
