@@ -87,14 +87,19 @@ class Poller:
             happened: The events.
             between: Called after each handler, if there are several.
         """
-        handlers = self._handlers
         if len(happened) == 1:
-            # As below, without a list: events mostly come one by one.
+            # Events mostly come one by one.
             descriptor, events = happened[0]
             if events & _END:
-                events |= self._wanted[descriptor] or READ
-            handlers[descriptor](events & _BOTH)
-            return
+                events = (events | (self._wanted[descriptor] or READ)) & _BOTH
+            self._handlers[descriptor](events)
+        else:
+            self._handle_several(happened, between)
+
+    def _handle_several(
+        self, happened: list[tuple[int, int]], between: Callable[[], None] | None
+    ) -> None:
+        handlers = self._handlers
         taken = [(handlers[each[0]], each) for each in happened]
         for handler, (descriptor, events) in taken:
             # An earlier handler may have removed this descriptor, or used it anew.
