@@ -25,7 +25,8 @@ class Activity:
         operations: Counts the steps and episodes of the environment.
 
     Attributes:
-        page: The host's status page. Each call begins with `StatusPage.begin`.
+        page: The host's status page. Each call begins with `StatusPage.begin`, and a
+            fast step ends with `StatusPage.finish_step`.
         streams: Number of open streams that send requests.
         watchers: Number of open streams that watch.
     """
@@ -41,7 +42,7 @@ class Activity:
         self._num_envs = getattr(operations.env, "num_envs", 0)
         page.set_num_envs(self._num_envs)
         operations.episode_log.on_end = self._note_episode
-        self._created_ns = self._last_used_ns = time.monotonic_ns()
+        self._created_ns = time.monotonic_ns()
 
     @property
     def age_s(self) -> float:
@@ -56,7 +57,8 @@ class Activity:
     @property
     def idle_s(self) -> float:
         """Seconds since the last call that counts as use ended."""
-        return (time.monotonic_ns() - self._last_used_ns) / 1e9
+        last_ns = max(self._created_ns, self.page.last_used_ns)
+        return (time.monotonic_ns() - last_ns) / 1e9
 
     def begin_next(self) -> None:
         """Record that another call begins within the same request.
@@ -68,15 +70,8 @@ class Activity:
 
     def finish(self) -> None:
         """Record that a call which counts as use has ended."""
-        operations = self._operations
-        self._last_used_ns = now_ns = time.monotonic_ns()
-        self.page.finish(now_ns, operations.steps, operations.episodes)
-
-    def finish_step(self) -> None:
-        """Record that a call with one step has ended."""
-        operations = self._operations
-        self._last_used_ns = now_ns = time.monotonic_ns()
-        self.page.finish_step(now_ns, operations.steps, operations.episodes)
+        steps, episodes = self._operations.steps, self._operations.episodes
+        self.page.finish(time.monotonic_ns(), steps, episodes)
 
     def finish_steps(self, steps: int) -> None:
         """Record that a call has ended which took any number of steps.
@@ -116,8 +111,7 @@ class Activity:
 
     def mark_waiting(self) -> None:
         """Record that a client waits, which counts as use."""
-        self._last_used_ns = now_ns = time.monotonic_ns()
-        self.page.mark_used(now_ns)
+        self.page.mark_used(time.monotonic_ns())
 
     def mark_alive(self) -> None:
         """Record that the host responds; this does not count as use."""

@@ -11,6 +11,7 @@ Measured gain: a stream's step takes 73 µs with it and 91 µs without, 19 % les
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,10 @@ class FastStepper:
 
     def __init__(self, dispatch: Dispatch, activity: Activity) -> None:
         self._dispatch = dispatch
-        self._activity = activity
+        self._page = activity.page
         self._handlers = dispatch.handlers
-        self._operations = dispatch.operations
+        self._operations = operations = dispatch.operations
+        self._takes = operations.takes if operations.strict_actions else None
         self._call = dispatch.exact.take
         self._sessions = dispatch.sessions
         self._broadcast = dispatch.broadcast
@@ -75,13 +77,13 @@ class FastStepper:
         if monitor is not None and (self._handlers.recorder is None or monitor.error):
             return False
         action = given.get("action", _ABSENT)
-        if action is _ABSENT or not self._operations.takes(action):
+        if action is _ABSENT or (self._takes is not None and not self._takes(action)):
             return False
         session = stream.session
         if not self._sessions.accept_next(session, number):
             return False
-        activity, dispatch = self._activity, self._dispatch
-        activity.page.begin(time.monotonic_ns())
+        page, operations, dispatch = self._page, self._operations, self._dispatch
+        page.begin(time.monotonic_ns())
         outcome: Any = None
         answer, external_step = None, self._external_step
         if external_step is not None and not self._watchers and monitor is None:
@@ -93,7 +95,9 @@ class FastStepper:
             else:
                 # The key identifies a retry of a step whose connection was lost.
                 key = f"{session}-{number}"
-                outcome = external.perform(key, lambda: self._outcome(action))
+                # A lambda would make all uses of `self` in this function slower.
+                call = functools.partial(self._outcome, action)
+                outcome = external.perform(key, call)
             fork_guard.check()
             if type(outcome) is dict and not self._warnings:
                 try:
@@ -101,7 +105,7 @@ class FastStepper:
                 except Exception:
                     # The keys of some infos raise when they are compared.
                     answer = None
-        activity.finish_step()
+        page.finish_step(time.monotonic_ns(), operations.steps, operations.episodes)
         if answer is not None:
             message, answer_signature, answer_leaves = answer
             stream.send(message)

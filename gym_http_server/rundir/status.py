@@ -154,6 +154,11 @@ class StatusPage:
         self._numbers = memoryview(self._map).cast("Q")
         self._floats = memoryview(self._map).cast("d")
 
+    @property
+    def last_used_ns(self) -> int:
+        """When the last call that counts as use ended; 0 before."""
+        return int(self._numbers[_USED])
+
     def begin(self, now_ns: int) -> None:
         """Record that a call begins."""
         self._numbers[_BUSY] = now_ns
