@@ -158,7 +158,7 @@ class Broadcast:
 
     def _show(self, watcher: Watcher, copy: Frame) -> None:
         watcher.show(copy)
-        if watcher.writing:
+        if watcher.unsent:
             self.pending.add(watcher)
 
     def _find_latest(self) -> tuple[int, Any, Any] | None:

@@ -18,7 +18,6 @@ from gym_http_server.envhost.streams import MAX_STREAMS, Stream
 from gym_http_server.envhost.watcher import MAX_WATCHERS, Watcher
 from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_wire.busy_poll import BusyPoll, may_busy_poll
-from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.problems import ExternalAway, TooManyStreams
@@ -178,29 +177,17 @@ class StreamSet:
             frames = stream.fast_frames
             if frames is None or self.uncopied:
                 stream.receive()
-            elif self._read_step(stream, frames):
-                return
-        if stream.inbox and not stream.writing:
+            else:
+                request = stream.receive_fast(frames)
+                if request is not None:
+                    if not self._fast_step.execute(stream, frames, request):
+                        stream.inbox.append(frame_of(request))
+                    elif not stream.unsent and not stream.closed:
+                        return
+        if stream.inbox and not stream.unsent:
             self._answer(stream)
-        if stream.inbox or stream.writing or stream.closed or stream.polled_for != READ:
+        if stream.inbox or stream.unsent or stream.closed or stream.polled_for != READ:
             self._update(descriptor, stream)
-
-    def _read_step(self, stream: Stream, frames: FastHostFrames) -> bool:
-        """Read a message, and execute it if it is a fast step.
-
-        Returns:
-            Whether the step is answered, and the stream needs no further processing.
-        """
-        data = stream.read()
-        request = frames.decode_request(data)
-        if request is None:
-            if data:
-                stream.feed(data)
-        elif self._fast_step.execute(stream, frames, request):
-            return not (stream.writing or stream.closed)
-        else:
-            stream.inbox.append(frame_of(request))
-        return False
 
     def _answer(self, stream: Stream) -> None:
         """Execute the next request of a stream."""
@@ -221,7 +208,7 @@ class StreamSet:
             self._remove(descriptor, stream)
             return
         wanted = READ
-        if stream.writing:
+        if stream.unsent:
             wanted = WRITE
             self._writing[descriptor] = stream
             if not isinstance(stream, Watcher):

@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from gym_http_wire.fast_frames import FastHostFrames
+from gym_http_wire.fast_frames import FastHostFrames, FastRequest
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.streams import ACKNOWLEDGED, RefusedRequest, stream_dialect
@@ -48,13 +48,14 @@ class Writer:
     Attributes:
         closed: Whether the socket is closed.
         line: The socket.
+        unsent: Output that waits until the client reads.
     """
 
     def __init__(self, line: socket.socket, clock: Callable[[], float]) -> None:
         self.closed = False
         self.line = line
         self._clock = clock
-        self._output: deque[memoryview] = deque()
+        self.unsent: deque[memoryview] = deque()
         self._since = 0.0
         # Whether the output is a copy, which no later step changes.
         self._copied = False
@@ -66,19 +67,14 @@ class Writer:
         return self.line.fileno()
 
     @property
-    def writing(self) -> bool:
-        """Whether bytes wait until the client reads."""
-        return bool(self._output)
-
-    @property
     def deadline(self) -> float:
-        """The time by which the client has to read something, while it is `writing`."""
+        """The time by which the client has to read some of the `unsent` bytes."""
         return self._since + SEND_SECONDS
 
     def send(self, message: bytes) -> None:
         """Send a short message; keep the bytes that the socket does not accept."""
-        if self._output:
-            self._output.append(memoryview(message))
+        if self.unsent:
+            self.unsent.append(memoryview(message))
             return
         try:
             sent = self.line.send(message)
@@ -92,35 +88,35 @@ class Writer:
 
     def flush(self) -> None:
         """Write more of the output, now that the client reads."""
-        waiting: list[bytes | memoryview] = list(self._output)
+        waiting: list[bytes | memoryview] = list(self.unsent)
         copied, since = self._copied, self._since
         size = sum(map(len, waiting))
-        self._output.clear()
+        self.unsent.clear()
         self._send(waiting)
         self._copied = copied
-        if sum(map(len, self._output)) == size:
+        if sum(map(len, self.unsent)) == size:
             self._since = since
-        if self._closing and not self._output:
+        if self._closing and not self.unsent:
             self.close()
 
     def copy_output(self) -> None:
         """Copy the output, since the environment is about to change arrays in it."""
-        if self._output and not self._copied:
-            whole = b"".join(self._output)
-            self._output.clear()
-            self._output.append(memoryview(whole))
+        if self.unsent and not self._copied:
+            whole = b"".join(self.unsent)
+            self.unsent.clear()
+            self.unsent.append(memoryview(whole))
             self._copied = True
 
     def close(self) -> None:
         """Close the socket and drop the output."""
         if not self.closed:
             self.closed = True
-            self._output.clear()
+            self.unsent.clear()
             self.line.close()
 
     def _send(self, pieces: list[bytes | memoryview]) -> None:
-        if self._output:
-            self._output.extend(memoryview(each) for each in pieces)
+        if self.unsent:
+            self.unsent.extend(memoryview(each) for each in pieces)
             return
         at = 0
         try:
@@ -144,7 +140,7 @@ class Writer:
         self.close()
 
     def _keep(self, views: list[memoryview]) -> None:
-        self._output.extend(views)
+        self.unsent.extend(views)
         self._copied = False
         self._since = self._clock()
 
@@ -164,6 +160,7 @@ class Stream(Writer):
         orderly: Whether the client or the host closes the stream on purpose: by a
             closing handshake or because of a limit. False if the client's kernel ended
             it, as it does for a process that was killed.
+        fast_frames: The codec of repeated steps, if its dialect has one.
         polled_for: Events that the host polls the socket for.
         request_id: ID of the HTTP request that opened it, for the log.
         opened_s: When it was opened, in seconds of the clock.
@@ -187,17 +184,11 @@ class Stream(Writer):
         # that it has to send an earlier one again.
         self._behind = 0
         self._dialect = stream_dialect(hello.protocol)
-        self._fast_frames = self._dialect.fast_frames
+        self.fast_frames = self._dialect.fast_frames
         self._reader = MessageReader(masked=True, max_message=max_message)
         if line.family != socket.AF_UNIX:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._send([_handshake_response(hello)])
-
-    @property
-    def fast_frames(self) -> FastHostFrames | None:
-        """The codec of repeated steps, if the next message may be one of them."""
-        ready = self._reader.between and not self.inbox and not self._output
-        return self._fast_frames if ready else None
 
     def next(self) -> tuple[Frame | RefusedRequest, bool]:
         """Remove and return the next request, or refusal, of the inbox.
@@ -230,6 +221,23 @@ class Stream(Writer):
         if not data:
             self.close()
         return data
+
+    def receive_fast(self, frames: FastHostFrames) -> FastRequest | None:
+        """Read the received bytes; return the request if they are one fast frame.
+
+        All other requests are put into the inbox.
+
+        Args:
+            frames: The codec of the stream.
+        """
+        if self.inbox or self.unsent or not self._reader.between:
+            self.receive()
+            return None
+        data = self.read()
+        request = frames.decode_request(data)
+        if request is None and data:
+            self.feed(data)
+        return request
 
     def receive(self) -> None:
         """Read the received bytes, and put requests into the inbox."""
@@ -276,7 +284,7 @@ class Stream(Writer):
     def close_with(self, code: Close, reason: str) -> None:
         """Close the stream with a close frame, if the client reads."""
         self.orderly = True
-        if not self.closed and not self._output:
+        if not self.closed and not self.unsent:
             with contextlib.suppress(OSError):
                 self.line.send(encode(Opcode.CLOSE, close_of(code, reason)))
         self.close()
@@ -312,7 +320,7 @@ class Stream(Writer):
         self.orderly = True
         self._closing = True
         self._send([encode(Opcode.CLOSE, payload)])
-        if not self._output:
+        if not self.unsent:
             self.close()
 
 

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable
 
 from gym_http_server.envhost.streams import Stream
-from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import ShowRequest, StreamHandshake
 from gym_http_wire.websocket import (
@@ -58,13 +57,10 @@ class Watcher(Stream):
         self._dropped = 0
         self._next: tuple[int, Frame] | None = None
         super().__init__(line, hello, MAX_CONTROL, clock)
+        # It sends no steps.
+        self.fast_frames = None
         if line.family != socket.AF_UNIX:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
-
-    @property
-    def fast_frames(self) -> FastHostFrames | None:
-        """``None``: a watcher sends no steps."""
-        return None
 
     def show_earlier(self, copy: Frame) -> None:
         """Send the copy of an answer from before the stream began, as number 0."""
@@ -81,10 +77,10 @@ class Watcher(Stream):
         self._number = (self._number + 1) % _NUMBERS
         if self._closing:
             return
-        if self.writing:
+        if self.unsent:
             # During a long call, no event continues the writing.
             self.flush()
-        if self.writing:
+        if self.unsent:
             self._dropped += self._next is not None
             self._next = self._number, copy
         else:
@@ -98,7 +94,7 @@ class Watcher(Stream):
     def send_update(self, text: bytes, picture: bytes | None) -> None:
         """Send an update: a text, and the picture that belongs to it.
 
-        As `show`, this never closes the stream. The caller looks at `writing` before.
+        As `show`, this never closes the stream. The caller looks at `unsent` before.
         """
         if self._closing:
             return
@@ -111,7 +107,7 @@ class Watcher(Stream):
         """Write more of the output, and then the copy that waits."""
         super().flush()
         waiting = self._next
-        if waiting is not None and not self.writing and not self.closed:
+        if waiting is not None and not self.unsent and not self.closed:
             self._next = None
             self._write(*waiting)
 
@@ -126,7 +122,7 @@ class Watcher(Stream):
         # event arrives.
         self._closing = True
         self._next = None
-        self._output.clear()
+        self.unsent.clear()
         with contextlib.suppress(OSError):
             self.line.shutdown(socket.SHUT_RDWR)
 

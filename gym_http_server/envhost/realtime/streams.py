@@ -59,7 +59,7 @@ class ClockedStreams(StreamSet):
             stream.close()
         elif events:
             stream.receive()
-        if stream.inbox and not stream.writing:
+        if stream.inbox and not stream.unsent:
             self._answering = stream
             self._answer(stream)
             self._answering = None

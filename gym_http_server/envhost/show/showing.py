@@ -141,7 +141,7 @@ class Showing:
             turn = seat.pacer.choose(now_ns, self._number, draws=draws)
             if turn is Turn.NOTHING:
                 continue
-            if watcher.writing:
+            if watcher.unsent:
                 # It gets a newer state once it reads.
                 seat.pacer.postpone(now_ns)
             else:
@@ -149,7 +149,7 @@ class Showing:
         if turns:
             self._send(turns, why, now_ns)
         self._set_next(draws)
-        return [watcher for watcher in turns if watcher.writing]
+        return [watcher for watcher in turns if watcher.unsent]
 
     def wait_ms(self) -> float | None:
         """Return the milliseconds until `attend` has to be called; ``None``: any."""
