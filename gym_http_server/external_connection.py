@@ -50,7 +50,6 @@ HELLO_SECONDS = 10.0
 
 M = TypeVar("M")
 
-_new = tuple.__new__
 #: Returns the dialect that an environment chose in its hello.
 DialectOf = Callable[[Hello], Dialect]
 
@@ -71,6 +70,10 @@ class ConnectionState(Enum):
     READY = 3
     AWAITING = 4
     LOST = 5
+
+
+# Without the lookup in an enumeration: each step needs it.
+_READY = ConnectionState.READY
 
 
 class ConnectionDetails(msgspec.Struct):
@@ -324,15 +327,13 @@ class ExternalConnection:
             the connection is not ready, and then nothing has changed.
         """
         details, dialect = self._details, self._dialect
-        if details is None or self.state is not ConnectionState.READY:
+        if details is None or self.state is not _READY:
             return None
         number = details.next_number
         if number > MAX_NUMBER:
             return None
         try:
-            # Without the call that Request(…) makes: each step comes here.
-            request = _new(Request, (Op.STEP, number, {"action": action}))
-            payload = dialect.encode_request(request, deadline_s)
+            payload = dialect.encode_step(number, action, deadline_s)
         except Exception:
             # `start` raises it again, and there it becomes the agent's error.
             return None

@@ -55,12 +55,8 @@ class TangoDialect:
         """Encode a request; empty for operations that the dialect does not have."""
         op, number, given = request
         if op == Op.STEP:
-            action = given["action"]
-            if type(action) is int:
-                message = b'{"type":"action","action":"%d"}' % action
-            else:
-                message = self._action_message(self._dumps(action).rstrip())
-        elif op == Op.RESET:
+            return self.encode_step(number, given["action"], deadline_s)
+        if op == Op.RESET:
             message = _encode(
                 {
                     "type": "reset",
@@ -72,6 +68,15 @@ class TangoDialect:
             message = b'{"type":"close"}'
         else:
             return b""
+        self._number = number
+        return message
+
+    def encode_step(self, number: int, action: Any, deadline_s: float) -> bytes:
+        """Encode the request of a step."""
+        if type(action) is int:
+            message = b'{"type":"action","action":"%d"}' % action
+        else:
+            message = self._action_message(self._dumps(action).rstrip())
         self._number = number
         return message
 

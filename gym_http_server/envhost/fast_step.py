@@ -139,7 +139,7 @@ class FastStepper:
         action: Any,
     ) -> FastAnswer | None:
         """Step an external environment the fast way, if that can be."""
-        signature_number = codec.signature_number(step.signature)
+        signature_number = codec.numbers.get(step.signature)
         if signature_number is None:
             return None
         stepped = step.step(action)

@@ -203,11 +203,14 @@ class FastHostFrames:
     Args:
         sent: The signatures that were sent.
         received: The signatures that were received.
+
+    Attributes:
+        numbers: By signature that was sent, its number on this stream.
     """
 
     def __init__(self, sent: SentSignatures, received: ReceivedSignatures) -> None:
         self._sent = sent
-        self._numbers = sent.numbers
+        self.numbers = sent.numbers
         self._readers = received.readers
         self._signatures = received.signatures
         self._writers: list[tuple[Writer, bytes, int]] = []
@@ -258,7 +261,7 @@ class FastHostFrames:
         self, number: int, signature: bytes, leaves: bytes
     ) -> FastAnswer | None:
         """Encode an answer whose signature may be new on this stream."""
-        signature_number = self._numbers.get(signature)
+        signature_number = self.numbers.get(signature)
         if signature_number is not None:
             return self.answer_from_leaves(number, leaves, signature, signature_number)
         size = _SIZE + len(signature) + len(leaves)
@@ -295,10 +298,6 @@ class FastHostFrames:
             head = _LONG_HEAD.pack(_LONG_WHOLE, size)
         return b"".join((head, header, leaves)), signature, leaves
 
-    def signature_number(self, signature: bytes) -> int | None:
-        """Return the number of a signature on this stream, if it was sent."""
-        return self._numbers.get(signature)
-
     def learn(self, answer: Frame) -> None:
         """Learn the signature of an answer that the general codec encoded."""
         body = answer.body
@@ -314,7 +313,7 @@ class FastHostFrames:
             self._layouts.learn(signature)
             return
         self._seen.remove(signature)
-        signature_number, writer = self._numbers.get(signature), fixed_writer(signature)
+        signature_number, writer = self.numbers.get(signature), fixed_writer(signature)
         if signature_number is not None and writer is not None:
             known = writer, signature, signature_number
             others = [each for each in self._writers if each[1] != signature]

@@ -62,7 +62,8 @@ class FastStep(Generic[M]):
         if self._paused:
             self._paused -= 1
             return None
-        if not self._requester.ready:
+        requester = self._requester
+        if requester.lost_call is not None or requester.needs_reset:
             return None
         protocol = self._protocol
         written = protocol.write_step(action, self._deadline_s)

@@ -55,6 +55,8 @@ class Requester:
     Attributes:
         connection: The connection.
         deadline_s: Seconds in which the environment has to answer.
+        lost_call: The call in which the connection was lost, if it may have changed
+            something; else ``None``.
         needs_reset: Why a step needs a reset before it; "" if it does not.
     """
 
@@ -68,18 +70,12 @@ class Requester:
         self.deadline_s = connections.settings.deadline_s
         self.needs_reset = needs_reset
         self._connections = connections
-        # The call in which the connection was lost, if it may have changed something.
-        self._lost: Call | None = None
-
-    @property
-    def ready(self) -> bool:
-        """Whether a step can follow: no call was lost, and no reset is needed."""
-        return self._lost is None and not self.needs_reset
+        self.lost_call: Call | None = None
 
     @property
     def retries_lost(self) -> bool:
         """Whether the agent's request retries the call that lost the connection."""
-        lost, key = self._lost, self._connections.key
+        lost, key = self.lost_call, self._connections.key
         return lost is not None and bool(key) and lost.key == key
 
     def request(
@@ -101,7 +97,9 @@ class Requester:
         """Return the call when its outcome is known; resend it if that is safe."""
         until = time.monotonic() + self.deadline_s
         key = self._connections.key
-        call = None if self._lost is None else self._lost_before(op, parameters, key)
+        call = (
+            None if self.lost_call is None else self._lost_before(op, parameters, key)
+        )
         while True:
             if sent is not None:
                 call, sent = sent, None
@@ -123,7 +121,7 @@ class Requester:
             if op in REPEATABLE:
                 call = None
             else:
-                self._lost = call
+                self.lost_call = call
 
     def end(self) -> None:
         """Send the request to close, and wait for its answer."""
@@ -161,7 +159,7 @@ class Requester:
         Raises:
             ResetNeeded: This request must not come before that retry.
         """
-        lost = self._lost
+        lost = self.lost_call
         if lost is None or _is_retry(lost, op, parameters, key):
             return lost
         if op in REPEATABLE or op == Op.RESET:
@@ -215,14 +213,14 @@ class Requester:
             # Under its ID: the environment does not do it twice.
             call.deadline = until
         else:
-            self._lost = None
+            self.lost_call = None
             self._require_reset(op, "it is unknown whether its last call was done")
             raise OutcomeUnknown(
                 f"{connection.env_id} resumed, and does not know whether it had done "
                 f"the {op.name.lower()} that it was lost in; reset it"
             )
         if op not in REPEATABLE:
-            self._lost = None
+            self.lost_call = None
         try:
             connection.start(call)
         except UnsupportedValue as error:

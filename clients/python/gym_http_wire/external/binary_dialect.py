@@ -61,6 +61,11 @@ class BinaryDialect:
         form = _BOTH if given else _BINARY << 4
         return HEADER.pack(len(body), len(head), 0, op, form, number) + head + body
 
+    def encode_step(self, number: int, action: Any, deadline_s: float) -> bytes:
+        """Encode the request of a step."""
+        request = Request(Op.STEP, number, {"action": action})
+        return self.encode_request(request, deadline_s)
+
     def encode_answer(self, answer: Answer) -> bytes:
         """Encode an answer."""
         number, result, error = answer

@@ -67,14 +67,18 @@ class JSONDialect:
     def encode_request(self, request: Request, deadline_s: float) -> bytes:
         """Encode a request."""
         op, number, given = request
-        action = given.get("action")
-        # Beyond, not all dialects encode integers as numbers.
-        if op == Op.STEP and type(action) is int and -_EXACT <= action <= _EXACT:
-            return _STEP % (number, deadline_s, action)
         encoded = _BEGUN[op] % (number, deadline_s)
         for name, value in given.items():
             encoded += b',"%b":%b' % (name.encode(), self._dumps(value).rstrip())
         return encoded + b"}"
+
+    def encode_step(self, number: int, action: Any, deadline_s: float) -> bytes:
+        """Encode the request of a step."""
+        # Beyond, not all dialects encode integers as numbers.
+        if type(action) is int and -_EXACT <= action <= _EXACT:
+            return _STEP % (number, deadline_s, action)
+        request = Request(Op.STEP, number, {"action": action})
+        return self.encode_request(request, deadline_s)
 
     def encode_answer(self, answer: Answer) -> bytes:
         """Encode an answer."""

@@ -134,6 +134,18 @@ class Dialect(Protocol):
             UnsupportedValue: A value in it has no representation.
         """
 
+    def encode_step(self, number: int, action: Any, deadline_s: float) -> bytes:
+        """Encode the request of a step, as `encode_request` does.
+
+        Args:
+            number: The request's ID.
+            action: The action.
+            deadline_s: Seconds until the answer is due.
+
+        Raises:
+            UnsupportedValue: The action has no representation.
+        """
+
     def encode_answer(self, answer: Answer) -> bytes:
         """Encode an answer.
 
