@@ -79,12 +79,16 @@ class Activity:
         Args:
             steps: The environment's steps before the call.
         """
-        taken = (self._operations.steps - steps) // (self._num_envs or 1)
-        if taken > self._timed:
-            busy_ns = self.page.busy_ns(time.monotonic_ns())
-            self.page.add_steps(busy_ns, taken - self._timed)
+        page, operations = self.page, self._operations
+        taken = (operations.steps - steps) // (self._num_envs or 1) - self._timed
         self._timed = 0
-        self.finish()
+        now_ns = time.monotonic_ns()
+        if taken == 1:
+            page.finish_step(now_ns, operations.steps, operations.episodes)
+            return
+        if taken > 0:
+            page.add_steps(page.busy_ns(now_ns), taken)
+        page.finish(now_ns, operations.steps, operations.episodes)
 
     def time_step(self) -> None:
         """Record that a step of a batch has ended."""

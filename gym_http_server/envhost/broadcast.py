@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Broadcast"]
 
 _PLAIN = int(Form.PLAIN)
+_RENDER = int(Op.RENDER)
 
 
 class Broadcast:
@@ -114,7 +115,7 @@ class Broadcast:
             value: The value that `LosslessCalls` returns for it.
             request: The ``action`` of a step, or ``seed`` and ``options`` of a reset.
         """
-        if op != Op.RENDER:
+        if op != _RENDER:
             self._latest = op, value, request
             self._steps = self._operations.steps
             if self.showing is not None:
@@ -189,7 +190,7 @@ class Broadcast:
         return reply._replace(kind=op, body=body, head=head)
 
     def _plain(self, op: int, value: Any) -> Any:
-        if op == Op.RENDER:
+        if op == _RENDER:
             return value["rendered"]
         if op == Op.STEP:
             value = dict(value)

@@ -6,6 +6,7 @@ workers forward the bytes as they are.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor_files import FileRequest
 from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import request_head
+from gym_http_wire.messages import RequestHead, request_head
 from gym_http_wire.problems import ExternalAway, Problem
 from gym_http_wire.streams import ACKNOWLEDGED, KEYLESS
 
@@ -117,13 +118,14 @@ class Dispatch:
                 return _numbered(self.handlers.perform(frame, True), number)
             return self._answer_in_session(frame, session, number, True, behind)
         sessions.copy_last()
-        key = request_head(frame).key
+        head = request_head(frame)
+        key = head.key
         if not key:
             return _numbered(self._perform("", frame, False), number)
         place = sessions.parse_key(key)
         if place is not None:
             return self._answer_in_session(frame, *place, False, False)
-        return self._answer_with_key(frame, key)
+        return self._answer_with_key(frame, head)
 
     def is_known(self, frame: Frame, session: str = "") -> bool:
         """Whether a request is answered without being executed, as a repetition is.
@@ -163,8 +165,8 @@ class Dispatch:
             reply = problem_frame(problem)
         return _numbered(reply, frame.number)
 
-    def _answer_with_key(self, frame: Frame, key: str) -> Frame:
-        print_ = request_fingerprint(frame, request_head(frame))
+    def _answer_with_key(self, frame: Frame, head: RequestHead) -> Frame:
+        key, print_ = head.key, request_fingerprint(frame, head)
         try:
             if key in self._replays:
                 reply = as_replay(self._replays.recall(key, print_))
@@ -184,7 +186,9 @@ class Dispatch:
         external = self.external
         if external is None:
             return self.handlers.perform(frame, streamed)
-        return external.perform(key, lambda: self.handlers.perform(frame, streamed))
+        # A lambda would make the arguments slower for all other environments, too.
+        perform = functools.partial(self.handlers.perform, frame, streamed)
+        return external.perform(key, perform)
 
     def _will_be_retried(self, reply: Frame) -> bool:
         """Whether an external environment was away, so that the client retries."""

@@ -59,6 +59,8 @@ REAL_TIME = (
     Op.TRACE,
 )
 _MOST_NUMBER = 2**53
+# Without the lookup in an enumeration: each step needs it.
+_STEP = int(Op.STEP)
 _PUBLISHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
 
 
@@ -183,7 +185,7 @@ class Handlers:
                 self.recorder.step(action, value)
             if self.video is not None:
                 self.video.step(value)
-        self._broadcast.publish(Op.STEP, value, {"action": action})
+        self._broadcast.publish(_STEP, value, {"action": action})
 
     def _answer(
         self, frame: Frame, handler: Callable[[Frame], Any], streamed: bool
@@ -231,10 +233,13 @@ class Handlers:
         given = codec.read(frame)
         if has_several_steps(given):
             return self._batching.steps(frame, given)
-        if not codec.lossless(frame):
-            action = codec.member(frame, given, "action")
-            given = {"action": self._operations.action_of(action)}
-        value = self._exact.step(given)
+        if codec.lossless(frame):
+            value = self._exact.step(given)
+        else:
+            plain = codec.member(frame, given, "action")
+            # `action_of` checks it, so `LosslessCalls.step` need not do so again.
+            given = {"action": self._operations.action_of(plain)}
+            value = self._exact.take(given["action"])
         fork_guard.check()
         self.record_step(given["action"], value)
         self._published = True

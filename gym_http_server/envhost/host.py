@@ -54,6 +54,8 @@ UNUSED = frozenset({Op.DESCRIBE, Op.EPISODES, Op.KEYS, Op.REALTIME, Op.TRACE})
 #: Seconds after which a web worker that reads nothing loses its connection.
 SEND_SECONDS = 30
 _MAX_DESCRIPTORS = 4
+# Without the lookup in an enumeration: each request needs it.
+_STREAM = int(Op.STREAM)
 #: Milliseconds between two checks whether web workers read their answers.
 UNSENT_MS = 250.0
 # For answers that are not sent completely when the instance is closed.
@@ -214,7 +216,7 @@ class Host:
                 self._close(connection)
                 return
             for frame in frames:
-                if frame.kind == Op.STREAM:
+                if frame.kind == _STREAM:
                     self._begin_stream(connection, frame)
                 else:
                     self._take(connection, frame)
