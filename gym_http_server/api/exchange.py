@@ -76,7 +76,9 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
 _TRACE = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _REQUEST_ID_KEY = "gym_http_server.request_id"
 _VENDOR = "application/vnd.gym-http."
-_FORMS = {media: form for form, media in MEDIA_TYPES.items()}
+# Plain numbers: members of an enumeration would be looked up with each request.
+_PLAIN = int(Form.PLAIN)
+_FORMS = {media: int(form) for form, media in MEDIA_TYPES.items()}
 
 
 class Answer(NamedTuple):
@@ -164,7 +166,7 @@ def frame_answer(frame: Frame) -> Answer:
         raise problem
     if frame.status == 204:
         answer = empty_answer()
-    elif frame.form == Form.PLAIN:
+    elif frame.form == _PLAIN:
         answer = json_answer(frame.body, frame.status)
     elif frame.form in MEDIA_TYPES:
         media = MEDIA_TYPES[Form(frame.form)]
@@ -262,14 +264,14 @@ def forms(environ: Environ) -> int:
     Everything but the lossless forms counts as plain JSON: old clients send and accept
     many media types.
     """
-    given = _FORMS.get(environ.get("CONTENT_TYPE", ""), Form.PLAIN)
+    given = _FORMS.get(environ.get("CONTENT_TYPE", ""), _PLAIN)
     accept = environ.get("HTTP_ACCEPT", "")
     wanted = _FORMS.get(accept)
     if wanted is None:
-        wanted = Form.PLAIN
+        wanted = _PLAIN
         if _VENDOR in accept:
             known = (_FORMS[each] for each in accepted(environ) if each in _FORMS)
-            wanted = next(known, Form.PLAIN)
+            wanted = next(known, _PLAIN)
     return given | wanted << 4
 
 

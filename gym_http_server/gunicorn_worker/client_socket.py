@@ -35,6 +35,11 @@ class Wait(enum.IntEnum):
     GONE = 4
 
 
+# Without the lookup in an enumeration: each request needs them.
+_NOTHING, _FIRST_BYTE = Wait.NOTHING, Wait.FIRST_BYTE
+_REST, _SENT = Wait.REST, Wait.SENT
+
+
 @dataclass
 class ConnectionLimits:
     """Limits of all connections of a worker.
@@ -65,7 +70,7 @@ class CutOff(BaseException):
 
     def __init__(self, evicted: bool) -> None:
         super().__init__()
-        self.waited_for = Wait.NOTHING
+        self.waited_for = _NOTHING
         self.evicted = evicted
 
 
@@ -104,14 +109,14 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
     def __init__(self, limits: ConnectionLimits, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.limits = limits
-        self.waiting = Wait.NOTHING
+        self.waiting = _NOTHING
         self.deadline = 0.0
         self.since = time.monotonic()
         self.served = False
         self.answered = False
         self.lost = False
         self.relayed = False
-        self._receiving = Wait.FIRST_BYTE
+        self._receiving = _FIRST_BYTE
         self._timeout_s = limits.request_deadline_s
         self._send_timeout_s = limits.send_timeout_s
 
@@ -126,10 +131,10 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.answered = False
         self._send_timeout_s = self.limits.send_timeout_s
         if begun:
-            self._receiving = Wait.REST
+            self._receiving = _REST
             self._timeout_s = self.limits.request_deadline_s
         else:
-            self._receiving = Wait.FIRST_BYTE
+            self._receiving = _FIRST_BYTE
             self._timeout_s = self.limits.keepalive_s
 
     def has_left(self) -> bool:
@@ -155,14 +160,14 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
             self.lost = True
             raise
         finally:
-            self.waiting = Wait.NOTHING
-        if kind is Wait.FIRST_BYTE:
+            self.waiting = _NOTHING
+        if kind is _FIRST_BYTE:
             self.since = time.monotonic()
-            self._receiving = Wait.REST
+            self._receiving = _REST
             self._timeout_s = self.limits.request_deadline_s
         else:
             self._timeout_s = self.deadline - time.monotonic()
-            if kind is Wait.REST:
+            if kind is _REST:
                 # A large body may take longer, as long as it arrives.
                 self._timeout_s += len(data) / SLOWEST_CLIENT
         return data
@@ -180,16 +185,16 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
             self.lost = True
             raise
         self.deadline = time.monotonic() + self._send_timeout_s
-        self.waiting = Wait.SENT
+        self.waiting = _SENT
         try:
             sent = super().send(data, flags, **options)
         except (OSError, CutOff) as error:
             if isinstance(error, CutOff):
-                error.waited_for = Wait.SENT
+                error.waited_for = _SENT
             self.lost = True
             raise
         finally:
-            self.waiting = Wait.NOTHING
+            self.waiting = _NOTHING
         left = self.deadline - time.monotonic()
         self._send_timeout_s = left + sent / SLOWEST_CLIENT
         return sent
@@ -203,7 +208,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
 
     def cut_off(self, *, evicted: bool = False) -> None:
         """End the present wait with `CutOff`, unless it ends by itself before."""
-        sending = self.waiting is Wait.SENT
+        sending = self.waiting is _SENT
         watcher = self._write_event if sending else self._read_event
         self.hub.cancel_wait(watcher, CutOff(evicted))
 

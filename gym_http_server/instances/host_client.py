@@ -104,7 +104,7 @@ class HostClient:
         except QueueFull as full:
             place = self._enter_clocked(instance_id, full)
         try:
-            expected = self._expected(instance_id, frame)
+            expected = self._expected(instance_id, frame) if self._large else None
             return self._call(instance_id, frame, expected, wait)
         finally:
             self.queues.leave(place)
@@ -120,7 +120,7 @@ class HostClient:
 
     def _expected(self, instance_id: str, frame: Frame) -> Room | None:
         """Reserve room for an answer, if the last one to such a call was large."""
-        size = self._large.get((instance_id, frame.kind)) if self._large else None
+        size = self._large.get((instance_id, frame.kind))
         if not size:
             return None
         return self.budget.expect(size, self._run.host_socket(instance_id))
@@ -395,7 +395,9 @@ def _check_answer(answer: Frame) -> None:
     try:
         if answer.status not in (200, 204):
             HTTPStatus(problem_of(answer).status)
-        headers = answer_head(answer).headers if answer.head else {}
+        if not answer.head:
+            return
+        headers = answer_head(answer).headers
     except (msgspec.MsgspecError, ValueError) as error:
         raise ConnectionLost from error
     if not all(map(_HEADER, itertools.starmap("{}: {}".format, headers.items()))):
