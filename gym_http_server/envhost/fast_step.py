@@ -48,7 +48,7 @@ class FastStepper:
         self._handlers = dispatch.handlers
         self._operations = operations = dispatch.operations
         self._takes = operations.takes if operations.strict_actions else None
-        self._call = dispatch.exact.take
+        self._take = dispatch.exact.take
         self._sessions = dispatch.sessions
         self._broadcast = dispatch.broadcast
         self._watchers = dispatch.broadcast.watchers
@@ -89,15 +89,17 @@ class FastStepper:
         if external_step is not None and not self._watchers and monitor is None:
             answer = self._step_external(external_step, codec, number, action)
         if answer is None:
-            external = dispatch.external
-            if external is None:
-                outcome = self._outcome(action)
-            else:
-                # The key identifies a retry of a step whose connection was lost.
-                key = f"{session}-{number}"
-                # A lambda would make all uses of `self` in this function slower.
-                call = functools.partial(self._outcome, action)
-                outcome = external.perform(key, call)
+            take, external = self._take, dispatch.external
+            try:
+                if external is None:
+                    outcome = take(action)
+                else:
+                    # The key identifies a retry of a step whose connection was lost.
+                    key = f"{session}-{number}"
+                    # A lambda would make all uses of the action slower.
+                    outcome = external.perform(key, functools.partial(take, action))
+            except Exception as error:
+                outcome = error
             fork_guard.check()
             if type(outcome) is dict and not self._warnings:
                 try:
@@ -123,13 +125,6 @@ class FastStepper:
             stream.answer(reply)
             codec.learn(reply)
         return True
-
-    def _outcome(self, action: Any) -> dict[str, Any] | Exception:
-        """Return the value of the answer, or the exception instead."""
-        try:
-            return self._call(action)
-        except Exception as error:
-            return error
 
     def _step_external(
         self,
