@@ -1,6 +1,7 @@
 """The fast path reads answers to steps as the general path does."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.external.results import ResultReader
 from gym_http_server.tango_dialect import TangoDialect
+from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.json_dialect import JSONDialect
-from gym_http_wire.external.messages import Answer, BadMessage, Request
+from gym_http_wire.external.messages import Answer, BadMessage, Dialect, Request
 from gym_http_wire.external.steps import Step
 from gym_http_wire.messages import Op
 from gym_http_wire.spaces import describe
@@ -310,3 +312,25 @@ def test_integers_are_written_as_the_dialect_defines(action: int) -> None:
         request, 1.5
     )
     assert json.loads(written)["action"] == action
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        BinaryDialect,
+        lambda: JSONDialect(plain_json.dumps, plain_json.loads),
+        lambda: JSONDialect(typed.encode, typed.decode),
+        lambda: TangoDialect(plain_json.dumps, plain_json.loads),
+    ],
+    ids=["binary", "json", "typed", "tango"],
+)
+@pytest.mark.parametrize(
+    "action",
+    [0, -3, 2**53 + 1, np.int64(2), True, 0.5, "left", np.arange(3.0), {"turn": [1]}],
+    ids=repr,
+)
+def test_steps_are_encoded_as_any_request(
+    make: Callable[[], Dialect], action: Any
+) -> None:
+    expected = make().encode_request(Request(Op.STEP, 7, {"action": action}), 1.5)
+    assert make().encode_step(7, action, 1.5) == expected
