@@ -44,6 +44,7 @@ __all__ = [
     "key_of",
     "parts_of",
     "read_body",
+    "read_into",
     "read_query",
     "read_some",
     "request_id_of",
@@ -231,6 +232,22 @@ def read_some(environ: Environ, size: int) -> bytes:
     except Exception as error:  # raised by the web server
         raise BodyIncomplete(f"the body cannot be read: {error}") from None
     return body
+
+
+def read_into(environ: Environ, memory: memoryview) -> int:
+    """Read bytes of the body into memory, as soon as there are some.
+
+    Returns:
+        Their number; 0 at the end of the body.
+
+    Raises:
+        BodyIncomplete: The framing of the body violates HTTP.
+    """
+    try:
+        count: int = environ["wsgi.input"].readinto(memory)
+    except Exception as error:  # raised by the web server
+        raise BodyIncomplete(f"the body cannot be read: {error}") from None
+    return count
 
 
 def check_size(size: int, limit: int) -> None:

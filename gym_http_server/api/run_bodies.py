@@ -15,6 +15,7 @@ from gym_http_server.api.exchange import (
     check_complete,
     check_encoding,
     check_size,
+    read_into,
     read_some,
 )
 from gym_http_server.api.web import Web
@@ -80,8 +81,11 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
         if len(data) > INLINE_BYTES and room is not None:
             # Batches of a bundle have digests of their own.
             bundle = op == Op.SAMPLES_PUT and is_bundle(head.content_type)
-            hashed = bool(expected) or not bundle
-            stored = _store(environ, room, limit, data, hashed=hashed)
+            stored = _store(
+                *(environ, room, limit, data),
+                hashed=bool(expected) or not bundle,
+                bundle=bundle,
+            )
             return _large_body(head, stored, expected, room)
         check_complete(environ, len(data))
     except BaseException:
@@ -104,7 +108,7 @@ def _large_body(
         data = b""
         if is_bundle(head.content_type):
             # Here, since all requests to the relay would wait for its one thread.
-            data = digests_body(stored.batch_digests())
+            data = digests_body(stored.batch_digests)
     except BaseException:
         stored.remove()
         raise
@@ -115,22 +119,30 @@ def _large_body(
 
 
 def _store(
-    environ: Environ, room: UploadRoom, limit: int, begun: bytes, *, hashed: bool
+    environ: Environ,
+    room: UploadRoom,
+    limit: int,
+    begun: bytes,
+    *,
+    hashed: bool,
+    bundle: bool,
 ) -> StoredBody:
     """Write the rest of a body, and what was read of it, to a file."""
-    received = len(begun)
+    total = len(begun)
 
-    def read(size: int) -> bytes:
-        nonlocal received
-        piece = read_some(environ, size)
-        received += len(piece)
-        check_size(received, limit)
-        if not piece:
+    def receive(memory: memoryview) -> int:
+        nonlocal total
+        received = read_into(environ, memory)
+        total += received
+        check_size(total, limit)
+        if not received:
             # Before the file is synced.
-            check_complete(environ, received)
-        return piece
+            check_complete(environ, total)
+        return received
 
-    return store_body(read, room.folder, room.room, begun, hashed=hashed)
+    return store_body(
+        *(receive, room.folder, room.room, begun), hashed=hashed, bundle=bundle
+    )
 
 
 def cut_to_range(

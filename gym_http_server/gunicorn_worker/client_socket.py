@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,10 +150,23 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Receive, within the time that is left for it."""
         kind = self._receiving
+        data: bytes = self._in_time(super().recv, size, flags)
+        self._note_received(kind, len(data))
+        return data
+
+    def recv_into(self, buffer: Any, size: int = 0, flags: int = 0) -> int:
+        """Receive into memory, within the time that is left for it."""
+        kind = self._receiving
+        count: int = self._in_time(super().recv_into, buffer, size, flags)
+        self._note_received(kind, count)
+        return count
+
+    def _in_time(self, receive: Callable[..., Any], *arguments: Any) -> Any:
+        kind = self._receiving
         self.deadline = time.monotonic() + self._timeout_s
         self.waiting = kind
         try:
-            data: bytes = super().recv(size, flags)
+            return receive(*arguments)
         except CutOff as cut:
             cut.waited_for = kind
             raise
@@ -161,6 +175,8 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
             raise
         finally:
             self.waiting = _NOTHING
+
+    def _note_received(self, kind: Wait, count: int) -> None:
         if kind is _FIRST_BYTE:
             self.since = time.monotonic()
             self._receiving = _REST
@@ -169,8 +185,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
             self._timeout_s = self.deadline - time.monotonic()
             if kind is _REST:
                 # A large body may take longer, as long as it arrives.
-                self._timeout_s += len(data) / SLOWEST_CLIENT
-        return data
+                self._timeout_s += count / SLOWEST_CLIENT
 
     def send(self, data: Any, flags: int = 0, **options: Any) -> int:
         """Send some of the data, within the time that is left for it."""

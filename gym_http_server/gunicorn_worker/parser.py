@@ -34,7 +34,42 @@ class MalformedHead(ParseException):  # type: ignore[misc]
     """A head that gunicorn accepts and HTTP does not."""
 
 
-class ExpectedBody(Body):  # type: ignore[misc]
+class SizedReader(LengthReader):  # type: ignore[misc]
+    """Reads a body of known size; large ones without the copies that gunicorn makes."""
+
+    def readinto(self, memory: memoryview) -> int:
+        """Receive the next bytes into memory; return their number, 0 at the end."""
+        memory = memory[: self.length]
+        if not memory:
+            return 0
+        early = self.unreader.take_buffered()
+        if early:
+            count = min(len(early), len(memory))
+            memory[:count] = early[:count]
+            self.unreader.unread(early[count:])
+        else:
+            count = self.unreader.sock.recv_into(memory)
+        self.length -= count
+        return count
+
+
+class ClientBody(Body):  # type: ignore[misc]
+    """A body that can also be read into memory."""
+
+    def readinto(self, memory: memoryview) -> int:
+        """Read the next bytes into memory; return their number, 0 at the end."""
+        if isinstance(self.reader, SizedReader) and not self.buf.tell():
+            try:
+                return self.reader.readinto(memory)
+            except Exception:
+                self.failed = True
+                raise
+        data = self.read(min(len(memory), MOST_RECEIVED))
+        memory[: len(data)] = data
+        return len(data)
+
+
+class ExpectedBody(ClientBody):
     """A body that the client sends once it has received 100 Continue.
 
     gunicorn would send that before the application decides whether it wants the body.
@@ -50,10 +85,18 @@ class ExpectedBody(Body):  # type: ignore[misc]
         self._client = client
 
     def _read_reader(self, size: int) -> bytes:
+        self._announce()
+        return cast(bytes, super()._read_reader(size))
+
+    def readinto(self, memory: memoryview) -> int:
+        """Read the next bytes into memory; return their number, 0 at the end."""
+        self._announce()
+        return super().readinto(memory)
+
+    def _announce(self) -> None:
         if not self.announced:
             self.announced = True
             self._client.send(_CONTINUE)
-        return cast(bytes, super()._read_reader(size))
 
 
 class ClientRequest(Request):  # type: ignore[misc]
@@ -122,9 +165,14 @@ class ClientRequest(Request):  # type: ignore[misc]
             codings = {coding.strip().lower() for coding in value.split(",")}
             if codings - {"chunked", "identity"}:
                 raise UnsupportedTransferCoding(value)
+        reader = self.body.reader
+        if isinstance(reader, LengthReader):
+            reader = SizedReader(self.unreader, reader.length)
         if self._expected_100_continue:
             self._expected_100_continue = False
-            self.body = ExpectedBody(self.body.reader, self.unreader.sock)
+            self.body = ExpectedBody(reader, self.unreader.sock)
+        else:
+            self.body = ClientBody(reader)
 
     def unread(self) -> float:
         """Return the number of bytes of the body that are unread."""

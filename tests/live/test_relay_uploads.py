@@ -279,6 +279,24 @@ def test_a_body_is_stored_whole_in_each_framing(relaying: Api, tmp_path: Path) -
     wait_until(lambda: not body_files(relaying.server), 10.0, "no files")
 
 
+def test_a_request_may_follow_a_large_body_at_once(relaying: Api) -> None:
+    run = Run.create(relaying, "following")
+    session = run.session()
+    body = os.urandom(LIMIT)
+    get = f"GET {run.path()} HTTP/1.1\r\nHost: 127.0.0.1:{run.api.server.port}\r\n\r\n"
+    with RawConnection(run.api.server.port) as connection:
+        for number in (1, 2):
+            target = run.samples(session, number)
+            post = head(run, target, f"Content-Length: {len(body)}") + body
+            connection.send(post + get.encode())
+            done(connection.read_response())
+            assert done(connection.read_response())["samples"]["stored"] == number
+    found = run.get("samples/?after=0&max_bytes=99999999").body
+    stored = [found[at : at + size] for _, at, size in split(found)]
+    assert stored == [body, body]
+    run.api.request("DELETE", run.path())
+
+
 def trickle(connection: RawConnection, body: bytes, rate: int) -> None:
     """Send a body at so many bytes a second."""
     began = time.monotonic()

@@ -52,6 +52,7 @@ def test_pieces_are_joined_in_their_order(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(uploads, "PIECE", most)
+        patch.setattr(uploads, "_buffers", uploads.Buffers())
         made = download(tmp_path_factory.getbasetemp(), pieces)
         parts = list(made)
         made.close()
@@ -63,13 +64,15 @@ def test_neighbours_are_read_at_once_and_others_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    pread = os.pread
+    preadv = os.preadv
 
-    def count(descriptor: int, size: int, offset: int) -> bytes:
-        read.append(size)
-        return pread(descriptor, size, offset)
+    def count(
+        descriptor: int, buffers: list[memoryview], offset: int, flags: int = 0
+    ) -> int:
+        read.append(len(buffers[0]))
+        return preadv(descriptor, buffers, offset, flags)
 
-    monkeypatch.setattr(os, "pread", count)
+    monkeypatch.setattr(os, "preadv", count)
     near = [Piece(0, offset, 90) for offset in range(0, 1000, 100)]
     made = download(tmp_path, near)
     assert b"".join(made) == expected(near)

@@ -9,12 +9,14 @@ from typing import Any
 
 import gevent  # type: ignore[import-untyped]
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gym_http_server.errors import DigestMismatch, LimitReached, UnknownSession
-from gym_http_server.instances.uploads import StoredBody
+from gym_http_server.instances import uploads
+from gym_http_server.instances.uploads import DIGESTED_BYTES, BatchDigests
 from gym_http_server.relay import delivery, runs, sessions
 from gym_http_server.relay.calls import Request
-from gym_http_server.relay.files import lock_upload
 from gym_http_server.relay.messages import RelayHead, digests_body, digests_of
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
 from gym_http_wire.frames import HEADER
@@ -209,19 +211,16 @@ def test_batches_that_were_stored_before_take_no_place_on_the_disk(
     assert found == [bytes([number]) * MIB for number in (1, 2, 3)] + [b"4" * MIB]
 
 
-def digests_of_file(path: Path) -> list[tuple[int, bytes]]:
-    """Return the digests that a web worker computes of an upload."""
-    descriptor = os.open(path, os.O_RDWR)
-    lock_upload(descriptor)
-    body = StoredBody(str(path), descriptor, path.stat().st_size, "")
-    try:
-        return body.batch_digests()
-    finally:
-        body.close()
+def digests_of_bundle(bundle: bytes, size: int = MIB) -> list[tuple[int, bytes]]:
+    """Return the digests that a web worker computes of pieces of a bundle."""
+    digests = BatchDigests()
+    for start in range(0, len(bundle), size):
+        digests.update(memoryview(bundle)[start : start + size])
+    return digests.found
 
 
 def test_larger_batches_of_a_bundle_are_hashed_before_the_relay(
-    bench: RelayBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: RelayBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = bench.session()
     bodies = [b"a" * 100, b"b" * 3 * MIB, b"c" * 5000, b"", b"d" * 4096]
@@ -229,9 +228,7 @@ def test_larger_batches_of_a_bundle_are_hashed_before_the_relay(
         encode_batch(BatchHead(session, number, 0, 1), body)
         for number, body in enumerate(bodies, 1)
     )
-    file = tmp_path / "bundle"
-    file.write_bytes(bundle)
-    digests = digests_of_file(file)
+    digests = digests_of_bundle(bundle)
     assert digests == [
         (number, hashlib.sha256(bodies[number]).digest()) for number in (1, 2, 4)
     ]
@@ -250,20 +247,51 @@ def test_larger_batches_of_a_bundle_are_hashed_before_the_relay(
     assert [body for _, body in bench.samples(max_bytes=8 * MIB)] == bodies
     # A cut bundle is the relay's to refuse.
     for end in (10, 100, len(bundle) - 1):
-        file.write_bytes(bundle[:end])
-        assert len(digests_of_file(file)) < 3
+        assert len(digests_of_bundle(bundle[:end])) < 3
+
+
+@given(
+    sizes=st.lists(
+        st.one_of(st.integers(0, 200), st.integers(4000, 9000)), max_size=12
+    ),
+    step=st.integers(1, 6000),
+)
+def test_digests_of_batches_do_not_depend_on_the_pieces(
+    sizes: list[int], step: int
+) -> None:
+    bodies = [bytes([size % 251]) * size for size in sizes]
+    bundle = b"".join(
+        encode_batch(BatchHead("s", number, 0, 1), body)
+        for number, body in enumerate(bodies, 1)
+    )
+    assert digests_of_bundle(bundle, step) == [
+        (number, hashlib.sha256(body).digest())
+        for number, body in enumerate(bodies)
+        if len(body) >= DIGESTED_BYTES
+    ]
+
+
+@given(data=st.binary(max_size=300), step=st.integers(1, 300))
+def test_bytes_that_are_no_bundle_have_no_digests(data: bytes, step: int) -> None:
+    assert digests_of_bundle(data, step) == []
+
+
+def test_batches_beyond_the_limit_of_a_bundle_have_no_digests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uploads, "MOST_BATCHES", 2)
+    bundle = 4 * encode_batch(BatchHead("s", 1, 0, 1), bytes(DIGESTED_BYTES))
+    assert [number for number, _ in digests_of_bundle(bundle)] == [0, 1]
 
 
 def test_digests_of_web_workers_are_compared_with_those_of_heads(
-    bench: RelayBench, tmp_path: Path
+    bench: RelayBench,
 ) -> None:
     session = bench.session()
     wrong = BatchHead(session, 1, 0, 1, digest=hashlib.sha256(b"other").hexdigest())
     bundle = encode_batch(wrong, bytes(MIB))
-    file = tmp_path / "bundle"
-    file.write_bytes(bundle)
     try:
-        put_file(bench, bundle, digests_of_file(file))
+        put_file(bench, bundle, digests_of_bundle(bundle))
     except DigestMismatch as problem:
         # Its traceback has the mapped file, which must be closed after the test.
         problem.__traceback__ = None
