@@ -96,8 +96,8 @@ class FakeRelay:
         self._lost("commit")
         return self.readers[reader]
 
-    def samples(self, after: int, **_: Any) -> bytes | None:
-        """As ``RelayCalls.samples``, with at most two batches."""
+    def view_samples(self, after: int, **_: Any) -> bytes | None:
+        """As ``RelayCalls.view_samples``, with at most two batches."""
         self._called("samples")
         with self._changed:
             self.asked.append(after)

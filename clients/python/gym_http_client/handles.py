@@ -339,5 +339,5 @@ class WebHandle(Handle[Session]):
         )
         show_header(reply.headers.get(HEADER.lower()))
         if reply.status == 200 and reply.headers["content-type"] == _BINARY_TYPE:
-            return binary.decode(reply.body)
+            return binary.decode(reply.content)
         return expect_object(reply, self._link.url + path)

@@ -15,10 +15,12 @@ from gym_http_client.http1_bodies import (
     BadAnswer,
     BodyReader,
     ChunkedBody,
+    LargeBody,
     SizedBody,
     UnsizedBody,
     check_size,
 )
+from gym_http_client.large_memory import LARGE_BYTES
 from gym_http_client.ports import OtherPort, port_of
 
 __all__ = [
@@ -64,7 +66,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
     method: str
     path: str
-    body: bytes = b""
+    body: bytes | memoryview = b""
     content_type: str | None = None
     accept: str | None = None
     key: str | None = None
@@ -215,12 +217,18 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         status: HTTP status.
         headers: By lower-case name.
-        body: Without the transfer coding.
+        content: The body, without the transfer coding. A large one is usually in
+            writeable memory.
     """
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
+    content: bytes | memoryview
+
+    @property
+    def body(self) -> bytes:
+        """The body as bytes; a copy, if it is in other memory."""
+        return bytes(self.content)
 
 
 class ReplyReader:
@@ -277,6 +285,21 @@ class ReplyReader:
             # "Continue" and the like: the final answer follows.
             self._skipped += end + 4
 
+    @property
+    def room(self) -> memoryview | None:
+        """Memory for the rest of a large body; None if its bytes have to be fed."""
+        if self._partial is None or not isinstance(self._partial[1], LargeBody):
+            return None
+        return self._partial[1].room
+
+    def fill(self, count: int) -> Reply | None:
+        """Note bytes that were received into the room; as `feed`."""
+        if self._partial is None or not isinstance(self._partial[1], LargeBody):
+            raise RuntimeError("there is no room for received bytes")
+        head, body = self._partial[0], self._partial[1]
+        body.fill(count)
+        return Reply(head.status, head.headers, body.value()) if body.done else None
+
     def end(self) -> Reply | None:
         """Note the end of the stream; return the answer if that completes it."""
         if self._partial is None:
@@ -307,7 +330,8 @@ class ReplyReader:
             body = SizedBody(0)
         elif head.size is not None:
             check_size(head.size, self._max_body)
-            body = SizedBody(head.size)
+            large = head.size >= LARGE_BYTES
+            body = LargeBody(head.size) if large else SizedBody(head.size)
         elif head.chunked:
             body = ChunkedBody(self._max_body)
         else:

@@ -6,7 +6,17 @@ import re
 from io import BytesIO
 from typing import Protocol
 
-__all__ = ["BadAnswer", "BodyReader", "ChunkedBody", "SizedBody", "UnsizedBody"]
+from gym_http_client.large_memory import new_memory
+
+__all__ = [
+    "BadAnswer",
+    "BodyReader",
+    "ChunkedBody",
+    "LargeBody",
+    "SizedBody",
+    "UnsizedBody",
+]
+
 
 _MAX_LINE = 4096
 _MAX_TRAILERS = 64 * 1024
@@ -35,8 +45,40 @@ class BodyReader(Protocol):
             BadAnswer: The body is malformed or too large.
         """
 
-    def value(self) -> bytes:
+    def value(self) -> bytes | memoryview:
         """Return the bytes of the body so far."""
+
+
+class LargeBody:
+    """A large body of known size, which can be received into its memory.
+
+    Attributes:
+        room: The memory for its missing bytes.
+    """
+
+    __slots__ = ("_memory", "done", "rest", "room")
+
+    def __init__(self, size: int) -> None:
+        self.done = False
+        self.rest = b""
+        self._memory = self.room = new_memory(size)
+
+    def feed(self, data: bytes) -> None:
+        """Add received bytes."""
+        size = len(self.room)
+        if len(data) > size:
+            data, self.rest = data[:size], data[size:]
+        self.room[: len(data)] = data
+        self.fill(len(data))
+
+    def fill(self, count: int) -> None:
+        """Note that bytes were received into the room."""
+        self.room = self.room[count:]
+        self.done = not self.room
+
+    def value(self) -> memoryview:
+        """Return the bytes of the body so far, in writeable memory."""
+        return self._memory[: len(self._memory) - len(self.room)]
 
 
 class SizedBody:

@@ -389,6 +389,6 @@ def _array(reply: Reply) -> npt.NDArray[Any]:
     import numpy as np
 
     shape = [int(size) for size in reply.headers["gym-shape"].split(",") if size]
-    flat = np.frombuffer(reply.body, np.dtype(reply.headers["gym-dtype"]))
+    flat = np.frombuffer(reply.content, np.dtype(reply.headers["gym-dtype"]))
     # A copy, because the bytes of an answer are read-only.
     return flat.reshape(shape).copy()

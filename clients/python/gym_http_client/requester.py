@@ -145,7 +145,7 @@ class Requester:
         self,
         method: str,
         path: str,
-        body: bytes = b"",
+        body: bytes | memoryview = b"",
         *,
         content_type: str | None = None,
         accept: str | None = None,

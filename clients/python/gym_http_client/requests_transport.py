@@ -265,7 +265,7 @@ class RequestsTransport:
         return self._session.request(
             request.method,
             self._base + request.path,
-            data=request.body,
+            data=bytes(request.body),
             headers={name: value for name, value in headers.items() if value},
             timeout=time_limit,
             # A redirected POST would become a GET.

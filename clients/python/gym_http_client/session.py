@@ -499,7 +499,7 @@ def by_rest(
     if reply.status != 200 or reply.headers.get("content-type") != _BINARY_TYPE:
         return error_from_reply(reply, url)
     try:
-        return binary.decode(reply.body)
+        return binary.decode(reply.content)
     except BadValue as error:
         failure = Failure(FailureKind.MALFORMED, f"a value {error}")
         raise unanswered_error(failure, method, url, None, 1) from error

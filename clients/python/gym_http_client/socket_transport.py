@@ -226,16 +226,24 @@ class SocketTransport:
             left = self._end - self._clock()
             if not left <= self._set_limit <= left * _TOLERANCE:
                 self._limit_wait(line)
-            data = line.recv(_RECEIVED)
-            reply = reader.feed(data) if data else reader.end()
+            room = reader.room
+            if room is not None:
+                received = line.recv_into(room)
+                reply = reader.fill(received)
+            else:
+                data = line.recv(_RECEIVED)
+                received = len(data)
+                reply = reader.feed(data) if data else reader.end()
             if reply is not None:
                 return reply
-            if not data:
+            if not received:
                 cut = "in its answer" if reader.begun else "without an answer"
                 raise ConnectionResetError(f"the server closed the connection {cut}")
             self._renew_limit()
 
-    def _send_large(self, line: socket.socket, head: bytes, body: bytes) -> None:
+    def _send_large(
+        self, line: socket.socket, head: bytes, body: bytes | memoryview
+    ) -> None:
         rest = memoryview(body)
         # The server may answer and close before it has read everything. Then its
         # answer counts; without one, receiving raises.

@@ -196,7 +196,7 @@ def split(
 
 
 def split_from(
-    read: Callable[[int, int], bytes],
+    read: Callable[[int, int], bytes | memoryview],
     total: int,
     max_body_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[BatchPlace]:
@@ -261,7 +261,7 @@ def _ends(
     return head_end, head_end + size
 
 
-def batch_ends(data: bytes) -> list[int]:
+def batch_ends(data: bytes | memoryview) -> list[int]:
     """Return where the whole batches of a piece of a bundle end.
 
     Only headers are read, which is much faster than `split`. The last batch may be cut

@@ -104,7 +104,17 @@ def test_an_answer_may_come_in_many_pieces(connect: Connect) -> None:
         assert body_of(connect(scripted.url)) == b"abc"
 
 
-@pytest.mark.parametrize("size", [0, 65_536, 65_537, 3_000_000])
+@pytest.mark.parametrize("received", [0, 1000, 2_000_000])
+def test_a_large_answer_that_is_cut_off_is_lost(
+    received: int, connect: Connect
+) -> None:
+    answer = http_answer(bytes(3_000_000))
+    with ScriptedServer.of(then_close(answer[: received - 3_000_000])) as scripted:
+        failure = failure_of(connect(scripted.url))
+    assert failure.kind is FailureKind.LOST
+
+
+@pytest.mark.parametrize("size", [0, 65_536, 65_537, 1 << 20, 3_000_000])
 def test_large_bodies_go_both_ways(size: int, connect: Connect) -> None:
     body = os.urandom(size)
     with ScriptedServer.of(http_answer(body)) as scripted:

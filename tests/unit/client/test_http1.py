@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym_http_client import http1
 from gym_http_client.http1 import BadAnswer, Reply, ReplyReader
 from tests.support.raw import chunked
 
@@ -79,6 +80,41 @@ def test_any_body_comes_through(body: bytes, size: int, cuts: list[int]) -> None
         assert reply is not None
         assert reply.body == body
         assert reader.keep_alive
+
+
+@given(
+    body=st.binary(min_size=20, max_size=300),
+    rest=st.binary(max_size=5),
+    steps=st.lists(st.integers(1, 50), max_size=9),
+)
+def test_a_large_body_is_received_into_its_memory(
+    body: bytes, rest: bytes, steps: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(http1, "LARGE_BYTES", 20)
+        fed, reader = read(sized(body) + rest)
+        assert fed is not None
+        assert (fed.body, reader.keep_alive) == (body, not rest)
+        reader = ReplyReader()
+        assert reader.room is None
+        assert reader.feed(sized(body)[: -len(body)]) is None
+        reply, at = None, 0
+        for step in [*steps, len(body)]:
+            assert reply is None
+            if at % 2:
+                count = min(step, len(body) - at)
+                reply = reader.feed(body[at : at + count])
+            else:
+                assert reader.room is not None
+                count = min(step, len(reader.room))
+                reader.room[:count] = body[at : at + count]
+                reply = reader.fill(count)
+            at += count
+            if at == len(body):
+                break
+        assert reply is not None
+        assert reply.body == body
+        assert not memoryview(reply.content).readonly
 
 
 @given(data=st.binary(max_size=200), cuts=st.lists(st.integers(0), max_size=9))

@@ -108,7 +108,8 @@ class Batch:
         Raises:
             BadBatch: The media type has no columns, or the bytes are malformed.
         """
-        return decode_columns(self.data, self.content_type)
+        data = self.data if self.head.packing else self._body
+        return decode_columns(data, self.content_type)
 
     def check(self) -> None:
         """Decode the batch now, as far as its media type is known.
@@ -125,7 +126,7 @@ class Batch:
             _ = self.data
 
 
-def batches_of(bundle: bytes) -> list[Batch]:
+def batches_of(bundle: bytes | memoryview) -> list[Batch]:
     """Return the batches of a bundle; their bodies are decoded when they are used.
 
     Raises:
@@ -144,7 +145,7 @@ def encode_columns(columns: Mapping[str, Any]) -> bytes:
     return binary.encode(dict(columns))
 
 
-def decode_columns(data: bytes, content_type: str) -> dict[str, Any]:
+def decode_columns(data: bytes | memoryview, content_type: str) -> dict[str, Any]:
     """Decode the columns of a batch.
 
     Args:
@@ -165,9 +166,9 @@ def decode_columns(data: bytes, content_type: str) -> dict[str, Any]:
         if kind == COLUMNS_TYPE:
             found = binary.decode(data)
         elif kind == _TYPED:
-            found = typed.decode(data)
+            found = typed.decode(bytes(data))
         elif kind == _PLAIN:
-            found = _arrays(json.loads(data))
+            found = _arrays(json.loads(bytes(data)))
         else:
             raise BadBatch(
                 f"the batch has the media type {content_type!r}, which has no columns: "

@@ -54,7 +54,7 @@ class Blob(NamedTuple):
     content_type: str
 
 
-def content_digest(data: bytes) -> str:
+def content_digest(data: bytes | memoryview) -> str:
     """Return the value of the header Content-Digest for a body."""
     return f"sha-256=:{base64.b64encode(hashlib.sha256(data).digest()).decode()}:"
 
@@ -194,7 +194,7 @@ class RelayCalls:
             query["dropped"] = dropped
         return self._upload("POST", "samples/", query, body, content_type)
 
-    def put_bundle(self, bundle: bytes) -> dict[str, Any]:
+    def put_bundle(self, bundle: bytes | memoryview) -> dict[str, Any]:
         """Send several batches of one session, whose heads have their digests."""
         return self._upload("POST", "samples/", {}, bundle, BUNDLE)
 
@@ -220,8 +220,23 @@ class RelayCalls:
             ServerError: ``samples-gone``: they were removed; ``body["first"]`` is the
                 first position that is kept.
         """
+        found = self.view_samples(
+            after, max_bytes=max_bytes, wait_s=wait_s, reader=reader
+        )
+        return None if found is None else bytes(found)
+
+    def view_samples(
+        self,
+        after: int,
+        *,
+        max_bytes: int | None = None,
+        wait_s: float | None = None,
+        reader: str | None = None,
+    ) -> bytes | memoryview | None:
+        """Return what `samples` returns, a large bundle in the memory it came in."""
         query = _given(after=after, max_bytes=max_bytes, wait_s=wait_s, reader=reader)
-        return _bundle(self._send("GET", self._query("samples/", query)))
+        reply = self._send("GET", self._query("samples/", query))
+        return None if reply.status == 204 else reply.content
 
     def commit(
         self, reader: str, after: int, draws: int | None = None
@@ -444,7 +459,7 @@ class RelayCalls:
         method: str,
         part: str,
         query: Mapping[str, Any],
-        data: bytes,
+        data: bytes | memoryview,
         content_type: str,
         etag: str | None = None,
     ) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class ReadAhead:
 
     def _read(self) -> None:
         try:
-            bundle = self._calls.samples(
+            bundle = self._calls.view_samples(
                 self._after, max_bytes=_PART, wait_s=_WAIT_S, reader=self._reader
             )
         except ServerError as error:

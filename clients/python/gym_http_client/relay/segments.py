@@ -12,11 +12,13 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from gym_http_client.large_memory import LARGE_BYTES, new_memory
 from gym_http_wire.bundles import (
     BatchHead,
     BundleError,
@@ -32,6 +34,8 @@ __all__ = ["Entry", "Piece", "Segments", "SpooledHead"]
 _SUFFIX = ".bundle"
 # A first read that has a few frames at least.
 _FIRST_READ = 64 * 1024
+# Up to this size, the parts of a frame are joined and written with one call.
+_SMALL = 64 * 1024
 
 
 class SpooledHead(BatchHead):
@@ -67,7 +71,7 @@ class Piece:
         first: Number of the first frame; the others follow without gaps.
     """
 
-    data: bytes
+    data: bytes | memoryview
     ends: list[int]
     first: int
 
@@ -81,7 +85,7 @@ class Piece:
         head, offset, size = next(split(self.data))
         head.dropped = dropped
         start = encode_batch_start(head, size)
-        self.data = start + self.data[offset:]
+        self.data = b"".join((start, self.data[offset:]))
         shift = len(start) - offset
         self.ends = [end + shift for end in self.ends]
 
@@ -90,7 +94,7 @@ class Piece:
         found, start = [], 0
         for place in split(self.data):
             head = _decode_head(self.data[start + HEADER.size : place.offset])
-            found.append(Entry(head, self.data[place.offset : place.end]))
+            found.append(Entry(head, bytes(self.data[place.offset : place.end])))
             start = place.end
         return found
 
@@ -152,8 +156,8 @@ class Segments:
             self.next = number
             self._full = True
 
-    def append(self, data: bytes) -> None:
-        """Append the frame with the number `next`.
+    def append(self, *parts: bytes) -> None:
+        """Append the frame with the number `next`, which is in parts.
 
         Raises:
             OSError: It cannot be written; the log is as before.
@@ -165,15 +169,19 @@ class Segments:
         ):
             self._begin()
         segment, file = self._segments[-1], self._open()
+        size = sum(map(len, parts))
+        if size <= _SMALL:
+            parts = (b"".join(parts),)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[file.write(rest) :]
+            for part in parts:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[file.write(rest) :]
         except OSError:
             file.truncate(segment.size)
             raise
-        segment.size += len(data)
-        self.size += len(data)
+        segment.size += size
+        self.size += size
         self.next += 1
 
     def undo(self, size: int) -> None:
@@ -288,11 +296,10 @@ class Segments:
         """Read frames of one file from a number on; raise `BundleError` if damaged."""
         # Frames that are appended meanwhile come with the next piece.
         size = segment.size
-        with open(segment.path, "rb") as file:
+        with open(segment.path, "rb", buffering=0) as file:
 
-            def read(offset: int, wanted: int) -> bytes:
-                file.seek(offset)
-                return file.read(min(wanted, size - offset))
+            def read(offset: int, wanted: int) -> memoryview:
+                return _read_file(file, offset, min(wanted, size - offset))
 
             start = self._offset(segment, number, read, size)
             data = read(start, max(max_bytes, _FIRST_READ))
@@ -315,7 +322,7 @@ class Segments:
         self,
         segment: _Segment,
         number: int,
-        read: Callable[[int, int], bytes],
+        read: Callable[[int, int], memoryview],
         size: int,
     ) -> int:
         """Return the position of a frame, or of the first one of the file."""
@@ -329,3 +336,14 @@ class Segments:
                 if place.head.number + 1 >= number:
                     break
         return end
+
+
+def _read_file(file: FileIO, offset: int, size: int) -> memoryview:
+    """Read bytes of a file at a position; fewer only at its end."""
+    file.seek(offset)
+    if size < LARGE_BYTES:
+        return memoryview(file.read(size))
+    memory, count = new_memory(size), 0
+    while count < size and (found := file.readinto(memory[count:])):
+        count += found
+    return memory[:count]

@@ -20,7 +20,7 @@ import msgspec
 
 from gym_http_client.json_requests import plain_json
 from gym_http_client.relay.segments import Piece, Segments, SpooledHead
-from gym_http_wire.bundles import encode_batch
+from gym_http_wire.bundles import encode_batch, encode_batch_start
 
 __all__ = ["Spool", "SpoolClosed", "SpoolError", "WhenFull"]
 
@@ -263,13 +263,13 @@ class Spool:
             digest=hashlib.sha256(body).hexdigest(),
             progress=dict(progress or {}),
         )
-        needed = len(encode_batch(head, b"")) + 32 + len(body)
+        needed = len(encode_batch_start(head, len(body))) + 32 + len(body)
         with self._changed:
             self._make_room(needed)
             head.number = self._batches.next
             added = self._append_records(records, head.number, {}) if records else 0
             try:
-                self._batches.append(encode_batch(head, body))
+                self._batches.append(encode_batch_start(head, len(body)), body)
             except OSError:
                 if added:
                     self._records.undo(added)
