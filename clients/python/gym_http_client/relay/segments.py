@@ -302,12 +302,13 @@ class Segments:
                 return _read_file(file, offset, min(wanted, size - offset))
 
             start = self._offset(segment, number, read, size)
-            data = read(start, max(max_bytes, _FIRST_READ))
+            header = read(start, HEADER.size)
+            if len(header) < HEADER.size:
+                return None
+            body_size, head_size, *_ = HEADER.unpack(header)
+            frame_size = HEADER.size + head_size + body_size
+            data = read(start, max(frame_size, max_bytes, _FIRST_READ))
             ends = batch_ends(data)
-            if not ends and len(data) >= HEADER.size:
-                body_size, head_size, *_ = HEADER.unpack_from(data)
-                data = read(start, HEADER.size + head_size + body_size)
-                ends = batch_ends(data)
         while len(ends) > 1 and ends[-1] > max_bytes:
             ends.pop()
         if not ends:
