@@ -21,7 +21,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import gevent  # type: ignore[import-untyped]
 
 from gym_http_server.errors import RelayUnavailable, StorageFull
-from gym_http_server.relay.files import UPLOAD_FREE_BYTES, lock_upload, sync_folder
+from gym_http_server.relay.files import (
+    UPLOAD_FREE_BYTES,
+    begin_sync,
+    lock_upload,
+    sync_folder,
+)
 from gym_http_server.relay.messages import MOST_BATCHES, BodyPieces, Piece
 from gym_http_wire.frames import HEADER
 from gym_http_wire.problems import Problem
@@ -202,7 +207,7 @@ def store_body(
     size = 0
     try:
         for piece in _received(receive, begun, buffer):
-            size += len(piece)
+            offset, size = size, size + len(piece)
             if size > room:
                 raise StorageFull(
                     f"the body has more than the {room} bytes that the relay has room "
@@ -214,7 +219,7 @@ def store_body(
                 each.update(piece)
             if writing is not None:
                 writing.result()
-            writing = _Task(_write, descriptor, piece)
+            writing = _Task(_write, descriptor, piece, offset)
         if writing is not None:
             writing.result()
         in_thread(_sync, descriptor, folder)
@@ -424,12 +429,14 @@ def _create(path: str) -> int:
     return descriptor
 
 
-def _write(descriptor: int, piece: memoryview) -> None:
+def _write(descriptor: int, piece: memoryview, offset: int) -> None:
+    size = len(piece)
     disk = os.fstatvfs(descriptor)
-    if disk.f_bavail * disk.f_frsize < UPLOAD_FREE_BYTES + len(piece):
+    if disk.f_bavail * disk.f_frsize < UPLOAD_FREE_BYTES + size:
         raise OSError(errno.ENOSPC, "the disk is nearly full")
     while piece:
         piece = piece[os.write(descriptor, piece) :]
+    begin_sync(descriptor, offset, size)
 
 
 def _sync(descriptor: int, folder: str) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "BodyFiles",
     "FileSlice",
     "Reserve",
+    "begin_sync",
     "free_bytes",
     "lock_upload",
     "sync_folder",
@@ -44,6 +45,11 @@ _PUNCH_HOLE = 0x02 | 0x01
 _fallocate = getattr(ctypes.CDLL(None), "fallocate", None)
 if _fallocate is not None:
     _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+# SYNC_FILE_RANGE_WRITE: without waiting for the disk.
+_BEGIN = 2
+_sync_range = getattr(ctypes.CDLL(None), "sync_file_range", None)
+if _sync_range is not None:
+    _sync_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EOPNOTSUPP)
 _is_name = re.compile(r"[0-9a-f]{32}\.body").fullmatch
 
@@ -75,6 +81,15 @@ def lock_upload(descriptor: int) -> None:
     when the relay has answered.
     """
     fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def begin_sync(descriptor: int, offset: int, size: int) -> None:
+    """Let the disk begin to write a part of a file, so that a later sync is short.
+
+    A system that cannot do that does nothing. Errors are those of the later sync.
+    """
+    if _sync_range is not None:
+        _sync_range(descriptor, offset, size, _BEGIN)
 
 
 def sync_folder(folder: str) -> None:
