@@ -17,7 +17,7 @@ from gym_http_server.errors import (
     did_you_mean,
 )
 from gym_http_server.instances.budget import LargeBody, Pieces
-from gym_http_server.instances.uploads import Download
+from gym_http_server.instances.downloads import Download
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
 from gym_http_wire.problems import BadParameter

@@ -19,7 +19,8 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.run_bodies import cut_to_range
 from gym_http_server.api.web import Web, add_route
-from gym_http_server.instances.uploads import Download, in_thread
+from gym_http_server.instances.downloads import Download
+from gym_http_server.instances.transfers import in_thread
 from gym_http_server.recording_files import (
     RecordingFiles,
     describe,

@@ -20,12 +20,9 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.web import Web
 from gym_http_server.errors import DigestMismatch, RangeNotSatisfiable
+from gym_http_server.instances.downloads import Download
 from gym_http_server.instances.relay import UploadRoom
-from gym_http_server.instances.uploads import (
-    Download,
-    StoredBody,
-    store_body,
-)
+from gym_http_server.instances.uploads import StoredBody, store_body
 from gym_http_server.relay.files import INLINE_BYTES
 from gym_http_server.relay.messages import RelayHead, digests_body, is_bundle
 from gym_http_wire.messages import Op

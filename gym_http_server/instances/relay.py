@@ -13,8 +13,9 @@ import msgspec
 
 from gym_http_server.errors import RelayUnavailable, Unauthorized
 from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
+from gym_http_server.instances.downloads import Download
 from gym_http_server.instances.supervisor_client import Abandoned, SupervisorClient
-from gym_http_server.instances.uploads import Download, StoredBody
+from gym_http_server.instances.uploads import StoredBody
 from gym_http_server.relay.messages import (
     MOST_FILES,
     RelayHead,

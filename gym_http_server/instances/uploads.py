@@ -1,10 +1,6 @@
-"""Large bodies: uploads to files, and downloads from parts of files.
+"""Uploads: large bodies, which are written to files while they are received.
 
-A web worker serves all its clients in one thread, which every access to a disk would
-block. So files are opened, written, read and synced in gevent's pool of threads, by
-pieces of 512 KiB. While a piece is written, the next one is received. Bytes of a file
-that are in memory are read without a thread. A transfer takes less than 4 MiB of
-memory, whatever its size.
+Their bytes are hashed on the way. While a piece is written, the next one is received.
 """
 
 from __future__ import annotations
@@ -16,60 +12,25 @@ import itertools
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
-
-import gevent  # type: ignore[import-untyped]
+from typing import Any, NamedTuple
 
 from gym_http_server.errors import RelayUnavailable, StorageFull
+from gym_http_server.instances.transfers import PIECE, Task, buffers, in_thread
 from gym_http_server.relay.files import (
     UPLOAD_FREE_BYTES,
     begin_sync,
     lock_upload,
     sync_folder,
 )
-from gym_http_server.relay.messages import MOST_BATCHES, BodyPieces, Piece
+from gym_http_server.relay.messages import MOST_BATCHES
 from gym_http_wire.frames import HEADER
-from gym_http_wire.problems import Problem
 
-__all__ = ["PIECE", "Download", "StoredBody", "store_body"]
+__all__ = ["DIGESTED_BYTES", "BatchDigests", "StoredBody", "store_body"]
 
-#: Bytes that are read from a file, or written, at a time. Those of two pieces fit into
-#: the cache of a processor.
-PIECE = 512 * 1024
-#: Buffers that are kept for later transfers.
-MOST_FREE = 4
 #: Batches in a bundle that have more bytes are hashed here, and smaller ones by the
 #: relay, for which the rest of its work on a batch takes longer.
 DIGESTED_BYTES = 4096
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-#: Reads only the bytes that are in memory; Linux has it, for some file systems.
-_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
-_WOULD_WAIT = (errno.EAGAIN, errno.EOPNOTSUPP)
-
-_T = TypeVar("_T")
-
-
-class Buffers:
-    """Buffers of two pieces, which are used again.
-
-    The kernel provides new memory page by page, which takes longer than the copies that
-    are made in it.
-    """
-
-    def __init__(self) -> None:
-        self._free: list[memoryview] = []
-
-    def take(self) -> memoryview:
-        """Return a buffer that nothing else uses."""
-        return self._free.pop() if self._free else memoryview(bytearray(2 * PIECE))
-
-    def give_back(self, buffer: memoryview) -> None:
-        """Keep a buffer for another transfer."""
-        if len(self._free) < MOST_FREE:
-            self._free.append(buffer)
-
-
-_buffers = Buffers()
 
 
 class StoredBody(NamedTuple):
@@ -202,8 +163,8 @@ def store_body(
         descriptor = in_thread(_create, path)
     except OSError as error:
         raise _problem_of(error) from None
-    writing: _Task[None] | None = None
-    buffer = _buffers.take()
+    writing: Task[None] | None = None
+    buffer = buffers.take()
     size = 0
     try:
         for piece in _received(receive, begun, buffer):
@@ -219,7 +180,7 @@ def store_body(
                 each.update(piece)
             if writing is not None:
                 writing.result()
-            writing = _Task(_write, descriptor, piece, offset)
+            writing = Task(_write, descriptor, piece, offset)
         if writing is not None:
             writing.result()
         in_thread(_sync, descriptor, folder)
@@ -232,7 +193,7 @@ def store_body(
             raise _problem_of(error) from None
         raise
     finally:
-        _buffers.give_back(buffer)
+        buffers.give_back(buffer)
     found = digest.hexdigest() if hashed else ""
     return StoredBody(path, descriptor, size, found, batches.found)
 
@@ -251,176 +212,6 @@ def _received(
             yield piece[:count]
         if count < PIECE:
             return
-
-
-class Download:
-    """A body in pieces, which are read while they are sent.
-
-    Args:
-        body: The pieces.
-        descriptors: Files that the pieces refer to by number; they are closed with it.
-    """
-
-    def __init__(self, body: BodyPieces, descriptors: list[int]) -> None:
-        self._pieces = body.pieces
-        self._inline = body.inline
-        self._descriptors = descriptors
-        self._size = body.size
-        # For what is read of files. It belongs to this body while it is iterated over.
-        self._buffer = memoryview(b"")
-        self._used = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def cut(self, start: int, end: int) -> None:
-        """Leave out all bytes but those from start to before end."""
-        kept = []
-        at = 0
-        for file, offset, size in self._pieces:
-            first, last = max(start - at, 0), min(end - at, size)
-            if first < last:
-                kept.append(Piece(file, offset + first, last - first))
-            at += size
-        self._pieces = kept
-        self._size = sum(piece.size for piece in kept)
-
-    def __iter__(self) -> Iterator[bytes]:
-        self._buffer = _buffers.take()
-        try:
-            for group in _groups(self._pieces):
-                self._used = 0
-                yield self._read(group)
-        finally:
-            _buffers.give_back(self._buffer)
-
-    def _read(self, group: list[Piece]) -> bytes:
-        views = {
-            file: self._read_span(file, pieces) for file, pieces in _by_file(group)
-        }
-        parts = []
-        for piece in group:
-            file, offset, size = piece
-            if file < 0:
-                parts.append(self._inline[offset : offset + size])
-            elif (span := views[file]) is not None:
-                start, view = span
-                parts.append(view[offset - start : offset - start + size])
-            else:
-                parts.append(self._read_at(file, offset, size))
-        return b"".join(parts)
-
-    def _read_span(
-        self, file: int, pieces: list[Piece]
-    ) -> tuple[int, memoryview] | None:
-        """Read the pieces of a file at once, unless too much lies between them.
-
-        Returns:
-            Where the bytes begin in the file, and the bytes.
-        """
-        start = min(piece.offset for piece in pieces)
-        size = max(piece.offset + piece.size for piece in pieces) - start
-        if size > 2 * sum(piece.size for piece in pieces):
-            return None
-        return start, self._read_at(file, start, size)
-
-    def _read_at(self, file: int, offset: int, size: int) -> memoryview:
-        """Read bytes of a file into the next part of the buffer."""
-        # Spans have at most twice the bytes of their group, which is a piece or less.
-        memory = self._buffer[self._used : self._used + size]
-        self._used += size
-        _read_file(self._descriptors[file], memory, offset)
-        return memory
-
-    def close(self) -> None:
-        """Close the files."""
-        while self._descriptors:
-            os.close(self._descriptors.pop())
-
-    def __del__(self) -> None:
-        self.close()
-
-
-def _by_file(pieces: list[Piece]) -> Iterator[tuple[int, list[Piece]]]:
-    """Yield the files that pieces are in, each with its pieces."""
-    found: dict[int, list[Piece]] = {}
-    for piece in pieces:
-        if piece.file >= 0:
-            found.setdefault(piece.file, []).append(piece)
-    yield from found.items()
-
-
-def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
-    """Yield pieces in groups of `PIECE` bytes or less; cut those that are larger."""
-    group: list[Piece] = []
-    room = PIECE
-    for file, offset, size in pieces:
-        while size:
-            part = min(size, room)
-            group.append(Piece(file, offset, part))
-            offset, size, room = offset + part, size - part, room - part
-            if not room:
-                yield group
-                group, room = [], PIECE
-    if group:
-        yield group
-
-
-class _Task(Generic[_T]):
-    """A call in gevent's pool of threads; greenlets run meanwhile."""
-
-    def __init__(self, call: Callable[..., _T], *arguments: Any) -> None:
-        pool = gevent.get_hub().threadpool
-        self._outcome = pool.spawn(_outcome, call, arguments)
-
-    def wait(self) -> None:
-        """Wait until the call has ended."""
-        self._outcome.wait()
-
-    def result(self) -> _T:
-        """Wait until the call has ended, and return its result or raise its error."""
-        try:
-            result, error = self._outcome.get()
-        except BaseException:
-            # It may still use its arguments, such as a buffer or a descriptor.
-            self.wait()
-            raise
-        if error is not None:
-            raise error
-        done: _T = result
-        return done
-
-
-def in_thread(call: Callable[..., _T], *arguments: Any) -> _T:
-    """Call a function in gevent's pool of threads; other greenlets run meanwhile."""
-    return _Task(call, *arguments).result()
-
-
-def _outcome(
-    call: Callable[..., _T], arguments: tuple[Any, ...]
-) -> tuple[_T | None, OSError | Problem | None]:
-    # The pool would write what is raised to the server's log.
-    try:
-        return call(*arguments), None
-    except (OSError, Problem) as error:
-        return None, error
-
-
-def _read_file(descriptor: int, memory: memoryview, offset: int) -> None:
-    """Fill memory with bytes of a file; in a thread, if they are not in memory yet."""
-    count = 0
-    if _NOWAIT:
-        try:
-            count = os.preadv(descriptor, [memory], offset, _NOWAIT)
-        except OSError as error:
-            if error.errno not in _WOULD_WAIT:
-                raise
-    while count < len(memory):
-        rest = memory[count:]
-        read = in_thread(os.preadv, descriptor, [rest], offset + count)
-        if not read:
-            raise OSError(f"a file of the relay lacks {len(rest)} bytes")
-        count += read
 
 
 def _create(path: str) -> int:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server.instances import uploads
-from gym_http_server.instances.uploads import Download
+from gym_http_server.instances import downloads
+from gym_http_server.instances.downloads import Download
 from gym_http_server.relay.messages import BodyPieces, Piece
 
 SIZE = 1000
@@ -30,7 +30,7 @@ def download(folder: Path, pieces: list[Piece]) -> Download:
 def without_threads() -> Iterator[None]:
     """Read in this thread: gevent's pool would stay behind."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uploads, "in_thread", lambda call, *given: call(*given))
+        patch.setattr(downloads, "in_thread", lambda call, *given: call(*given))
         yield
 
 
@@ -51,8 +51,7 @@ def test_pieces_are_joined_in_their_order(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[Piece], most: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uploads, "PIECE", most)
-        patch.setattr(uploads, "_buffers", uploads.Buffers())
+        patch.setattr(downloads, "PIECE", most)
         made = download(tmp_path_factory.getbasetemp(), pieces)
         parts = list(made)
         made.close()
