@@ -33,7 +33,7 @@ def _equal(folder: Path) -> None:
 
 def _rounds(seed: int) -> Callable[[Path], None]:
     return lambda folder: check_asynchronous(
-        folder, ("w1", "w2", "w3", "w4"), episodes=150, kills=25, seed=seed
+        folder, ("w1", "w2", "w3", "w4"), episodes=600, kills=25, seed=seed
     )
 
 
