@@ -6,7 +6,7 @@ import re
 from io import BytesIO
 from typing import Protocol
 
-from gym_http_client.large_memory import new_memory
+from gym_http_client.large_memory import take_memory
 
 __all__ = [
     "BadAnswer",
@@ -61,7 +61,7 @@ class LargeBody:
     def __init__(self, size: int) -> None:
         self.done = False
         self.rest = b""
-        self._memory = self.room = new_memory(size)
+        self._memory = self.room = take_memory(size)
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""

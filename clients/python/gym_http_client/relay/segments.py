@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from gym_http_client.large_memory import LARGE_BYTES, new_memory
+from gym_http_client.large_memory import LARGE_BYTES, take_memory
 from gym_http_wire.bundles import (
     BatchHead,
     BundleError,
@@ -344,7 +344,7 @@ def _read_file(file: FileIO, offset: int, size: int) -> memoryview:
     file.seek(offset)
     if size < LARGE_BYTES:
         return memoryview(file.read(size))
-    memory, count = new_memory(size), 0
+    memory, count = take_memory(size), 0
     while count < size and (found := file.readinto(memory[count:])):
         count += found
     return memory[:count]
