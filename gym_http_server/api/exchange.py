@@ -250,6 +250,24 @@ def read_into(environ: Environ, memory: memoryview) -> int:
     return count
 
 
+def read_now(environ: Environ, memory: memoryview) -> int | None:
+    """Read bytes of the body into memory that have arrived; it may run in a thread.
+
+    Returns:
+        Their number; 0 at the end of the body; ``None`` if there are none yet, or if
+        that is not known.
+
+    Raises:
+        BodyIncomplete: The framing of the body violates HTTP.
+    """
+    read = getattr(environ["wsgi.input"], "readinto_now", None)
+    try:
+        count: int | None = None if read is None else read(memory)
+    except Exception as error:  # raised by the web server
+        raise BodyIncomplete(f"the body cannot be read: {error}") from None
+    return count
+
+
 def check_size(size: int, limit: int) -> None:
     """Check the size of a body.
 

@@ -16,13 +16,14 @@ from gym_http_server.api.exchange import (
     check_encoding,
     check_size,
     read_into,
+    read_now,
     read_some,
 )
 from gym_http_server.api.web import Web
 from gym_http_server.errors import DigestMismatch, RangeNotSatisfiable
 from gym_http_server.instances.downloads import Download
 from gym_http_server.instances.relay import UploadRoom
-from gym_http_server.instances.uploads import StoredBody, store_body
+from gym_http_server.instances.uploads import StoredBody, Upload
 from gym_http_server.relay.files import INLINE_BYTES
 from gym_http_server.relay.messages import RelayHead, digests_body, is_bundle
 from gym_http_wire.messages import Op
@@ -73,9 +74,11 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
         room = web.relay.admit(op, msgspec.structs.replace(head, size=size))
     try:
         check_size(size, limit)
-        data = read_some(environ, min(INLINE_BYTES, limit) + 1)
-        check_size(len(data), limit)
-        if len(data) > INLINE_BYTES and room is not None:
+        data = b""
+        if size <= INLINE_BYTES:
+            data = read_some(environ, min(INLINE_BYTES, limit) + 1)
+            check_size(len(data), limit)
+        if max(size, len(data)) > INLINE_BYTES and room is not None:
             # Batches of a bundle have digests of their own.
             bundle = op == Op.SAMPLES_PUT and is_bundle(head.content_type)
             stored = _store(
@@ -127,9 +130,8 @@ def _store(
     """Write the rest of a body, and what was read of it, to a file."""
     total = len(begun)
 
-    def receive(memory: memoryview) -> int:
+    def counted(received: int) -> int:
         nonlocal total
-        received = read_into(environ, memory)
         total += received
         check_size(total, limit)
         if not received:
@@ -137,9 +139,15 @@ def _store(
             check_complete(environ, total)
         return received
 
-    return store_body(
-        *(receive, room.folder, room.room, begun), hashed=hashed, bundle=bundle
-    )
+    def receive(memory: memoryview) -> int:
+        return counted(read_into(environ, memory))
+
+    def receive_now(memory: memoryview) -> int | None:
+        received = read_now(environ, memory)
+        return None if received is None else counted(received)
+
+    upload = Upload(receive_now, room.folder, room.room, hashed=hashed, bundle=bundle)
+    return upload.store(receive, begun)
 
 
 def cut_to_range(

@@ -10,6 +10,7 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gevent  # type: ignore[import-untyped]
@@ -19,6 +20,8 @@ from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped
 #: A client must send a request and read an answer at this rate (bytes a second), after
 #: the time that each of both has in any case.
 SLOWEST_CLIENT = 64 * 1024
+#: Before as many bytes of an answer are sent at once, other events are handled.
+_LARGE = 128 * 1024
 _LINGER_S = 1.0
 _LINGER_STEP = 256 * 1024
 # Not select(), which refuses descriptors from 1024 on. gevent's poll() reports nothing
@@ -161,6 +164,22 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self._note_received(kind, count)
         return count
 
+    def recv_into_now(self, buffer: Any) -> int | None:
+        """Receive what has arrived into memory; ``None`` if nothing has.
+
+        Unlike the other methods, it may be called in a thread.
+        """
+        try:
+            count = int(self._sock.recv_into(buffer))
+        except BlockingIOError:
+            return None
+        except OSError:
+            self.lost = True
+            raise
+        # There was no wait.
+        self._timeout_s += count / SLOWEST_CLIENT
+        return count
+
     def _in_time(self, receive: Callable[..., Any], *arguments: Any) -> Any:
         kind = self._receiving
         self.deadline = time.monotonic() + self._timeout_s
@@ -199,10 +218,32 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         except OSError:
             self.lost = True
             raise
+        sent = self._send_in_time(partial(super().send, **options), data, flags)
+        self._send_timeout_s += sent / SLOWEST_CLIENT
+        return sent
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        """Send all of the data, each piece within the time that is left."""
+        self.answered = True
+        if len(data) >= _LARGE:
+            self._let_others_run()
+        sent = self.send(data, flags)
+        if sent < len(data):
+            super().sendall(memoryview(data)[sent:], flags)
+
+    def _let_others_run(self) -> None:
+        """Wait until the socket accepts data, which it usually does at once.
+
+        Unlike a sleep of no length, this handles the events of other connections, which
+        would wait until a large answer is sent, as long as its client reads it.
+        """
+        self._send_in_time(self._wait, self._write_event)
+
+    def _send_in_time(self, send: Callable[..., Any], *arguments: Any) -> Any:
         self.deadline = time.monotonic() + self._send_timeout_s
         self.waiting = _SENT
         try:
-            sent = super().send(data, flags, **options)
+            return send(*arguments)
         except (OSError, CutOff) as error:
             if isinstance(error, CutOff):
                 error.waited_for = _SENT
@@ -210,16 +251,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
             raise
         finally:
             self.waiting = _NOTHING
-        left = self.deadline - time.monotonic()
-        self._send_timeout_s = left + sent / SLOWEST_CLIENT
-        return sent
-
-    def sendall(self, data: Any, flags: int = 0) -> None:
-        """Send all of the data, each piece within the time that is left."""
-        self.answered = True
-        sent = self.send(data, flags)
-        if sent < len(data):
-            super().sendall(memoryview(data)[sent:], flags)
+            self._send_timeout_s = self.deadline - time.monotonic()
 
     def cut_off(self, *, evicted: bool = False) -> None:
         """End the present wait with `CutOff`, unless it ends by itself before."""

@@ -39,6 +39,17 @@ class SizedReader(LengthReader):  # type: ignore[misc]
 
     def readinto(self, memory: memoryview) -> int:
         """Receive the next bytes into memory; return their number, 0 at the end."""
+        count = self.readinto_now(memory)
+        if count is None:
+            count = self.unreader.sock.recv_into(memory[: self.length])
+            self.length -= count
+        return count
+
+    def readinto_now(self, memory: memoryview) -> int | None:
+        """Take what has arrived into memory; ``None`` if nothing has.
+
+        It may be called in a thread.
+        """
         memory = memory[: self.length]
         if not memory:
             return 0
@@ -48,9 +59,9 @@ class SizedReader(LengthReader):  # type: ignore[misc]
             memory[:count] = early[:count]
             self.unreader.unread(early[count:])
         else:
-            count = self.unreader.sock.recv_into(memory)
-        self.length -= count
-        return count
+            count = self.unreader.sock.recv_into_now(memory)
+        self.length -= count or 0
+        return cast("int | None", count)
 
 
 class ClientBody(Body):  # type: ignore[misc]
@@ -67,6 +78,19 @@ class ClientBody(Body):  # type: ignore[misc]
         data = self.read(min(len(memory), MOST_RECEIVED))
         memory[: len(data)] = data
         return len(data)
+
+    def readinto_now(self, memory: memoryview) -> int | None:
+        """Take what has arrived into memory; ``None`` if that is not known.
+
+        It may be called in a thread, while nothing else reads the body.
+        """
+        if not isinstance(self.reader, SizedReader) or self.buf.tell():
+            return None
+        try:
+            return self.reader.readinto_now(memory)
+        except Exception:
+            self.failed = True
+            raise
 
 
 class ExpectedBody(ClientBody):
@@ -92,6 +116,10 @@ class ExpectedBody(ClientBody):
         """Read the next bytes into memory; return their number, 0 at the end."""
         self._announce()
         return super().readinto(memory)
+
+    def readinto_now(self, memory: memoryview) -> int | None:
+        """Take what has arrived into memory; ``None`` if that is not known."""
+        return super().readinto_now(memory) if self.announced else None
 
     def _announce(self) -> None:
         if not self.announced:

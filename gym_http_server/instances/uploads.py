@@ -8,10 +8,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import itertools
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gym_http_server.errors import RelayUnavailable, StorageFull
@@ -25,11 +24,13 @@ from gym_http_server.relay.files import (
 from gym_http_server.relay.messages import MOST_BATCHES
 from gym_http_wire.frames import HEADER
 
-__all__ = ["DIGESTED_BYTES", "BatchDigests", "StoredBody", "store_body"]
+__all__ = ["DIGESTED_BYTES", "BatchDigests", "StoredBody", "Upload"]
 
 #: Batches in a bundle that have more bytes are hashed here, and smaller ones by the
 #: relay, for which the rest of its work on a batch takes longer.
 DIGESTED_BYTES = 4096
+# Pieces after which a thread is left to other transfers, if any wait.
+_PIECES_AT_ONCE = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -60,13 +61,16 @@ class StoredBody(NamedTuple):
         return os.path.basename(self.path)
 
     def close(self) -> None:
-        """Close the file, which is the relay's."""
-        in_thread(os.close, self.descriptor)
+        """Close the file, which is the relay's; do not wait for that."""
+        # If the relay has removed the file already, the disk frees its space.
+        if self.descriptor >= 0:
+            Task(os.close, self.descriptor)
 
     def remove(self) -> None:
         """Remove the file, and close it."""
-        in_thread(_remove, self.path)
-        self.close()
+        if self.descriptor >= 0:
+            in_thread(_remove, self.path)
+            self.close()
 
 
 class BatchDigests:
@@ -130,104 +134,129 @@ class BatchDigests:
         return missing
 
 
-def store_body(
-    receive: Callable[[memoryview], int],
-    folder: str,
-    room: int,
-    begun: bytes,
-    *,
-    hashed: bool,
-    bundle: bool,
-) -> StoredBody:
-    """Write a body to a new file; remove the file if that fails.
+class Upload:
+    """A body that is written to a new file while it is received.
 
-    The caller has to close the result, or remove it.
+    A thread hashes and writes it, and goes on to receive it while its bytes have
+    arrived: what one core has received, another core would take twice as long to hash.
 
     Args:
-        receive: Receives the next bytes of the body into memory, and returns their
-            number; 0 at its end.
+        receive_now: Receives bytes of the body that have arrived into memory, and
+            returns their number: 0 at its end, ``None`` if there are none. It is called
+            in a thread.
         folder: Where to make the file.
         room: Bytes that the file may have.
-        begun: The beginning of the body, which has been read: less than a piece.
         hashed: Whether to compute the digest of the body.
         bundle: Whether the body is a bundle, whose batches have digests of their own.
-
-    Raises:
-        StorageFull: The body is larger than the room, or the disk is full.
-        RelayUnavailable: The folder cannot be written to.
     """
-    path = f"{folder}/{secrets.token_hex(16)}.body"
-    digest, batches = hashlib.sha256(), BatchDigests()
-    sums = ([digest] if hashed else []) + ([batches] if bundle else [])
-    try:
-        descriptor = in_thread(_create, path)
-    except OSError as error:
-        raise _problem_of(error) from None
-    writing: Task[None] | None = None
-    buffer = buffers.take()
-    size = 0
-    try:
-        for piece in _received(receive, begun, buffer):
-            offset, size = size, size + len(piece)
-            if size > room:
-                raise StorageFull(
-                    f"the body has more than the {room} bytes that the relay has room "
-                    "for; wait until batches are consumed, or raise --relay-disk"
-                )
-            # Here, since the bytes are in this core's cache: another core would take
-            # more than twice as long.
-            for each in sums:
+
+    def __init__(
+        self,
+        receive_now: Callable[[memoryview], int | None],
+        folder: str,
+        room: int,
+        *,
+        hashed: bool,
+        bundle: bool,
+    ) -> None:
+        self._receive_now = receive_now
+        self._folder = folder
+        self._room = room
+        self._path = f"{folder}/{secrets.token_hex(16)}.body"
+        self._descriptor = -1
+        self._size = 0
+        self._digest = hashlib.sha256() if hashed else None
+        self._batches = BatchDigests() if bundle else None
+        self._piece = memoryview(b"")
+        # Bytes in the piece.
+        self._filled = 0
+        self._ended = False
+        self._synced = False
+
+    def store(self, receive: Callable[[memoryview], int], begun: bytes) -> StoredBody:
+        """Receive the body to its end; remove the file if that fails.
+
+        The caller has to close the result, or remove it.
+
+        Args:
+            receive: Waits for the next bytes of the body, receives them into memory,
+                and returns their number; 0 at its end.
+            begun: The beginning of the body, which has been read: less than a piece.
+
+        Raises:
+            StorageFull: The body is larger than the room, or the disk is full.
+            RelayUnavailable: The folder cannot be written to.
+        """
+        buffer = buffers.take()
+        self._piece = buffer[:PIECE]
+        self._filled = len(begun)
+        self._piece[: self._filled] = begun
+        try:
+            while not self._synced:
+                in_thread(self._go_on)
+                self._fill(receive)
+        except BaseException as error:
+            self._stored().remove()
+            if isinstance(error, OSError):
+                raise _problem_of(error) from None
+            raise
+        finally:
+            buffers.give_back(buffer)
+        return self._stored()
+
+    def _fill(self, receive: Callable[[memoryview], int]) -> None:
+        """Wait until the piece is full, or the body has ended."""
+        while not self._ended and self._filled < PIECE:
+            count = receive(self._piece[self._filled :])
+            self._filled += count
+            self._ended = not count
+
+    def _go_on(self) -> None:
+        """Write what has arrived; at the end of the body, sync the file."""
+        if self._descriptor < 0:
+            self._descriptor = _create(self._path)
+        for _ in range(_PIECES_AT_ONCE):
+            while not self._ended and self._filled < PIECE:
+                count = self._receive_now(self._piece[self._filled :])
+                if count is None:
+                    return
+                self._filled += count
+                self._ended = not count
+            self._write(self._piece[: self._filled])
+            self._filled = 0
+            if self._ended:
+                _sync(self._descriptor, self._folder)
+                self._synced = True
+                return
+
+    def _write(self, piece: memoryview) -> None:
+        offset, size = self._size, len(piece)
+        self._size += size
+        if self._size > self._room:
+            raise StorageFull(
+                f"the body has more than the {self._room} bytes that the relay has "
+                "room for; wait until batches are consumed, or raise --relay-disk"
+            )
+        for each in (self._digest, self._batches):
+            if each is not None:
                 each.update(piece)
-            if writing is not None:
-                writing.result()
-            writing = Task(_write, descriptor, piece, offset)
-        if writing is not None:
-            writing.result()
-        in_thread(_sync, descriptor, folder)
-    except BaseException as error:
-        if writing is not None:
-            # Its descriptor must stay open until it ends, and its buffer unchanged.
-            writing.wait()
-        StoredBody(path, descriptor, size).remove()
-        if isinstance(error, OSError):
-            raise _problem_of(error) from None
-        raise
-    finally:
-        buffers.give_back(buffer)
-    found = digest.hexdigest() if hashed else ""
-    return StoredBody(path, descriptor, size, found, batches.found)
+        disk = os.fstatvfs(self._descriptor)
+        if disk.f_bavail * disk.f_frsize < UPLOAD_FREE_BYTES + size:
+            raise OSError(errno.ENOSPC, "the disk is nearly full")
+        while piece:
+            piece = piece[os.write(self._descriptor, piece) :]
+        begin_sync(self._descriptor, offset, size)
 
-
-def _received(
-    receive: Callable[[memoryview], int], begun: bytes, buffer: memoryview
-) -> Iterator[memoryview]:
-    """Yield a body in pieces; each stays valid while the next one is received."""
-    for piece in itertools.cycle((buffer[:PIECE], buffer[PIECE:])):
-        count = len(begun)
-        piece[:count] = begun
-        begun = b""
-        while count < PIECE and (received := receive(piece[count:])):
-            count += received
-        if count:
-            yield piece[:count]
-        if count < PIECE:
-            return
+    def _stored(self) -> StoredBody:
+        digest = "" if self._digest is None else self._digest.hexdigest()
+        batches = [] if self._batches is None else self._batches.found
+        return StoredBody(self._path, self._descriptor, self._size, digest, batches)
 
 
 def _create(path: str) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     lock_upload(descriptor)
     return descriptor
-
-
-def _write(descriptor: int, piece: memoryview, offset: int) -> None:
-    size = len(piece)
-    disk = os.fstatvfs(descriptor)
-    if disk.f_bavail * disk.f_frsize < UPLOAD_FREE_BYTES + size:
-        raise OSError(errno.ENOSPC, "the disk is nearly full")
-    while piece:
-        piece = piece[os.write(descriptor, piece) :]
-    begin_sync(descriptor, offset, size)
 
 
 def _sync(descriptor: int, folder: str) -> None:
