@@ -21,6 +21,7 @@ from gym_http_client.relay.batches import (
     batches_of,
     decode_columns,
     encode_columns,
+    encode_columns_in_parts,
     pack,
     unpack,
 )
@@ -50,6 +51,21 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 @pytest.fixture
 def zstandard() -> Any:
     return pytest.importorskip("zstandard", reason="zstandard is not installed")
+
+
+def test_large_columns_stay_in_the_memory_of_a_batch_that_came_alone() -> None:
+    """With others in one bundle, an array would keep the memory of all of them."""
+    columns = {"observations": np.arange(40_000.0), "rewards": np.zeros(3)}
+    body = b"".join(encode_columns_in_parts(columns))
+    assert body == encode_columns(columns)
+    data = encode_batch(BatchHead("s", 1, 0, 3, content_type=COLUMNS_TYPE), body)
+    for count in (1, 2):
+        bundle = memoryview(bytearray(data * count))
+        first = batches_of(bundle)[0]
+        assert_same(first.columns, columns)
+        first.columns["observations"][0] = -1.0
+        shared = batches_of(bundle)[0].columns["observations"][0] == -1.0
+        assert shared == (count == 1)
 
 
 @pytest.mark.parametrize("packing", ["", "deflate", "zstd"])

@@ -102,7 +102,9 @@ VECTORS: list[tuple[object, bytes]] = [
 @pytest.mark.parametrize(("value", "message"), VECTORS, ids=repr)
 def test_layout(value: object, message: bytes) -> None:
     assert binary.encode(value) == message
+    assert b"".join(binary.encode_parts(value)) == message
     assert_same(binary.decode(message), value)
+    assert_same(binary.decode_in_place(memoryview(bytearray(message))), value)
 
 
 @settings(max_examples=150, deadline=None)
@@ -128,6 +130,21 @@ def test_decoded_arrays_are_writable_copies() -> None:
     for value in ([], {"a": {}}, gs.Discrete(2), OBJECTS):
         message = bytearray(binary.encode(value))
         assert binary.decode(message) is not binary.decode(message)
+
+
+def test_large_arrays_are_neither_copied_to_be_sent_nor_when_they_arrive() -> None:
+    array = np.arange(40_000.0)
+    parts = binary.encode_parts({"small": np.arange(3), "large": array})
+    assert [len(each) for each in parts].count(array.nbytes) == 1
+    array[0] = -1.0
+    message = memoryview(bytearray(b"".join(parts)))
+    found = binary.decode_in_place(message)
+    assert found["large"].tolist() == array.tolist()
+    found["large"][-1] = 5.0
+    found["small"][0] = 9
+    again = binary.decode(message)
+    assert (again["large"][-1], again["small"][0]) == (5.0, 0)
+    assert binary.decode_in_place(message.toreadonly())["large"].flags.writeable
 
 
 def test_booleans_that_are_views_of_other_bytes_arrive_as_true() -> None:

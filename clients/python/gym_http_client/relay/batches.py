@@ -31,6 +31,7 @@ __all__ = [
     "batches_of",
     "decode_columns",
     "encode_columns",
+    "encode_columns_in_parts",
     "pack",
     "unpack",
 ]
@@ -133,7 +134,11 @@ def batches_of(bundle: bytes | memoryview) -> list[Batch]:
         BundleError: The bytes are not a bundle.
     """
     view = memoryview(bundle)
-    return [Batch(each.head, view[each.offset : each.end]) for each in split(bundle)]
+    places = list(split(bundle))
+    if len(places) > 1:
+        # An array in the bundle's memory would keep the memory of all other batches.
+        view = view.toreadonly()
+    return [Batch(each.head, view[each.offset : each.end]) for each in places]
 
 
 def encode_columns(columns: Mapping[str, Any]) -> bytes:
@@ -142,7 +147,18 @@ def encode_columns(columns: Mapping[str, Any]) -> bytes:
     Raises:
         UnsupportedValue: A value cannot be encoded.
     """
-    return binary.encode(dict(columns))
+    return b"".join(encode_columns_in_parts(columns))
+
+
+def encode_columns_in_parts(columns: Mapping[str, Any]) -> list[bytes | memoryview]:
+    """Encode columns as the parts of what `encode_columns` returns.
+
+    Large arrays are not copied: use the parts before they change.
+
+    Raises:
+        UnsupportedValue: A value cannot be encoded.
+    """
+    return binary.encode_parts(dict(columns))
 
 
 def decode_columns(data: bytes | memoryview, content_type: str) -> dict[str, Any]:
@@ -152,6 +168,9 @@ def decode_columns(data: bytes | memoryview, content_type: str) -> dict[str, Any
         data: The bytes, unpacked.
         content_type: Their media type: the binary form, typed JSON or plain JSON. Lists
             of numbers of plain JSON become arrays.
+
+    Returns:
+        The columns. Large arrays of the binary form use the memory of writeable data.
 
     Raises:
         BadBatch: The media type is another one, or the bytes are malformed.
@@ -164,7 +183,7 @@ def decode_columns(data: bytes | memoryview, content_type: str) -> dict[str, Any
         )
     try:
         if kind == COLUMNS_TYPE:
-            found = binary.decode(data)
+            found = binary.decode_in_place(data)
         elif kind == _TYPED:
             found = typed.decode(bytes(data))
         elif kind == _PLAIN:

@@ -22,7 +22,14 @@ from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES, Leaf, signed
 from gym_http_wire.values.texts import parse
 
-__all__ = ["compile_reader", "decode", "encode", "split"]
+__all__ = [
+    "compile_reader",
+    "decode",
+    "decode_in_place",
+    "encode",
+    "encode_parts",
+    "split",
+]
 
 Reader = Callable[[bytes | memoryview, int], Any]
 
@@ -37,6 +44,18 @@ def encode(value: Any) -> bytes:
     """
     signature, leaves = signed(value)
     return b"".join((_head_of(signature), *leaves))
+
+
+def encode_parts(value: Any) -> list[Leaf]:
+    """Write a value as buffers that make up what `encode` returns.
+
+    Large arrays are not copied: send them before they change.
+
+    Raises:
+        UnsupportedValue: It, or something in it, cannot be sent.
+    """
+    signature, leaves = signed(value)
+    return [_head_of(signature), *leaves]
 
 
 def split(value: Any) -> tuple[bytes, list[Leaf]]:
@@ -78,11 +97,21 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
         BadValue: These bytes are not what `encode` writes.
     """
     # The caller keeps its buffer.
-    buffer: bytes | memoryview
     if isinstance(data, bytes):
-        buffer = data
-    else:
-        buffer = memoryview(data).cast("B").toreadonly()
+        return decode_in_place(data)
+    return decode_in_place(memoryview(data).cast("B").toreadonly())
+
+
+def decode_in_place(buffer: bytes | memoryview) -> Any:
+    """Read a value; the bytes need not be trusted.
+
+    Returns:
+        A new value with writeable arrays. Large ones use the memory of a writeable
+        buffer, which the caller leaves to them.
+
+    Raises:
+        BadValue: These bytes are not what `encode` writes.
+    """
     if len(buffer) < 8:
         raise BadValue("is shorter than 8 bytes")
     size, reserved = VALUE_HEADER.unpack_from(buffer)
