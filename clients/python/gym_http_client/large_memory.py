@@ -36,7 +36,7 @@ def take_memory(size: int) -> memoryview:
     whole = np.frombuffer(memory, np.uint8)
     if capacity <= _MOST_KEPT:
         weakref.finalize(whole, _free.append, memory).atexit = False
-    return memoryview(whole)[:size]
+    return whole.data[:size]
 
 
 def _take_free(capacity: int) -> mmap.mmap | None:
