@@ -18,7 +18,11 @@ from typing import Any
 import numpy as np
 
 from gym_http_client.relay import RelayCalls, Trainer
-from gym_http_client.relay.batches import COLUMNS_TYPE, encode_columns
+from gym_http_client.relay.batches import (
+    COLUMNS_TYPE,
+    encode_columns,
+    encode_columns_in_parts,
+)
 from gym_http_client.relay.sender import Sender
 from gym_http_client.relay.spool import Spool
 from gym_http_client.retries import Retries
@@ -55,8 +59,8 @@ def our_sender(size: int, url: str) -> Callable[[int], None]:
 
     def send(count: int, _kept: object = folder) -> None:
         for _ in range(count):
-            data = encode_columns(sample)
-            spool.append(data, policy=0, count=1, content_type=COLUMNS_TYPE)
+            parts = encode_columns_in_parts(sample)
+            spool.append(*parts, policy=0, count=1, content_type=COLUMNS_TYPE)
 
     return send
 
