@@ -29,8 +29,14 @@ class Transport(Protocol):
     def busy(self) -> bool:
         """Whether a thread waits for an answer, so that others have to wait."""
 
-    def exchange(self, request: Request, time_limit: float, fresh: bool) -> Reply:
-        """Send a request once, and return its answer."""
+    def exchange(
+        self,
+        request: Request,
+        time_limit: float,
+        fresh: bool,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Reply:
+        """Send a request once, call `meanwhile`, and return the answer."""
 
     def begin(self, request: Request, time_limit: float) -> None:
         """Send a request once, and do not wait for its answer."""
@@ -154,6 +160,7 @@ class Requester:
         creation_wait: float | None = None,
         closing_seconds: float | None = None,
         once: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Reply:
         """Send a request, with retries, and return the answer.
 
@@ -171,6 +178,8 @@ class Requester:
             closing_seconds: For a request that ends an instance: the seconds for all
                 tries together. A refused connection is not retried.
             once: Send the request only once.
+            meanwhile: Called once the request is sent for the first time, while the
+                server works on it.
 
         Raises:
             ServerUnreachable: There is no answer.
@@ -195,7 +204,7 @@ class Requester:
         first: Reply | Failure
         try:
             # A request without retries needs a connection that is certainly open.
-            first = transport.exchange(request, limit, once)
+            first = transport.exchange(request, limit, once, meanwhile)
             if once or first.status not in retries.repeated:
                 self._met = True
                 return first

@@ -207,9 +207,16 @@ class RequestsTransport:
         self._session = session
 
     def exchange(
-        self, request: Request, time_limit: float = 60.0, fresh: bool = False
+        self,
+        request: Request,
+        time_limit: float = 60.0,
+        fresh: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Reply:
-        """Send a request once and return its answer; see ``SocketTransport``."""
+        """Send a request once and return its answer; see ``SocketTransport``.
+
+        ``requests`` calls nothing meanwhile.
+        """
         self._heads.head(request)  # raises what a socket would raise
         with self._lock:
             if fresh:

@@ -73,7 +73,11 @@ class SocketTransport:
         self._set_limit = 0.0
 
     def exchange(
-        self, request: Request, time_limit: float = 60.0, fresh: bool = False
+        self,
+        request: Request,
+        time_limit: float = 60.0,
+        fresh: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Reply:
         """Send a request once and return its answer.
 
@@ -81,6 +85,7 @@ class SocketTransport:
             request: The request.
             time_limit: Seconds for everything, from connecting to the last byte.
             fresh: Use a new connection, which cannot have ended meanwhile.
+            meanwhile: Called once the request is sent, while the server works on it.
 
         Raises:
             Failure: There is no answer.
@@ -95,7 +100,11 @@ class SocketTransport:
                 self.abandon()
             kept = self._socket
             try:
-                reply = self._converse(kept or self._dial(), head, request, reader)
+                line = kept or self._dial()
+                self._send(line, head, request)
+                if meanwhile is not None:
+                    meanwhile()
+                reply = self._receive(line, reader)
             except (OSError, BadAnswer) as error:
                 self.abandon()
                 stale = kept is not None and not reader.begun
@@ -209,9 +218,7 @@ class SocketTransport:
         )
         line.settimeout(self._set_limit)
 
-    def _converse(
-        self, line: socket.socket, head: bytes, request: Request, reader: ReplyReader
-    ) -> Reply:
+    def _send(self, line: socket.socket, head: bytes, request: Request) -> None:
         if self._set_limit != self._limit:
             self._limit_wait(line)
         body = request.body
@@ -219,7 +226,6 @@ class SocketTransport:
             line.sendall(head + body)
         else:
             self._send_large(line, head, body)
-        return self._receive(line, reader)
 
     def _receive(self, line: socket.socket, reader: ReplyReader) -> Reply:
         while True:

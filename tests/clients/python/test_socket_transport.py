@@ -26,6 +26,7 @@ from tests.support.peers.scripted_server import (
 )
 from tests.support.raw import chunked
 from tests.support.server import Server
+from tests.support.wait import wait_until
 
 GET = Request("GET", "/v1/")
 Connect = Callable[..., SocketTransport]
@@ -53,6 +54,25 @@ def failure_of(connection: SocketTransport, limit: float = 20.0) -> Failure:
     with pytest.raises(Failure) as caught:
         connection.exchange(GET, limit)
     return caught.value
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_something_is_done_while_the_server_works(size: int, connect: Connect) -> None:
+    done: list[int] = []
+
+    def act(connection: socket.socket) -> None:
+        # It answers only when that was done.
+        wait_until(lambda: done, 20.0)
+        connection.sendall(http_answer(b"abc"))
+
+    request = Request("POST", "/v1/", bytes(size))
+    with ScriptedServer.of(act) as server:
+        connection = connect(server.url)
+        reply = connection.exchange(
+            request, 20.0, meanwhile=lambda: done.append(len(server.seen))
+        )
+        assert (reply.body, len(done)) == (b"abc", 1)
+        assert server.seen[0].body == bytes(size)
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"abc", 2)

@@ -12,6 +12,7 @@ import pytest
 
 from gym_http_client import Retries, ServerError
 from gym_http_client.relay import RelayCalls, Spool
+from gym_http_client.relay.segments import Piece
 from gym_http_client.relay.sender import Sender
 from gym_http_wire.bundles import split
 from tests.support.peers.scripted_server import ScriptedServer, http_answer, silence
@@ -34,7 +35,8 @@ class ScriptedCalls:
     def session(self, session: str) -> dict[str, Any]:
         return {"next": self.next, "records_next": self.records_next}
 
-    def put_bundle(self, data: bytes) -> dict[str, Any]:
+    def put_bundle(self, data: bytes, meanwhile: Callable[[], None]) -> dict[str, Any]:
+        meanwhile()
         heads = [place.head for place in split(data)]
         self.posts.append([head.number for head in heads])
         scripted = self.script.pop(0) if self.script else None
@@ -112,6 +114,29 @@ def test_a_batch_that_is_refused_among_others_is_left_out(begin: Begin) -> None:
     assert calls.posts == [[1, 2, 3, 4, 5], [4, 5]]
     assert calls.dropped == [1, 0]
     assert (spool.refused, spool.dropped) == (1, 1)
+
+
+def test_the_next_batches_are_read_while_the_relay_stores_some(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read again if the relay refuses those before them."""
+    calls = ScriptedCalls(None, None, (422, {"code": "bad-columns", "next": 3}))
+    reads: list[int] = []
+    piece = Spool.piece
+
+    def counted(spool: Spool, max_bytes: int) -> Piece | None:
+        found = piece(spool, max_bytes)
+        if found is not None:
+            reads.append(found.first)
+        return found
+
+    monkeypatch.setattr(Spool, "piece", counted)
+    spool, sender = begin(calls, 6, max_post=1)
+    assert sender.flush(20.0)
+    assert calls.posts == [[1], [2], [3], [4], [5], [6]]
+    assert calls.dropped == [0, 0, 1, 0, 0]
+    assert reads == [1, 4]
+    assert spool.dropped == 1
 
 
 def test_a_refusal_without_a_number_finds_the_batch(begin: Begin) -> None:

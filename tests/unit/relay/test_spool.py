@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -54,6 +55,7 @@ class Killer:
         for owner, name in [
             (os, "replace"),
             (os, "truncate"),
+            (Path, "rename"),
             (Path, "unlink"),
         ]:
             patch.setattr(owner, name, self._around(getattr(owner, name)))
@@ -77,9 +79,9 @@ class Killer:
 
         return made
 
-    def _open(self, path: Path, mode: str, **options: Any) -> Any:
+    def _open(self, path: Path | int, mode: str, **options: Any) -> Any:
         file = builtins.open(path, mode, **options)  # noqa: SIM115 - the caller closes it
-        return Torn(file, self) if mode == "ab" else file
+        return Torn(file, self) if mode == "wb" else file
 
 
 class Torn:
@@ -95,6 +97,14 @@ class Torn:
         if done < len(data):
             raise Killed
         return len(data)
+
+    def truncate(self, size: int) -> None:
+        if self._killer.take(1) < 1:
+            raise Killed
+        self._file.truncate(size)
+
+    def close(self) -> None:
+        self._file.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -132,6 +142,7 @@ class Kills(RuleBasedStateMachine):
 
     when_full: Any = "block"
     max_bytes = 1 << 20
+    sizes = (0, 1, 7, 40, 1000)
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,12 +175,13 @@ class Kills(RuleBasedStateMachine):
         try:
             yield
         except Killed:
+            end_as_a_kill_does(self.spool)
             self.reopen()
 
-    @rule(size=st.sampled_from([0, 1, 7, 40, 1000]), records=st.integers(0, 2))
+    @rule(size=st.integers(0, 4), records=st.integers(0, 2))
     def append(self, size: int, records: int) -> None:
         number = len(self.appended) + 1
-        body = bytes([number % 256]) * size
+        body = bytes([number % 256]) * self.sizes[size]
         made = [{"of": number}] * records
         killed = True
         with self.perhaps_killed():
@@ -215,11 +227,12 @@ class Kills(RuleBasedStateMachine):
     @precondition(lambda self: self.killer.left is None)
     @rule(after=st.integers(0, 400))
     def kill_after(self, after: int) -> None:
-        self.killer.left = after
+        self.killer.left = after * max(self.sizes) // 1000
 
     @rule()
     def reopen(self) -> None:
         self.killer.left = None
+        # Unless it was killed, which changes nothing more on disk.
         self.spool.close()
         before = self.spool.next
         self.spool = self.opened()
@@ -234,7 +247,8 @@ class Kills(RuleBasedStateMachine):
         assert self.spool.next == len(self.appended) + 1
         assert self.spool.progress.get("n", 0) == len(self.appended)
         largest = 300 + max(map(len, self.appended), default=0)
-        assert self.spool._batches.size <= max(self.max_bytes, largest)
+        batches = self.spool._batches
+        assert batches.size + batches.spare_bytes <= max(self.max_bytes, largest)
 
     def teardown(self) -> None:
         self.killer.left = None
@@ -276,11 +290,20 @@ class KillsWithDropping(Kills):
         assert all(each in rest_of_records for each in self.relay.records)
 
 
+class KillsWithReuse(Kills):
+    """The same with files of a few batches, which are written to again."""
+
+    max_bytes = 200_000
+    sizes = (0, 700, 2000, 5000, 7500)
+
+
 limits = settings(max_examples=50, stateful_step_count=25, deadline=None)
 TestKills = Kills.TestCase
 TestKills.settings = limits
 TestKillsWithDropping = KillsWithDropping.TestCase
 TestKillsWithDropping.settings = limits
+TestKillsWithReuse = KillsWithReuse.TestCase
+TestKillsWithReuse.settings = limits
 
 
 @pytest.fixture(autouse=True)
@@ -292,6 +315,24 @@ def new_spool(folder: Path, **options: Any) -> Spool:
     spool = Spool(folder, run="r", **{"worker": "w", **options})
     spool.begin("s")
     return spool
+
+
+def end_as_a_kill_does(spool: Spool) -> None:
+    """Close the files of a spool, and change nothing on disk."""
+    for log in (spool._batches, spool._records):
+        if log._file is not None:
+            log._file.close()
+            log._file = None
+    spool._lock_file.close()
+
+
+def send_all(spool: Spool) -> list[bytes]:
+    """Return the batches that wait, as if they were sent."""
+    bodies = []
+    while (piece := spool.piece(0)) is not None:
+        bodies += [each.body for each in piece.entries()]
+        spool.settle(piece.last + 1, first=piece.first)
+    return bodies
 
 
 def head_of(piece: segments.Piece) -> BatchHead:
@@ -509,6 +550,43 @@ def test_what_a_power_failure_left_of_a_batch_is_cut_off(tmp_path: Path) -> None
         piece = spool.piece(1000)
         assert piece is not None
         assert bytes(piece.data).endswith(b"another")
+
+
+def test_a_file_that_was_sent_is_written_to_again(tmp_path: Path) -> None:
+    """What a kill leaves behind its new batches are old ones, of the same size."""
+    with new_spool(tmp_path / "spool", max_bytes=32_000) as spool:
+        # Files of four batches.
+        for _ in range(8):
+            add(spool, bytes(400))
+        batches = tmp_path / "spool" / "batches"
+        files = {path.stat().st_ino for path in batches.iterdir()}
+        assert len(send_all(spool)) == 8
+        assert spool._batches.spare_bytes >= 2000
+        add(spool, b"x" * 400)
+        add(spool, b"y" * 400)
+        newest = max(batches.glob("*.bundle"))
+        assert newest.stat().st_ino in files
+        assert spool._batches.spare_bytes == 0
+        assert newest.stat().st_size > spool._batches._segments[-1].size
+        shutil.copytree(tmp_path / "spool", tmp_path / "killed")
+        assert send_all(spool) == [b"x" * 400, b"y" * 400]
+    with Spool(tmp_path / "killed", run="r", max_bytes=32_000) as spool:
+        assert (spool.next, spool.waiting) == (11, 2)
+        assert send_all(spool) == [b"x" * 400, b"y" * 400]
+
+
+def test_a_full_spool_gives_up_the_file_that_it_keeps(tmp_path: Path) -> None:
+    with new_spool(tmp_path, max_bytes=4000) as spool:
+        for _ in range(5):
+            add(spool, bytes(500))
+        send_all(spool)
+        spare = spool._batches.spare_bytes
+        assert spare
+        assert (tmp_path / "batches" / "spare").stat().st_size == spare
+        assert spool.size == spool._batches.size + spare
+        add(spool, bytes(3000))
+        assert spool.size <= 4000
+        assert send_all(spool) == [bytes(3000)]
 
 
 def test_a_disk_error_leaves_the_spool_as_it_was(

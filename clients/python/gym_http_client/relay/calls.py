@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import quote, urlencode
@@ -194,9 +194,23 @@ class RelayCalls:
             query["dropped"] = dropped
         return self._upload("POST", "samples/", query, body, content_type)
 
-    def put_bundle(self, bundle: bytes | memoryview) -> dict[str, Any]:
-        """Send several batches of one session, whose heads have their digests."""
-        return self._upload("POST", "samples/", {}, bundle, BUNDLE)
+    def put_bundle(
+        self,
+        bundle: bytes | memoryview,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> dict[str, Any]:
+        """Send several batches of one session, whose heads have their digests.
+
+        Args:
+            bundle: The batches.
+            meanwhile: Called while the relay stores them, unless a proxy is used.
+        """
+        path = self._query("samples/", {})
+        # The server checks the digests in the heads.
+        reply = self._requester.request(
+            "POST", path, bundle, content_type=BUNDLE, meanwhile=meanwhile
+        )
+        return self._object(self._checked(reply, path), path)
 
     # Samples out
 
@@ -463,10 +477,7 @@ class RelayCalls:
         content_type: str,
         etag: str | None = None,
     ) -> dict[str, Any]:
-        # The server checks the digests in the heads of a bundle instead.
-        headers = []
-        if content_type != BUNDLE:
-            headers.append(("Content-Digest", content_digest(data)))
+        headers = [("Content-Digest", content_digest(data))]
         if method == "PUT":
             headers += [("If-None-Match", "*") if etag is None else ("If-Match", etag)]
         path = self._query(part, query)

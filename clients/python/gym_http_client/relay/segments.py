@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -29,13 +29,16 @@ from gym_http_wire.bundles import (
 )
 from gym_http_wire.frames import HEADER
 
-__all__ = ["Entry", "Piece", "Segments", "SpooledHead"]
+__all__ = ["SMALL_BYTES", "Entry", "Piece", "Segments", "SpooledHead"]
 
 _SUFFIX = ".bundle"
+# The system provides the space of a new file page by page, which takes longer than to
+# copy what is written to it. So one file is kept to be written to again.
+_SPARE = "spare"
 # A first read that has a few frames at least.
 _FIRST_READ = 64 * 1024
-# Up to this size, the parts of a frame are joined and written with one call.
-_SMALL = 64 * 1024
+#: Up to this size, the parts of a frame are joined and written with one call.
+SMALL_BYTES = 64 * 1024
 
 
 class SpooledHead(BatchHead):
@@ -119,6 +122,7 @@ class Segments:
     Attributes:
         next: Number of the next frame.
         size: Bytes of all files.
+        spare_bytes: Bytes of a file besides, which is kept to be written to again.
     """
 
     def __init__(
@@ -138,6 +142,8 @@ class Segments:
         ]
         # File, number and position of the frame after the last piece.
         self._known = Path(), 0, 0
+        self._spare = folder / _SPARE
+        self.spare_bytes = self._spare.stat().st_size if self._spare.exists() else 0
         # Whether the next frame begins a new file.
         self._full = False
         self.next = 1
@@ -156,7 +162,7 @@ class Segments:
             self.next = number
             self._full = True
 
-    def append(self, *parts: bytes) -> None:
+    def append(self, *parts: bytes | memoryview) -> None:
         """Append the frame with the number `next`, which is in parts.
 
         Raises:
@@ -170,15 +176,13 @@ class Segments:
             self._begin()
         segment, file = self._segments[-1], self._open()
         size = sum(map(len, parts))
-        if size <= _SMALL:
-            parts = (b"".join(parts),)
         try:
-            for part in parts:
+            for part in _joined(parts):
                 rest = memoryview(part)
                 while rest:
                     rest = rest[file.write(rest) :]
         except OSError:
-            file.truncate(segment.size)
+            self._cut()
             raise
         segment.size += size
         self.size += size
@@ -188,7 +192,7 @@ class Segments:
         """Remove the last frame, which has the given size."""
         segment = self._segments[-1]
         segment.size -= size
-        self._open().truncate(segment.size)
+        self._cut()
         self.size -= size
         self.next -= 1
 
@@ -212,30 +216,46 @@ class Segments:
                     return found
         return None
 
+    def bytes_after(self, piece: Piece) -> int:
+        """Return how many bytes follow a piece, the last that was read; else 0."""
+        path, number, offset = self._known
+        if number != piece.last + 1:
+            return 0
+        later = [each.size for each in list(self._segments) if each.path >= path]
+        return sum(later) - offset
+
     def bytes_from(self, number: int) -> int:
         """Return the size of the files that have frames from a number on."""
         return sum(each.size for each, end in self._ends() if end > number)
 
     def remove_before(self, number: int, *, all_files: bool = False) -> None:
-        """Remove the files that have only frames below a number.
+        """Remove the files that have only frames below a number, which nobody reads.
 
         Args:
             number: The number of the first frame that is kept.
             all_files: Remove the file that is being written, too.
         """
         while len(self._segments) > 1 and self._segments[1].first <= number:
-            self._remove_first()
+            self._retire_first()
         if all_files and len(self._segments) == 1 and self.next <= number:
-            self._remove_first()
+            self._retire_first()
 
     def drop_first(self) -> int:
         """Remove the oldest file, and return the number of the next frame."""
         self._remove_first()
         return self.first
 
+    def remove_spare(self) -> None:
+        """Remove the file that is kept to be written to again."""
+        if self.spare_bytes:
+            self.spare_bytes = 0
+            self._spare.unlink()
+
     def close(self) -> None:
         """Close the file that is being written."""
         if self._file is not None:
+            # A file that was used again may be longer.
+            self._file.truncate(self._segments[-1].size)
             self._file.close()
             self._file = None
 
@@ -273,21 +293,46 @@ class Segments:
     def _begin(self) -> None:
         self.close()
         path = self._folder / f"{self.next:016d}{_SUFFIX}"
+        if self.spare_bytes:
+            self.spare_bytes = 0
+            self._spare.rename(path)
         self._segments.append(_Segment(path, self.next, 0))
         self._open()
         self._full = False
 
+    def _cut(self) -> None:
+        """Remove what follows the last frame of the file that is being written."""
+        size, file = self._segments[-1].size, self._open()
+        file.truncate(size)
+        file.seek(size)
+
     def _open(self) -> BinaryIO:
         if self._file is None:
-            path = self._segments[-1].path
-            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+            segment = self._segments[-1]
+            flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            descriptor = os.open(segment.path, flags, 0o666)
+            self._file = open(descriptor, "wb", buffering=0)  # noqa: SIM115
+            self._file.seek(segment.size)
         return self._file
 
-    def _remove_first(self) -> None:
-        segment = self._segments.pop(0)
-        if not self._segments:
+    def _retire_first(self) -> None:
+        """Keep the oldest file to be written to again, or remove it."""
+        if self.spare_bytes or self._segments[0].size < self._segment_bytes:
+            self._remove_first()
+            return
+        segment = self._pop_first()
+        segment.path.rename(self._spare)
+        self.spare_bytes = segment.size
+
+    def _pop_first(self) -> _Segment:
+        if len(self._segments) == 1:
             self.close()
+        segment = self._segments.pop(0)
         self.size -= segment.size
+        return segment
+
+    def _remove_first(self) -> None:
+        segment = self._pop_first()
         # Windows does not remove a file that is being read; the next start does.
         with contextlib.suppress(PermissionError):
             segment.path.unlink()
@@ -337,6 +382,19 @@ class Segments:
                 if place.head.number + 1 >= number:
                     break
         return end
+
+
+def _joined(parts: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Join small parts, each of which would take a call to write."""
+    small: list[bytes | memoryview] = []
+    for part in parts:
+        if len(part) <= SMALL_BYTES:
+            small.append(part)
+        else:
+            yield b"".join(small)
+            small.clear()
+            yield part
+    yield b"".join(small)
 
 
 def _read_file(file: FileIO, offset: int, size: int) -> memoryview:

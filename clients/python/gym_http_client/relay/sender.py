@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
@@ -98,6 +99,8 @@ class Sender:
         self._stop = threading.Event()
         self._max_post = max_post
         self._calls = connect(endless(self._retries, self._sleep))
+        # The piece to send next, if it was read while the relay stored the last one.
+        self._next: Piece | None = None
         # Batches up to this number are sent one by one, to find the one to refuse.
         self._single_upto = 0
         self._damaged = 0
@@ -186,14 +189,18 @@ class Sender:
 
     def _send_batches(self) -> bool:
         """Send a piece, and return whether there was one."""
-        piece = self._spool.piece(self._max_post)
+        piece, self._next = self._next, None
+        if piece is None or not self._spool.is_next(piece):
+            piece = self._spool.piece(self._max_post)
         if piece is None:
             return False
         if piece.first <= self._single_upto and piece.first != piece.last:
             piece = self._spool.piece(0) or piece
-        data = piece.data
+        sent = piece
         try:
-            answer = self._patiently(lambda: self._calls.put_bundle(data))
+            answer = self._patiently(
+                lambda: self._calls.put_bundle(sent.data, lambda: self._read_on(sent))
+            )
         except ServerError as error:
             self._refused(piece, error)
         else:
@@ -201,6 +208,12 @@ class Sender:
             self._damaged = self._gaps = 0
             self._spool.settle(answer["next"], first=piece.first)
         return True
+
+    def _read_on(self, piece: Piece) -> None:
+        """Read what follows a piece, which the relay stores meanwhile."""
+        # The next read raises the error again, if it stays.
+        with contextlib.suppress(OSError):
+            self._next = self._spool.piece_after(piece, self._max_post)
 
     def _note(self, answer: dict[str, Any]) -> None:
         version = answer.get("version")

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Literal, Self
 import msgspec
 
 from gym_http_client.json_requests import plain_json
-from gym_http_client.relay.segments import Piece, Segments, SpooledHead
+from gym_http_client.relay.segments import SMALL_BYTES, Piece, Segments, SpooledHead
 from gym_http_wire.bundles import encode_batch, encode_batch_start
 
 __all__ = ["Spool", "SpoolClosed", "SpoolError", "WhenFull"]
@@ -28,7 +28,7 @@ WhenFull = Literal["block", "drop_oldest"]
 
 #: Bytes that a spool may have on disk by default.
 MAX_BYTES = 1024 * 1024 * 1024
-_LARGEST_SEGMENT = 16 * 1024 * 1024
+_LARGEST_SEGMENT = 64 * 1024 * 1024
 # Files of a spool. An old one goes as soon as all of it was sent or dropped.
 _FILES = 16
 _MAX_RECORDS_BYTES = 256 * 1024
@@ -193,7 +193,8 @@ class Spool:
     @property
     def size(self) -> int:
         """Bytes on disk."""
-        return self._batches.size + self._records.size
+        logs = self._batches, self._records
+        return sum(each.size + each.spare_bytes for each in logs)
 
     @property
     def dropped(self) -> int:
@@ -221,8 +222,7 @@ class Spool:
 
     def append(
         self,
-        body: bytes,
-        *,
+        *body: bytes | memoryview,
         policy: int,
         count: int,
         content_type: str,
@@ -236,7 +236,7 @@ class Spool:
         After a kill of the process, the spool has all of this or nothing.
 
         Args:
-            body: The batch, packed.
+            body: The batch, packed, in one part or several.
             policy: Version of the weights that acted.
             count: Number of transitions.
             content_type: Media type of the batch before it was packed.
@@ -260,16 +260,22 @@ class Spool:
             content_type=content_type,
             packing=packing,
             unpacked=unpacked,
-            digest=hashlib.sha256(body).hexdigest(),
             progress=dict(progress or {}),
         )
-        needed = len(encode_batch_start(head, len(body))) + 32 + len(body)
+        size = sum(map(len, body))
+        if len(body) > 1 and size <= SMALL_BYTES:
+            body = (b"".join(body),)
+        digest = hashlib.sha256()
+        for part in body:
+            digest.update(part)
+        head.digest = digest.hexdigest()
+        needed = len(encode_batch_start(head, size)) + 32 + size
         with self._changed:
             self._make_room(needed)
             head.number = self._batches.next
             added = self._append_records(records, head.number, {}) if records else 0
             try:
-                self._batches.append(encode_batch_start(head, len(body)), body)
+                self._batches.append(encode_batch_start(head, size), *body)
             except OSError:
                 if added:
                     self._records.undo(added)
@@ -326,6 +332,19 @@ class Spool:
         if piece.first > stored:
             piece.declare(piece.first - stored)
         return piece
+
+    def is_next(self, piece: Piece) -> bool:
+        """Return whether a piece is what to send next, after no dropped batches."""
+        with self._changed:
+            return piece.first == self._state.cursor == self._state.stored
+
+    def piece_after(self, piece: Piece, max_bytes: int) -> Piece | None:
+        """Return the batches that follow those of a piece, if there are many."""
+        if self._batches.bytes_after(piece) < max_bytes:
+            return None
+        number = piece.last + 1
+        found = self._batches.piece(number, max_bytes)
+        return found if found is not None and found.first == number else None
 
     def settle(
         self, stored: int, *, first: int | None = None, stale: bool = False
@@ -519,7 +538,7 @@ class Spool:
                 f"{self.max_bytes}: send smaller parts, or allow a larger spool"
             )
         warned = False
-        while self._batches.size + needed > self.max_bytes and self._batches.size:
+        while self._lacks_room(needed) and self._batches.size:
             if self._closed or self.interrupted:
                 raise SpoolClosed(f"the spool {self.folder} is full, and is closed")
             if self._state.cursor >= self._batches.next:
@@ -538,6 +557,13 @@ class Spool:
                         self._batches.size,
                     )
                 self._changed.wait(_CHECK)
+
+    def _lacks_room(self, needed: int) -> bool:
+        """Return whether there is no room for a batch, even without the spare file."""
+        batches = self._batches
+        if batches.size + batches.spare_bytes + needed > self.max_bytes:
+            batches.remove_spare()
+        return batches.size + needed > self.max_bytes
 
     def _drop_oldest(self) -> None:
         state = self._state

@@ -25,7 +25,7 @@ from gym_http_client.errors import ServerError
 from gym_http_client.relay.batches import (
     COLUMNS_TYPE,
     Packing,
-    encode_columns,
+    encode_columns_in_parts,
     pack,
 )
 from gym_http_client.relay.calls import RelayCalls
@@ -331,16 +331,19 @@ class RolloutWorker:
             self.spool.add_records(records, progress)
             return
         count = int(columns.get("length", len(next(iter(columns.values()), ()))))
-        data = encode_columns(columns)
-        packing = self._packing
+        parts = encode_columns_in_parts(columns)
+        packing, unpacked = self._packing, 0
+        if packing:
+            data = b"".join(parts)
+            parts, unpacked = [pack(data, packing)], len(data)
         try:
             self.spool.append(
-                pack(data, packing),
+                *parts,
                 policy=version,
                 count=count,
                 content_type=COLUMNS_TYPE,
                 packing=packing,
-                unpacked=len(data) if packing else 0,
+                unpacked=unpacked,
                 records=records,
                 progress=progress,
             )
