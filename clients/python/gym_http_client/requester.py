@@ -38,6 +38,9 @@ class Transport(Protocol):
     ) -> Reply:
         """Send a request once, call `meanwhile`, and return the answer."""
 
+    def send_ahead(self, request: Request, time_limit: float) -> None:
+        """Send a request but for its last part, which its exchange sends."""
+
     def begin(self, request: Request, time_limit: float) -> None:
         """Send a request once, and do not wait for its answer."""
 
@@ -63,6 +66,8 @@ class _ProcessState:
         self.keys = keys()
         # A request that `begin` sent, whose answer was not read yet.
         self.begun: tuple[Transport, Request] | None = None
+        # A request that was sent ahead.
+        self.ahead: Request | None = None
 
     def free_transport(self) -> Transport:
         """Return the transport, or a new one if another thread uses it."""
@@ -191,6 +196,9 @@ class Requester:
         if key is None and method == "POST":
             key = next(state.keys)
         request = Request(method, path, body, content_type, accept, key, headers)
+        ahead, state.ahead = state.ahead, None
+        if ahead is not None and ahead.body is body:
+            request = ahead
         retries, limit = self._retries, self.time_limit
         if creation_wait is not None:
             retries = retries.of_creation(creation_wait)
@@ -225,6 +233,24 @@ class Requester:
             self._met = tries.met
             # Its traceback refers to this frame: the cycle would keep sockets open.
             del first
+
+    def send_ahead(
+        self, path: str, body: bytes | memoryview, *, content_type: str
+    ) -> None:
+        """Send a POST with a large body but for its last part, once.
+
+        The next request has to be the same POST with the same object as its body, and
+        sends the last part. Another one discards this.
+
+        Raises:
+            Failure: The request could not be sent.
+        """
+        state = self._process.get()
+        request = Request(
+            *("POST", path, body), content_type=content_type, key=next(state.keys)
+        )
+        state.ahead = request
+        state.transport.send_ahead(request, self.time_limit)
 
     def begin(self, path: str, seconds: float) -> None:
         """Send a POST without a body once, and do not wait for its answer.

@@ -240,6 +240,9 @@ class RequestsTransport:
         """Whether a thread waits for an answer, so that others have to wait."""
         return self._lock.locked()
 
+    def send_ahead(self, request: Request, time_limit: float) -> None:
+        """Do nothing: ``requests`` sends only whole requests."""
+
     def begin(self, request: Request, time_limit: float) -> None:
         """Do nothing: ``requests`` cannot send without waiting, so `finish` sends."""
 

@@ -28,6 +28,8 @@ __all__ = ["SocketTransport"]
 # a second system call and a second packet.
 _SMALL = 64 * 1024
 _PIECE = 256 * 1024
+# What is kept back of a request that is sent ahead.
+_LAST = 4 * 1024
 _RECEIVED = 64 * 1024
 # The operating system counts waits in milliseconds, in 31 bits.
 _LONGEST_WAIT = 1e6
@@ -71,6 +73,8 @@ class SocketTransport:
         self._end = 0.0
         # The time limit of the socket.
         self._set_limit = 0.0
+        # A request that was sent but for its last part.
+        self._ahead: Request | None = None
 
     def exchange(
         self,
@@ -96,12 +100,16 @@ class SocketTransport:
         with self._lock:
             self._limit = time_limit
             self._end = self._clock() + time_limit
-            if fresh:
+            ahead, self._ahead = self._ahead, None
+            if fresh or (ahead is not None and ahead is not request):
                 self.abandon()
             kept = self._socket
             try:
                 line = kept or self._dial()
-                self._send(line, head, request)
+                if kept is not None and ahead is not None:
+                    self._send_large(line, b"", memoryview(request.body)[-_LAST:])
+                else:
+                    self._send(line, head, request)
                 if meanwhile is not None:
                     meanwhile()
                 reply = self._receive(line, reader)
@@ -116,6 +124,33 @@ class SocketTransport:
             if not reader.keep_alive:
                 self.abandon()
             return reply
+
+    def send_ahead(self, request: Request, time_limit: float) -> None:
+        """Send a request but for its last part, which its exchange sends.
+
+        So the server receives it before it is time to execute it. Another exchange
+        discards it.
+
+        Args:
+            request: The request, whose body is large.
+            time_limit: Time limit for connecting, and for each part.
+
+        Raises:
+            Failure: It could not be sent.
+        """
+        head = self._heads.head(request)
+        with self._lock:
+            self._limit = time_limit
+            self._end = self._clock() + time_limit
+            if self._ahead is not None:
+                self.abandon()
+            try:
+                line = self._socket or self._dial()
+                self._send_large(line, head, memoryview(request.body)[:-_LAST])
+            except OSError as error:
+                self.abandon()
+                raise self._failure(error, stale=False) from error
+            self._ahead = request
 
     @property
     def busy(self) -> bool:
@@ -180,6 +215,7 @@ class SocketTransport:
         A forked process does this with a transport that it inherits.
         """
         line, self._socket = self._socket, None
+        self._ahead = None
         if line is not None:
             line.close()
 

@@ -65,23 +65,42 @@ def again(make_server: Callable[..., Server], killed: Server) -> Server:
     return make_server("--port", str(killed.port), *folders)
 
 
+@pytest.fixture
+def sent_ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the bundles that were sent before it was their turn."""
+    sizes: list[int] = []
+    send = RelayCalls.send_bundle_ahead
+
+    def counted(calls: RelayCalls, bundle: bytes | memoryview) -> None:
+        send(calls, bundle)
+        sizes.append(len(bundle))
+
+    monkeypatch.setattr(RelayCalls, "send_bundle_ahead", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("padding", [0, 200_000])
 def test_a_killed_server_loses_nothing(
-    make_server: Callable[..., Server], begin: Callable[..., tuple[Spool, Sender]]
+    padding: int,
+    make_server: Callable[..., Server],
+    begin: Callable[..., tuple[Spool, Sender]],
+    sent_ahead: list[int],
 ) -> None:
     server = make_server()
     with RelayCalls(server.url, "r", retries=replace(QUICK, total=30.0)) as calls:
         calls.create()
         spool, sender = begin(calls)
+        add(spool, 1, 100, padding)
         sender.start()
-        add(spool, 1, 100)
         assert sender.flush(30.0)
         server.stop(signal.SIGKILL)
-        add(spool, 101, 50)
+        add(spool, 101, 50, padding)
         assert not sender.flush(0.0)
         again(make_server, server)
         assert sender.flush(40.0)
-        batches = all_batches(calls)
-        assert [int(batch.data) for batch in batches] == list(range(1, 151))
+        numbers = [int(batch.data.rstrip(b"\0")) for batch in all_batches(calls)]
+        assert numbers == list(range(1, 151))
+        assert bool(sent_ahead) == bool(padding)
         samples = calls.status()["samples"]
         assert (samples["sent"], samples["stored"]) == (150, 150)
         assert (samples["dropped"], samples["waiting"]) == (0, 150)
@@ -130,6 +149,47 @@ def test_a_full_queue_makes_workers_wait(
         calls.commit("trainer", 8)
         assert sender.flush(30.0)
         assert [int(batch.data) for batch in all_batches(calls, 8)] == [9, 10, 11, 12]
+        calls.delete()
+
+
+def test_large_batches_cross_a_bad_network_once(
+    server: Server, tmp_path: Path, sent_ahead: list[int]
+) -> None:
+    with (
+        RelayCalls(server.url, "large-batches") as calls,
+        FaultyNetwork(server.port, probability=0.07, seed=5, holds=False) as network,
+    ):
+        calls.create()
+        with Spool(tmp_path, run=calls.run, worker="w1") as spool:
+            spool.begin(calls.create_session("w1")["session"])
+            for number in range(1, 201):
+                spool.append(
+                    b"%d " % number + bytes(100_000),
+                    policy=0,
+                    count=1,
+                    content_type="text/plain",
+                    records=[{"type": "training", "step": number}],
+                )
+            sender = Sender(
+                spool,
+                lambda retries: RelayCalls(network.url, calls.run, retries=retries),
+                retries=QUICK,
+                max_post=300_000,
+            )
+            sender.start()
+            try:
+                assert sender.flush(60.0)
+            finally:
+                sender.close()
+        counts = network.finish()
+        assert len(sent_ahead) > 10
+        for fault in (Fault.DROPPED, Fault.UNANSWERED, Fault.CUT, Fault.DOUBLED):
+            assert counts[fault] > 0
+        numbers = [int(batch.data.rstrip(b"\0")) for batch in all_batches(calls)]
+        assert numbers == list(range(1, 201))
+        samples = calls.status()["samples"]
+        assert (samples["sent"], samples["stored"], samples["dropped"]) == (200, 200, 0)
+        assert [each["step"] for each in calls.records(limit=1000)] == numbers
         calls.delete()
 
 

@@ -75,6 +75,59 @@ def test_something_is_done_while_the_server_works(size: int, connect: Connect) -
         assert server.seen[0].body == bytes(size)
 
 
+LARGE = Request("POST", "/v1/", bytes(range(256)) * 2000)
+
+
+def test_a_request_that_was_sent_ahead_is_sent_once(connect: Connect) -> None:
+    with ScriptedServer.of(http_answer(b"abc")) as server:
+        connection = connect(server.url)
+        assert body_of(connection) == b"abc"
+        connection.send_ahead(LARGE, 20.0)
+        assert len(server.seen) == 1
+        assert body_of(connection, LARGE) == b"abc"
+        assert body_of(connection) == b"abc"
+        bodies = [(seen.body, seen.connection) for seen in server.seen]
+        assert bodies == [(b"", 0), (LARGE.body, 0), (b"", 0)]
+
+
+@pytest.mark.parametrize("how", ["exchange", "ahead", "fresh", "close"])
+def test_another_request_discards_one_that_was_sent_ahead(
+    how: str, connect: Connect
+) -> None:
+    other = Request("POST", "/v1/", bytes(500_000))
+    with ScriptedServer.of(http_answer(b"abc")) as server:
+        connection = connect(server.url)
+        connection.send_ahead(LARGE, 20.0)
+        if how == "close":
+            connection.close()
+        elif how == "ahead":
+            connection.send_ahead(other, 20.0)
+        reply = connection.exchange(other, 20.0, how == "fresh")
+        assert reply.body == b"abc"
+        assert [seen.body for seen in server.seen] == [other.body]
+
+
+def test_a_server_that_ends_meanwhile_gets_a_request_again(connect: Connect) -> None:
+    """Its connection is lost, which a requester takes for a reason to try again."""
+    begun = threading.Event()
+
+    def leave(connection: socket.socket) -> None:
+        connection.sendall(http_answer(b"abc"))
+        connection.recv(1000)
+        begun.set()
+
+    with ScriptedServer.of(leave, http_answer(b"abc")) as server:
+        connection = connect(server.url)
+        assert body_of(connection) == b"abc"
+        with contextlib.suppress(Failure):
+            connection.send_ahead(LARGE, 20.0)
+        assert begun.wait(20.0)
+        with contextlib.suppress(Failure):
+            connection.exchange(LARGE)
+        assert body_of(connection, LARGE) == b"abc"
+        assert server.seen[-1].body == LARGE.body
+
+
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"abc", 2)
 
 

@@ -83,6 +83,8 @@ def read_request(connection: socket.socket) -> tuple[bytes, bytes] | None:
     missing = int(size.split()[0]) - len(body) if found else 0
     while missing > 0:
         piece = connection.recv(missing)
+        if not piece:
+            return None
         body += piece
         missing -= len(piece)
     return head, body

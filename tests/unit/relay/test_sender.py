@@ -28,6 +28,7 @@ class ScriptedCalls:
         self.script = list(script)
         self.next = 1
         self.posts: list[list[int]] = []
+        self.ahead: list[list[int]] = []
         self.dropped: list[int] = []
         self.records_next = 1
         self.records: list[dict[str, Any]] = []
@@ -50,6 +51,9 @@ class ScriptedCalls:
                 self.dropped.append(head.dropped)
                 self.next = head.number + 1
         return {"next": self.next, "version": 3}
+
+    def send_bundle_ahead(self, data: bytes) -> None:
+        self.ahead.append([place.head.number for place in split(data)])
 
     def put_records(
         self, records: list[dict[str, Any]], *, session: str, number: int
@@ -137,6 +141,30 @@ def test_the_next_batches_are_read_while_the_relay_stores_some(
     assert calls.dropped == [0, 0, 1, 0, 0]
     assert reads == [1, 4]
     assert spool.dropped == 1
+
+
+def test_large_batches_are_sent_ahead_while_the_relay_lets_nobody_wait(
+    begin: Begin,
+) -> None:
+    calls = ScriptedCalls()
+    large = bytes(20_000)
+    spool, sender = begin(calls, 0, max_post=1)
+    answer = calls.put_bundle
+
+    def put_bundle(data: bytes, meanwhile: Callable[[], None]) -> dict[str, Any]:
+        if next(split(data)).head.number == 6:
+            # The relay was full, and the calls waited.
+            sender._smooth = -1
+        return answer(data, meanwhile)
+
+    calls.put_bundle = put_bundle  # type: ignore[method-assign]
+    with spool._changed:
+        for _ in range(10):
+            add(spool, large)
+        add(spool, b"small")
+    assert sender.flush(20.0)
+    assert calls.posts == [[number] for number in range(1, 12)]
+    assert calls.ahead == [[4], [5], [6], [10]]
 
 
 def test_a_refusal_without_a_number_finds_the_batch(begin: Begin) -> None:

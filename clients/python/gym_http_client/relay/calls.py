@@ -212,6 +212,18 @@ class RelayCalls:
         )
         return self._object(self._checked(reply, path), path)
 
+    def send_bundle_ahead(self, bundle: bytes | memoryview) -> None:
+        """Send a large bundle but for its end, which `put_bundle` then sends.
+
+        So the server receives it while the relay still stores the one before it, which
+        was sent by other calls. Any call but that of `put_bundle` discards it.
+
+        Raises:
+            Failure: It could not be sent.
+        """
+        path = self._query("samples/", {})
+        self._requester.send_ahead(path, bundle, content_type=BUNDLE)
+
     # Samples out
 
     def samples(

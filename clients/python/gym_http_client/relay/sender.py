@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gym_http_client.errors import ServerError
+from gym_http_client.errors import Failure, ServerError
 from gym_http_client.relay.calls import RelayCalls
 from gym_http_client.relay.segments import Piece
 from gym_http_client.relay.spool import Spool, SpoolError
@@ -27,6 +27,10 @@ _REFUSED = frozenset({400, 413, 422})
 # A body may be damaged on its way, but not each time.
 _MOST_DAMAGED = 3
 _MOST_GAPS = 3
+# So many pieces must have been stored without a pause before another is sent ahead,
+_SMOOTH = 2
+# and its batches must have so many bytes.
+_AHEAD_BYTES = 16 * 1024
 _PAUSE = 5.0
 # Seconds between two attempts to end a request that waits.
 _CLOSING_PAUSE = 0.05
@@ -51,15 +55,17 @@ def endless(retries: Retries, sleep: Callable[[float], None]) -> Retries:
     )
 
 
-def end_waiting(thread: threading.Thread, calls: RelayCalls) -> None:
+def end_waiting(thread: threading.Thread, *calls: RelayCalls) -> None:
     """Wait for a thread that is to end, and end the calls in which it waits."""
     end = time.monotonic() + _CLOSING_SECONDS
     while thread.is_alive() and time.monotonic() < end:
         # It may just have sent another request.
-        calls.abandon()
+        for each in calls:
+            each.abandon()
         thread.join(_CLOSING_PAUSE)
     if not thread.is_alive():
-        calls.close()
+        for each in calls:
+            each.close()
 
 
 class Stopped(Exception):
@@ -99,8 +105,13 @@ class Sender:
         self._stop = threading.Event()
         self._max_post = max_post
         self._calls = connect(endless(self._retries, self._sleep))
-        # The piece to send next, if it was read while the relay stored the last one.
+        # For the piece that is sent ahead, while the relay stores the one before it.
+        self._other_calls = connect(endless(self._retries, self._sleep))
+        # The piece to send next, if it was read meanwhile.
         self._next: Piece | None = None
+        self._sent_ahead = False
+        # Pieces that were stored since the relay last let the sender wait.
+        self._smooth = 0
         # Batches up to this number are sent one by one, to find the one to refuse.
         self._single_upto = 0
         self._damaged = 0
@@ -131,7 +142,7 @@ class Sender:
     def close(self) -> None:
         """End the thread; what was not sent stays in the spool."""
         self._stop.set()
-        end_waiting(self._thread, self._calls)
+        end_waiting(self._thread, self._calls, self._other_calls)
 
     def _run(self) -> None:
         try:
@@ -154,6 +165,7 @@ class Sender:
             self._spool.fail(error)
 
     def _sleep(self, seconds: float) -> None:
+        self._smooth = -1
         if self._stop.wait(seconds):
             raise Stopped
 
@@ -206,14 +218,30 @@ class Sender:
         else:
             self._note(answer)
             self._damaged = self._gaps = 0
+            self._smooth += 1
             self._spool.settle(answer["next"], first=piece.first)
+            if self._sent_ahead:
+                calls = self._calls, self._other_calls
+                self._other_calls, self._calls = calls
         return True
 
     def _read_on(self, piece: Piece) -> None:
-        """Read what follows a piece, which the relay stores meanwhile."""
+        """Read what follows a piece, which the relay stores meanwhile, and send it.
+
+        Of what is sent, the end is kept back until the piece is stored, since the relay
+        stores batches in order. A relay that is full would receive it in vain, and with
+        small batches it is the relay that takes longest.
+        """
+        self._sent_ahead = False
         # The next read raises the error again, if it stays.
         with contextlib.suppress(OSError):
             self._next = self._spool.piece_after(piece, self._max_post)
+        if self._next is None or self._smooth < _SMOOTH:
+            return
+        if len(self._next.data) >= _AHEAD_BYTES * len(self._next.ends):
+            with contextlib.suppress(Failure):
+                self._other_calls.send_bundle_ahead(self._next.data)
+                self._sent_ahead = True
 
     def _note(self, answer: dict[str, Any]) -> None:
         version = answer.get("version")
@@ -274,9 +302,11 @@ class Sender:
             return False
         number, records = found
         session = self._spool.session
+        # A request on the others would discard what was sent ahead.
+        calls = self._other_calls if self._sent_ahead else self._calls
         try:
             self._patiently(
-                lambda: self._calls.put_records(records, session=session, number=number)
+                lambda: calls.put_records(records, session=session, number=number)
             )
         except ServerError as error:
             if error.status_code not in _REFUSED:
