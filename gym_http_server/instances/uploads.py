@@ -13,6 +13,8 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import xxhash
+
 from gym_http_server.errors import RelayUnavailable, StorageFull
 from gym_http_server.instances.transfers import PIECE, Task, buffers, in_thread
 from gym_http_server.relay.files import (
@@ -46,14 +48,14 @@ class StoredBody(NamedTuple):
         size: Bytes of the body.
         digest: SHA-256 of the body in hex; "" if it was not computed.
         batch_digests: If the body is a bundle: the number of each larger batch in it,
-            from 0, and its SHA-256.
+            from 0, and its SHA-256 and XXH3.
     """
 
     path: str
     descriptor: int
     size: int
     digest: str = ""
-    batch_digests: Sequence[tuple[int, bytes]] = ()
+    batch_digests: Sequence[tuple[int, bytes, bytes]] = ()
 
     @property
     def name(self) -> str:
@@ -74,24 +76,26 @@ class StoredBody(NamedTuple):
 
 
 class BatchDigests:
-    """The SHA-256 of the larger batches of a bundle, whose bytes come in pieces.
+    """SHA-256 and XXH3 of larger batches of a bundle, whose bytes come in pieces.
 
     Attributes:
-        found: The number of each such batch in the bundle, from 0, and its digest. The
-            relay refuses malformed bundles; of these, it has some batches only.
+        found: The number of each such batch in the bundle, from 0, its digest and its
+            checksum. The relay refuses malformed bundles; of these, it has some batches
+            only.
     """
 
     def __init__(self) -> None:
-        self.found: list[tuple[int, bytes]] = []
+        self.found: list[tuple[int, bytes, bytes]] = []
         # Batches whose headers were read.
         self._count = 0
         # The beginning of a header.
         self._early = b""
         # Bytes before the next header, or before those to hash.
         self._skipped = 0
-        # Bytes to hash after these, and their digest so far.
+        # Bytes to hash after these, and their digest and checksum so far.
         self._missing = 0
         self._digest: Any = None
+        self._checksum: Any = None
 
     def update(self, data: memoryview) -> None:
         """Add the next bytes of the bundle."""
@@ -112,9 +116,11 @@ class BatchDigests:
 
     def _hash(self, data: memoryview) -> None:
         self._digest.update(data)
+        self._checksum.update(data)
         self._missing -= len(data)
         if not self._missing:
-            self.found.append((self._count - 1, self._digest.digest()))
+            sums = self._digest.digest(), self._checksum.digest()
+            self.found.append((self._count - 1, *sums))
 
     def _read_header(self, data: memoryview) -> int:
         """Read a header, or a part of one; return how many bytes it has."""
@@ -128,7 +134,8 @@ class BatchDigests:
         self._count += 1
         self._skipped = head_size
         if size >= DIGESTED_BYTES:
-            self._missing, self._digest = size, hashlib.sha256()
+            self._missing = size
+            self._digest, self._checksum = hashlib.sha256(), xxhash.xxh3_64()
         else:
             self._skipped += size
         return missing

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import xxhash
+
 from gym_http_server.errors import (
     BadColumns,
     DigestMismatch,
@@ -50,12 +52,14 @@ class _Sent(NamedTuple):
         body: Its bytes, or where they are.
         view: Its bytes.
         digest: Its SHA-256, if a web worker has computed it.
+        checksum: Its XXH3, likewise.
     """
 
     head: BatchHead
     body: bytes | FileSlice
     view: memoryview
     digest: bytes = b""
+    checksum: bytes = b""
 
 
 def admit_samples(call: RunCall) -> None:
@@ -91,7 +95,7 @@ class _Body:
         self.name = call.head.file
         # Once nothing refers to the view, the file is no longer mapped.
         self.view = memoryview(call.body)
-        self.digests: dict[int, bytes] = {}
+        self.digests: dict[int, tuple[bytes, bytes]] = {}
         if self.name:
             self.digests = digests_of(call.body)
             descriptor = call.store.files.open(self.name)
@@ -206,8 +210,8 @@ def _put_bundle(call: RunCall, body: _Body) -> Reply:
 def _batches(body: _Body) -> Iterator[_Sent]:
     for number, (head, offset, size) in enumerate(split(body.view)):
         view = body.view[offset : offset + size]
-        digest = body.digests.get(number, b"")
-        yield _Sent(head, body.part(offset, size), view, digest)
+        sums = body.digests.get(number, ())
+        yield _Sent(head, body.part(offset, size), view, *sums)
 
 
 def _only_session(call: RunCall, session: str) -> SessionRow:
@@ -393,7 +397,18 @@ def _check_digest(sent: _Sent) -> bytes:
             f"its head names {sent.head.digest}: it was changed on its way; send it "
             "again"
         )
+    if sent.head.checksum:
+        _check_checksum(sent)
     return digest
+
+
+def _check_checksum(sent: _Sent) -> None:
+    checksum = (sent.checksum or xxhash.xxh3_64_digest(sent.view)).hex()
+    if sent.head.checksum != checksum:
+        raise DigestMismatch(
+            f"the body of batch {sent.head.number} has the XXH3 {checksum}, and its "
+            f"head names {sent.head.checksum}: it was changed on its way; send it again"
+        )
 
 
 def _check_policy(call: RunCall, head: BatchHead) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
 
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch, split
 from tests.support.api import Api, error, ok
@@ -306,23 +307,30 @@ def trickle(connection: RawConnection, body: bytes, rate: int) -> None:
         connection.send(body[start : start + 8192])
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["digests", "none"])
-def test_a_bundle_is_stored_up_to_its_damaged_batch(known: bool, relaying: Api) -> None:
-    run = Run.create(relaying, f"bundle-{known}".lower())
+def sha256_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+@pytest.mark.parametrize("known", ["digest", "checksum", "none"])
+def test_a_bundle_is_stored_up_to_its_damaged_batch(known: str, relaying: Api) -> None:
+    run = Run.create(relaying, f"bundle-{known}")
     session = run.session()
     bodies = [bytes([number]) * 300_000 for number in (1, 2, 3)]
-    digests = [hashlib.sha256(body).hexdigest() if known else "" for body in bodies]
-    digests[1] = "0" * 64
+    name, compute, wrong = {
+        "checksum": ("checksum", xxhash.xxh3_64_hexdigest, "0" * 16),
+    }.get(known, ("digest", sha256_of, "0" * 64))
+    sums = ["" if known == "none" else compute(body) for body in bodies]
+    sums[1] = wrong
     bundle = b"".join(
-        encode_batch(BatchHead(session, number, 0, 1, digest=digest), body)
-        for number, (digest, body) in enumerate(zip(digests, bodies, strict=True), 1)
+        encode_batch(BatchHead(session, number, 0, 1, **{name: value}), body)
+        for number, (value, body) in enumerate(zip(sums, bodies, strict=True), 1)
     )
     headers = {"Content-Type": BUNDLE}
     answer = run.api.request("POST", run.path("samples/"), data=bundle, headers=headers)
     problem = error(answer, 400, "digest-mismatch")
     assert (problem["next"], problem["stored"]) == (2, 1)
     (kept,) = split(run.get("samples/?after=0").body)
-    assert kept.head.digest == hashlib.sha256(bodies[0]).hexdigest()
+    assert kept.head.digest == sha256_of(bodies[0])
     run.api.request("DELETE", run.path())
 
 

@@ -10,10 +10,12 @@ This module does no I/O: bytes in, heads and positions out, and back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, NamedTuple
 
 import msgspec
+import xxhash
 
 from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES, Frame, FrameError
 from gym_http_wire.messages import Op
@@ -26,8 +28,10 @@ __all__ = [
     "BundleError",
     "batch_ends",
     "batch_head",
+    "checksum_of",
     "encode_batch",
     "encode_batch_start",
+    "is_intact",
     "split",
     "split_from",
 ]
@@ -44,6 +48,7 @@ _Session = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z")]
 _MediaType = Annotated[str, msgspec.Meta(pattern=r"\A[!-~][ -~]{0,254}\Z")]
 _Token = Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9-]{0,32}\Z")]
 _Digest = Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{64})?\Z")]
+_Checksum = Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{16})?\Z")]
 _Name = Annotated[str, msgspec.Meta(max_length=256)]
 
 
@@ -63,7 +68,7 @@ class BundleError(FrameError):
 class BatchHead(msgspec.Struct, omit_defaults=True, gc=False):
     """The head of a batch.
 
-    A sender sets the members up to `digest`; a relay sets the others.
+    A sender sets the members up to `digest`, and `checksum`; a relay sets the others.
 
     Attributes:
         session: The session that numbers the batch.
@@ -83,6 +88,9 @@ class BatchHead(msgspec.Struct, omit_defaults=True, gc=False):
         received: When the batch arrived, in seconds since 1970.
         lease: ID of the lease by which the batch is delivered.
         delivery: Number of the delivery, from 1; 0 without a lease.
+        checksum: XXH3 of the body, 64 bits in hex digits, as its specification writes
+            them; "" if it is not known. It takes a tenth of the time of `digest`, and
+            shows damage, but not what somebody changed on purpose.
     """
 
     session: _Session
@@ -101,6 +109,7 @@ class BatchHead(msgspec.Struct, omit_defaults=True, gc=False):
     received: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     lease: _Name = ""
     delivery: _Count = 0
+    checksum: _Checksum = ""
 
 
 class BatchPlace(NamedTuple):
@@ -125,6 +134,23 @@ class BatchPlace(NamedTuple):
 _BATCH = int(Op.BATCH)
 _encode_head = msgspec.json.Encoder().encode
 _decode_head = msgspec.json.Decoder(BatchHead).decode
+
+
+def checksum_of(parts: Iterable[bytes | memoryview]) -> str:
+    """Return the `checksum` of a body in parts."""
+    found = xxhash.xxh3_64()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def is_intact(head: BatchHead, body: bytes | memoryview) -> bool:
+    """Return whether a body is the one that the digest or checksum of a head names."""
+    if head.digest and hashlib.sha256(body).hexdigest() != head.digest:
+        return False
+    if head.checksum:
+        return checksum_of([body]) == head.checksum
+    return bool(head.digest)
 
 
 def encode_batch_start(head: BatchHead, size: int) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 
 import gevent  # type: ignore[import-untyped]
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -211,12 +212,17 @@ def test_batches_that_were_stored_before_take_no_place_on_the_disk(
     assert found == [bytes([number]) * MIB for number in (1, 2, 3)] + [b"4" * MIB]
 
 
-def digests_of_bundle(bundle: bytes, size: int = MIB) -> list[tuple[int, bytes]]:
+def digests_of_bundle(bundle: bytes, size: int = MIB) -> list[tuple[int, bytes, bytes]]:
     """Return the digests that a web worker computes of pieces of a bundle."""
     digests = BatchDigests()
     for start in range(0, len(bundle), size):
         digests.update(memoryview(bundle)[start : start + size])
     return digests.found
+
+
+def sums_of(number: int, body: bytes) -> tuple[int, bytes, bytes]:
+    """Return the digests of a batch, as packages for each of them compute them."""
+    return number, hashlib.sha256(body).digest(), xxhash.xxh3_64_digest(body)
 
 
 def test_larger_batches_of_a_bundle_are_hashed_before_the_relay(
@@ -229,10 +235,9 @@ def test_larger_batches_of_a_bundle_are_hashed_before_the_relay(
         for number, body in enumerate(bodies, 1)
     )
     digests = digests_of_bundle(bundle)
-    assert digests == [
-        (number, hashlib.sha256(bodies[number]).digest()) for number in (1, 2, 4)
-    ]
-    assert list(digests_of(digests_body(digests)).items()) == digests
+    assert digests == [sums_of(number, bodies[number]) for number in (1, 2, 4)]
+    decoded = digests_of(digests_body(digests)).items()
+    assert [(number, *sums) for number, sums in decoded] == digests
     hashed: list[int] = []
     sha256 = hashlib.sha256
 
@@ -265,7 +270,7 @@ def test_digests_of_batches_do_not_depend_on_the_pieces(
         for number, body in enumerate(bodies, 1)
     )
     assert digests_of_bundle(bundle, step) == [
-        (number, hashlib.sha256(body).digest())
+        sums_of(number, body)
         for number, body in enumerate(bodies)
         if len(body) >= DIGESTED_BYTES
     ]
@@ -281,17 +286,23 @@ def test_batches_beyond_the_limit_of_a_bundle_have_no_digests(
 ) -> None:
     monkeypatch.setattr(uploads, "MOST_BATCHES", 2)
     bundle = 4 * encode_batch(BatchHead("s", 1, 0, 1), bytes(DIGESTED_BYTES))
-    assert [number for number, _ in digests_of_bundle(bundle)] == [0, 1]
+    assert [number for number, *_ in digests_of_bundle(bundle)] == [0, 1]
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", ["digest", "checksum"])
 def test_digests_of_web_workers_are_compared_with_those_of_heads(
-    bench: RelayBench,
+    name: str, known: bool, bench: RelayBench
 ) -> None:
     session = bench.session()
-    wrong = BatchHead(session, 1, 0, 1, digest=hashlib.sha256(b"other").hexdigest())
+    sums = {
+        "digest": hashlib.sha256(b"other").hexdigest(),
+        "checksum": xxhash.xxh3_64_hexdigest(b"other"),
+    }
+    wrong = BatchHead(session, 1, 0, 1, **{name: sums[name]})
     bundle = encode_batch(wrong, bytes(MIB))
     try:
-        put_file(bench, bundle, digests_of_bundle(bundle))
+        put_file(bench, bundle, digests_of_bundle(bundle) if known else [])
     except DigestMismatch as problem:
         # Its traceback has the mapped file, which must be closed after the test.
         problem.__traceback__ = None

@@ -338,10 +338,11 @@ def test_a_file_that_a_restarted_relay_removed_is_sent_again(make: Make) -> None
     assert len(list(folder.iterdir())) == 1
 
 
-def test_a_wrong_digest_stores_nothing(make: Make) -> None:
+@pytest.mark.parametrize("wrong", [{"digest": "1" * 64}, {"checksum": "1" * 16}])
+def test_a_wrong_digest_stores_nothing(wrong: dict[str, str], make: Make) -> None:
     bench = make()
     session = bench.session()
-    body = encode_batch(BatchHead(session, 1, 0, 1, digest="1" * 64), b"x")
+    body = encode_batch(BatchHead(session, 1, 0, 1, **wrong), b"x")
     problem = bench.problem(Op.SAMPLES_PUT, body, content_type=BUNDLE)
     assert isinstance(problem, DigestMismatch)
     assert bench.status()["samples"]["sent"] == 0

@@ -2,6 +2,7 @@
 
 import builtins
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -27,7 +28,7 @@ from hypothesis.stateful import (
 
 from gym_http_client.relay import segments
 from gym_http_client.relay.spool import Spool, SpoolClosed, SpoolError
-from gym_http_wire.bundles import BatchHead, split
+from gym_http_wire.bundles import BatchHead, encode_batch, split
 
 TYPE = "application/octet-stream"
 
@@ -550,6 +551,18 @@ def test_what_a_power_failure_left_of_a_batch_is_cut_off(tmp_path: Path) -> None
         piece = spool.piece(1000)
         assert piece is not None
         assert bytes(piece.data).endswith(b"another")
+
+
+def test_batches_of_earlier_clients_have_digests(tmp_path: Path) -> None:
+    with new_spool(tmp_path) as spool:
+        add(spool, b"first")
+    (path,) = (tmp_path / "batches").iterdir()
+    for number, body in ((2, b"second"), (3, b"damaged")):
+        digest = hashlib.sha256(b"second").hexdigest()
+        head = BatchHead("s", number, 0, 1, content_type=TYPE, digest=digest)
+        path.write_bytes(path.read_bytes() + encode_batch(head, body))
+    with Spool(tmp_path, run="r") as spool:
+        assert send_all(spool) == [b"first", b"second"]
 
 
 def test_a_file_that_was_sent_is_written_to_again(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gevent  # type: ignore[import-untyped]
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,7 +113,8 @@ def test_the_batches_of_a_bundle_are_hashed(tmp_path: Path) -> None:
     stored = upload.store(arriving.wait, b"")
     assert stored.digest == ""
     assert stored.batch_digests == [
-        (number, hashlib.sha256(bodies[number]).digest()) for number in (0, 1)
+        (number, hashlib.sha256(body).digest(), xxhash.xxh3_64_digest(body))
+        for number, body in enumerate(bodies[:2])
     ]
     stored.remove()
 

@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,12 +15,17 @@ from gym_http_wire.bundles import (
     BundleError,
     batch_ends,
     batch_head,
+    checksum_of,
     encode_batch,
     encode_batch_start,
+    is_intact,
     split,
     split_from,
 )
 from gym_http_wire.frames import Frame, FrameReader
+
+# From the tests of xxHash itself: no bytes, seed 0.
+EMPTY_CHECKSUM = "2d06800538d394c2"
 
 counts = st.integers(0, 2**53 - 1)
 plain_heads = st.builds(
@@ -38,6 +44,7 @@ plain_heads = st.builds(
     received=st.floats(0, 1e12),
     lease=st.text("abc", max_size=4),
     delivery=counts,
+    checksum=st.sampled_from(["", EMPTY_CHECKSUM]),
 )
 packings = st.sampled_from([("", 0), ("deflate", 5), ("zstd", 2**40)])
 
@@ -217,3 +224,23 @@ def test_too_large_batches_are_not_encoded() -> None:
         encode_batch_start(BatchHead("s", 1, 0, 1), 2**32)
     with pytest.raises(BundleError, match="limit is 65536"):
         encode_batch_start(BatchHead("s", 1, 0, 1, worker="w" * 65536), 0)
+
+
+def test_checksums_are_those_of_xxhash() -> None:
+    assert checksum_of([]) == checksum_of([b""]) == EMPTY_CHECKSUM
+    body = bytes(range(256)) * 3
+    parts = [memoryview(body)[:7], body[7:300], body[300:]]
+    assert checksum_of(parts) == xxhash.xxh3_64_hexdigest(body)
+
+
+@pytest.mark.parametrize("name", ["digest", "checksum", "both", "none"])
+def test_a_body_is_intact_if_its_head_names_it(name: str) -> None:
+    body = b"some bytes"
+    sums = {
+        "digest": hashlib.sha256(body).hexdigest(),
+        "checksum": xxhash.xxh3_64_hexdigest(body),
+    }
+    given = {key: value for key, value in sums.items() if name in (key, "both")}
+    head = BatchHead("s", 1, 0, 1, **given)
+    assert is_intact(head, body) == bool(given)
+    assert not is_intact(head, body + b"!")

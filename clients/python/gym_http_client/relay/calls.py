@@ -199,14 +199,14 @@ class RelayCalls:
         bundle: bytes | memoryview,
         meanwhile: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
-        """Send several batches of one session, whose heads have their digests.
+        """Send several batches of one session, whose heads have their checksums.
 
         Args:
             bundle: The batches.
             meanwhile: Called while the relay stores them, unless a proxy is used.
         """
         path = self._query("samples/", {})
-        # The server checks the digests in the heads.
+        # The server checks the checksums in the heads.
         reply = self._requester.request(
             "POST", path, bundle, content_type=BUNDLE, meanwhile=meanwhile
         )

@@ -8,7 +8,6 @@ power failure may lose frames that were just written.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from gym_http_wire.bundles import (
     BundleError,
     batch_ends,
     encode_batch_start,
+    is_intact,
     split,
     split_from,
 )
@@ -271,8 +271,7 @@ class Segments:
         with contextlib.suppress(BundleError, ValueError):
             for place in split(data):
                 body = data[place.offset : place.end]
-                right = hashlib.sha256(body).hexdigest() == place.head.digest
-                if place.head.number != number or not right:
+                if place.head.number != number or not is_intact(place.head, body):
                     break
                 head = _decode_head(data[end + HEADER.size : place.offset])
                 visit(head, place.end - end)

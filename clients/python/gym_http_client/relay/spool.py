@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import json
 import logging
@@ -20,7 +19,7 @@ import msgspec
 
 from gym_http_client.json_requests import plain_json
 from gym_http_client.relay.segments import SMALL_BYTES, Piece, Segments, SpooledHead
-from gym_http_wire.bundles import encode_batch, encode_batch_start
+from gym_http_wire.bundles import checksum_of, encode_batch, encode_batch_start
 
 __all__ = ["Spool", "SpoolClosed", "SpoolError", "WhenFull"]
 
@@ -265,10 +264,7 @@ class Spool:
         size = sum(map(len, body))
         if len(body) > 1 and size <= SMALL_BYTES:
             body = (b"".join(body),)
-        digest = hashlib.sha256()
-        for part in body:
-            digest.update(part)
-        head.digest = digest.hexdigest()
+        head.checksum = checksum_of(body)
         needed = len(encode_batch_start(head, size)) + 32 + size
         with self._changed:
             self._make_room(needed)
@@ -508,7 +504,7 @@ class Spool:
             0,
             len(lines),
             content_type=_RECORDS_TYPE,
-            digest=hashlib.sha256(body).hexdigest(),
+            checksum=checksum_of([body]),
             progress=dict(progress),
             batch=batch,
         )
