@@ -1,9 +1,9 @@
-"""Fast routes: calls of instances without Flask's dispatch.
+"""Fast routes: calls of instances and of training runs without Flask's dispatch.
 
 Matching a route and making request and response objects takes Flask longer than all the
-rest of a step. So routes whose path has only an instance ID are looked up in a table,
-made from the same ``url_map``, and call the same views. Flask dispatches all other
-requests.
+rest of a step. So routes whose path has only an instance ID, or only the name of a run,
+are looked up in a table, made from the same ``url_map``, and call the same views. Flask
+dispatches all other requests.
 
 Without them, a REST step takes at least 1.7 times as long (``rest_1_p50``; measure with
 ``python -m benchmarks --without fast-routes``).
@@ -11,17 +11,21 @@ Without them, a REST step takes at least 1.7 times as long (``rest_1_p50``; meas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 import flask
 
 from gym_http_server.api.exchange import Environ, StartResponse, send
 from gym_http_server.api.instances import ENVS, INSTANCE
+from gym_http_server.api.runs import RUN
 from gym_http_server.api.web import Route, Web
 
 __all__ = ["FastRoutes"]
 
 _PREFIX_LENGTH = len(ENVS)
+# Flask sees other names, and how they are quoted.
+_RUN_PATH = re.compile(r"/v1/runs/([A-Za-z0-9_.-]+)/([a-z/]*)", re.ASCII).fullmatch
 
 
 class FastRoutes:
@@ -38,13 +42,8 @@ class FastRoutes:
     def __init__(self, app: flask.Flask, web: Web) -> None:
         self._web = web
         self.flask: Callable[..., Iterable[bytes]] = app.wsgi_app
-        self._views: dict[tuple[str, str], Route] = {}
-        for rule in app.url_map.iter_rules():
-            if rule.rule.startswith(INSTANCE) and rule.arguments == {"instance_id"}:
-                rest = rule.rule.removeprefix(INSTANCE).removesuffix("/")
-                route = web.routes[rule.endpoint]
-                for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-                    self._views[method, rest] = route
+        self._views = _table(app, web, INSTANCE, "instance_id")
+        self._run_views = _table(app, web, RUN, "run")
 
     def __call__(
         self, environ: Environ, start_response: StartResponse
@@ -58,4 +57,26 @@ class FastRoutes:
             if route is not None and instance_id:
                 answer = self._web.answer(environ, route, instance_id=instance_id)
                 return send(answer, start_response)
+        elif (match := _RUN_PATH(path)) is not None:
+            key = environ["REQUEST_METHOD"], match[2].removesuffix("/")
+            route = self._run_views.get(key)
+            if route is not None:
+                answer = self._web.answer(environ, route, run=match[1])
+                return send(answer, start_response)
         return self.flask(environ, start_response)
+
+
+def _table(
+    app: flask.Flask, web: Web, start: str, argument: str
+) -> dict[tuple[str, str], Route]:
+    """Return the routes below a path, which have only its argument.
+
+    The keys are the method and the rest of the path.
+    """
+    found = {}
+    for rule in app.url_map.iter_rules():
+        if rule.rule.startswith(start) and rule.arguments == {argument}:
+            rest = rule.rule.removeprefix(start).removesuffix("/")
+            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+                found[method, rest] = web.routes[rule.endpoint]
+    return found

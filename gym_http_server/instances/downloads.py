@@ -16,6 +16,12 @@ __all__ = ["Download"]
 
 #: Reads only the bytes that are in memory; Linux has it, for some file systems.
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+#: Bytes between two pieces of a file that are read with them.
+MOST_BETWEEN = 4096
+# They are of no use, so all downloads write them to the same memory.
+_unused = memoryview(bytearray(MOST_BETWEEN))
+# Parts of memory that a system accepts in one call, at least.
+_MOST_PARTS = 1000
 _WOULD_WAIT = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 
@@ -32,9 +38,6 @@ class Download:
         self._inline = body.inline
         self._descriptors = descriptors
         self._size = body.size
-        # For what is read of files. It belongs to this body while it is iterated over.
-        self._buffer = memoryview(b"")
-        self._used = 0
 
     def __len__(self) -> int:
         return self._size
@@ -52,51 +55,36 @@ class Download:
         self._size = sum(piece.size for piece in kept)
 
     def __iter__(self) -> Iterator[bytes]:
-        self._buffer = buffers.take()
+        return map(bytes, self.views())
+
+    def views(self) -> Iterator[memoryview]:
+        """Yield the body in parts, for a web server that can send memory.
+
+        A part is valid until the next one is wanted.
+        """
+        buffer = buffers.take()
         try:
             for group in _groups(self._pieces):
-                self._used = 0
-                yield self._read(group)
+                yield self._read(group, buffer)
         finally:
-            buffers.give_back(self._buffer)
+            buffers.give_back(buffer)
 
-    def _read(self, group: list[Piece]) -> bytes:
-        views = {
-            file: self._read_span(file, pieces) for file, pieces in _by_file(group)
-        }
-        parts = []
-        for piece in group:
-            file, offset, size = piece
+    def _read(self, group: list[Piece], buffer: memoryview) -> memoryview:
+        """Read pieces into a buffer, one behind the other."""
+        reads: list[_Read] = []
+        end = 0
+        for file, offset, size in group:
+            memory = buffer[end : end + size]
+            end += size
             if file < 0:
-                parts.append(self._inline[offset : offset + size])
-            elif (span := views[file]) is not None:
-                start, view = span
-                parts.append(view[offset - start : offset - start + size])
+                memory[:] = self._inline[offset : offset + size]
+            elif reads and reads[-1].continues(file, offset):
+                reads[-1].add(_unused[: offset - reads[-1].end], memory)
             else:
-                parts.append(self._read_at(file, offset, size))
-        return b"".join(parts)
-
-    def _read_span(
-        self, file: int, pieces: list[Piece]
-    ) -> tuple[int, memoryview] | None:
-        """Read the pieces of a file at once, unless too much lies between them.
-
-        Returns:
-            Where the bytes begin in the file, and the bytes.
-        """
-        start = min(piece.offset for piece in pieces)
-        size = max(piece.offset + piece.size for piece in pieces) - start
-        if size > 2 * sum(piece.size for piece in pieces):
-            return None
-        return start, self._read_at(file, start, size)
-
-    def _read_at(self, file: int, offset: int, size: int) -> memoryview:
-        """Read bytes of a file into the next part of the buffer."""
-        # Spans have at most twice the bytes of their group, which is a piece or less.
-        memory = self._buffer[self._used : self._used + size]
-        self._used += size
-        _read_file(self._descriptors[file], memory, offset)
-        return memory
+                reads.append(_Read(file, offset, memory))
+        for each in reads:
+            _read_file(self._descriptors[each.file], each)
+        return buffer[:end]
 
     def close(self) -> None:
         """Close the files."""
@@ -107,13 +95,33 @@ class Download:
         self.close()
 
 
-def _by_file(pieces: list[Piece]) -> Iterator[tuple[int, list[Piece]]]:
-    """Yield the files that pieces are in, each with its pieces."""
-    found: dict[int, list[Piece]] = {}
-    for piece in pieces:
-        if piece.file >= 0:
-            found.setdefault(piece.file, []).append(piece)
-    yield from found.items()
+class _Read:
+    """Pieces of a file that are read with one call.
+
+    Attributes:
+        file: Number of the file.
+        start: Where the first piece begins in it.
+        end: Where the last one ends.
+        parts: The memory for the bytes from start to end.
+    """
+
+    __slots__ = ("end", "file", "parts", "start")
+
+    def __init__(self, file: int, start: int, memory: memoryview) -> None:
+        self.file = file
+        self.start = start
+        self.end = start + len(memory)
+        self.parts = [memory]
+
+    def continues(self, file: int, offset: int) -> bool:
+        """Return whether a piece there can be read with the same call."""
+        near = 0 <= offset - self.end <= MOST_BETWEEN
+        return file == self.file and near and len(self.parts) < _MOST_PARTS
+
+    def add(self, unused: memoryview, memory: memoryview) -> None:
+        """Add a piece, and memory for what lies before it."""
+        self.parts += (unused, memory)
+        self.end += len(unused) + len(memory)
 
 
 def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
@@ -132,18 +140,25 @@ def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
         yield group
 
 
-def _read_file(descriptor: int, memory: memoryview, offset: int) -> None:
-    """Fill memory with bytes of a file; in a thread, if they are not in memory yet."""
-    count = 0
+def _read_file(descriptor: int, read: _Read) -> None:
+    """Read pieces of a file; in a thread, if they are not in memory yet."""
     if _NOWAIT:
         try:
-            count = os.preadv(descriptor, [memory], offset, _NOWAIT)
+            count = os.preadv(descriptor, read.parts, read.start, _NOWAIT)
         except OSError as error:
             if error.errno not in _WOULD_WAIT:
                 raise
-    while count < len(memory):
-        rest = memory[count:]
-        read = in_thread(os.preadv, descriptor, [rest], offset + count)
-        if not read:
-            raise OSError(f"a file of the relay lacks {len(rest)} bytes")
-        count += read
+        else:
+            if count == read.end - read.start:
+                return
+    in_thread(_read_slowly, descriptor, read)
+
+
+def _read_slowly(descriptor: int, read: _Read) -> None:
+    offset = read.start
+    for part in read.parts:
+        while part:
+            count = os.preadv(descriptor, [part], offset)
+            if not count:
+                raise OSError(f"a file of the relay lacks {read.end - offset} bytes")
+            part, offset = part[count:], offset + count

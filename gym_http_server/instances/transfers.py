@@ -2,7 +2,7 @@
 
 A web worker serves all its clients in one thread, which every access to a disk would
 block. So files are opened, written, read and synced in gevent's pool of threads, by
-pieces of 512 KiB. A transfer takes less than 4 MiB of memory, whatever its size.
+pieces of 512 KiB. That is the memory that a transfer takes, whatever its size.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from gym_http_wire.problems import Problem
 
 __all__ = ["PIECE", "Buffers", "Task", "buffers", "in_thread"]
 
-#: Bytes that are read from a file, or written, at a time. Those of two pieces fit into
-#: the cache of a processor.
+#: Bytes that are read from a file, or written, at a time. They fit into the cache of a
+#: processor.
 PIECE = 512 * 1024
 #: Buffers that are kept for later transfers.
 MOST_FREE = 4
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class Buffers:
-    """Buffers of two pieces, which are used again.
+    """Buffers for a piece each, which are used again.
 
     The kernel provides new memory page by page, which takes longer than the copies that
     are made in it.
@@ -37,7 +37,7 @@ class Buffers:
 
     def take(self) -> memoryview:
         """Return a buffer that nothing else uses."""
-        return self._free.pop() if self._free else memoryview(bytearray(2 * PIECE))
+        return self._free.pop() if self._free else memoryview(bytearray(PIECE))
 
     def give_back(self, buffer: memoryview) -> None:
         """Keep a buffer for another transfer."""

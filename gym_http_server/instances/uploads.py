@@ -194,8 +194,7 @@ class Upload:
             StorageFull: The body is larger than the room, or the disk is full.
             RelayUnavailable: The folder cannot be written to.
         """
-        buffer = buffers.take()
-        self._piece = buffer[:PIECE]
+        self._piece = buffers.take()
         self._filled = len(begun)
         self._piece[: self._filled] = begun
         try:
@@ -208,7 +207,7 @@ class Upload:
                 raise _problem_of(error) from None
             raise
         finally:
-            buffers.give_back(buffer)
+            buffers.give_back(self._piece)
         return self._stored()
 
     def _fill(self, receive: Callable[[memoryview], int]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from gym_http_client.relay import RelayCalls
 from gym_http_server.app import create_app
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
@@ -79,15 +80,65 @@ def test_both_dispatchers_answer_the_same_bytes(
             assert answers[0] == answers[1], (method, rest)
 
 
-def test_fast_routes_have_every_route_of_an_instance(
-    clients: dict[bool, FlaskClient],
+RUN_REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("GET", "samples/?after=0", {}),
+    ("GET", "samples?after=0&max_bytes=1", {}),
+    ("GET", "samples/?after=1", {}),
+    ("GET", "samples/?after=x", {}),
+    ("GET", "samples/?unknown=1", {}),
+    ("GET", "samples//?after=0", {}),
+    ("HEAD", "samples/?after=0", {}),
+    ("PUT", "samples/", {"data": b"1"}),
+    ("POST", "samples/?session=s&number=1", {"data": b"x"}),
+    ("POST", "samples/", {"data": b"x", "headers": {"Content-Encoding": "gzip"}}),
+    ("POST", "samples/lease/", {"json": {"max_batches": 0}}),
+    ("GET", "weights", {}),
+    ("PUT", "weights/", {"data": b"1"}),
+    ("GET", "weights/9/", {}),
+    ("GET", "records/?after=0", {}),
+    ("GET", "state/", {"headers": {"Origin": "http://evil"}}),
+    ("GET", "state/", {"headers": {"Host": "evil.example"}}),
+    ("GET", "state/", {"headers": {"Authorization": "Bearer ghr_none"}}),
+    ("OPTIONS", "samples/", {}),
+    ("DELETE", "samples/", {}),
+    ("GET", "nothing/", {}),
+]
+
+
+def test_both_dispatchers_answer_the_same_about_runs(
+    server: Server, clients: dict[bool, FlaskClient]
+) -> None:
+    with RelayCalls(server.url, "dispatched") as calls:
+        calls.create()
+        session = calls.create_session("w")["session"]
+        calls.put_batch(b"some bytes", session=session, number=1, policy=0, count=1)
+        for method, rest, options in RUN_REQUESTS:
+            for run in ("dispatched", "unknown", "..", "a%20b", "%64ispatched"):
+                answers = []
+                for client in clients.values():
+                    path = f"/v1/runs/{run}/{rest}"
+                    answer = client.open(path, method=method, **options)
+                    text = answer.get_data()
+                    text = re.sub(rb'"request_id":"\w+"', b"", text)
+                    headers = {**answer.headers, "X-Request-Id": "ID"}
+                    answers.append((answer.status, sorted(headers.items()), text))
+                assert answers[0] == answers[1], (method, run, rest)
+        calls.delete()
+
+
+@pytest.mark.parametrize(
+    ("argument", "table", "least"),
+    [("instance_id", "_views", 15), ("run", "_run_views", 12)],
+)
+def test_fast_routes_have_every_route_of_an_instance_or_a_run(
+    argument: str, table: str, least: int, clients: dict[bool, FlaskClient]
 ) -> None:
     application = clients[True].application
     behind = {
-        (method, rule.rule.partition("<instance_id>")[2].strip("/"))
+        (method, rule.rule.partition(f"<{argument}>")[2].strip("/"))
         for rule in application.url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
-        if rule.arguments == {"instance_id"}
+        if rule.arguments == {argument}
     }
-    assert set(application.wsgi_app._views) == behind  # type: ignore[attr-defined]
-    assert len(behind) >= 15
+    assert set(getattr(application.wsgi_app, table)) == behind
+    assert len(behind) >= least

@@ -73,13 +73,16 @@ def test_a_run_goes_on_after_kills_of_the_relay(server: Server) -> None:
         killer = threading.Timer(0.05, relay.kill)
         killer.start()
         first = number
-        # Until some were stored before the kill, and some after it.
+        # Until some were stored before the kill, and some after it, and the last one is
+        # known to be stored.
         deadline = time.monotonic() + 30
-        while relay.is_running() or number < first + 20:
+        lost = False
+        while relay.is_running() or number < first + 20 or lost:
             assert time.monotonic() < deadline
             body = b"%d" % number
             answer = api.request("POST", run.samples(session, number), data=body)
-            if answer.status == 503:
+            lost = answer.status == 503
+            if lost:
                 error(answer, 503, "relay-unavailable")
                 assert answer.header("Retry-After")
                 refused += 1

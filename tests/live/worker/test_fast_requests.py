@@ -27,6 +27,9 @@ pytestmark = pytest.mark.live
 WHOLE = [
     get("/environ"),
     get("/environ/a.b~c-d_e/%s/" % ("f" * 300)),
+    get("/environ?after=7&wait_s=0.5&a.b~c-d_e=&=f&g"),
+    get("/environ?"),
+    post("/environ?a=b", b"hello"),
     post("/environ", b"hello"),
     post("/environ", b"", HOST + "Content-Type:application/json\r\n"),
     post("/environ", b"{}", HOST + "accept: \t */*;q=0.1, b  \r\nDNT:a\r\n"),
@@ -63,7 +66,10 @@ def test_whole_requests_are_read_like_gunicorn(
     "request_",
     [
         get("/environ", HOST + ODD),
-        get("/environ?a=b"),
+        get("/environ?a=%41"),
+        get("/environ?a=b?c"),
+        get("/environ?a=b#c"),
+        get("/environ?a=b+c"),
         get("/environ/%41"),
         get("/environ//a"),
         get("http://t/environ"),

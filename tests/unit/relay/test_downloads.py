@@ -68,7 +68,7 @@ def test_neighbours_are_read_at_once_and_others_alone(
     def count(
         descriptor: int, buffers: list[memoryview], offset: int, flags: int = 0
     ) -> int:
-        read.append(len(buffers[0]))
+        read.append(sum(map(len, buffers)))
         return preadv(descriptor, buffers, offset, flags)
 
     monkeypatch.setattr(os, "preadv", count)
@@ -78,11 +78,44 @@ def test_neighbours_are_read_at_once_and_others_alone(
     made.close()
     assert read == [990]
     read.clear()
+    monkeypatch.setattr(downloads, "MOST_BETWEEN", 889)
     far = [Piece(0, 0, 10), Piece(0, 900, 10)]
     made = download(tmp_path, far)
     assert b"".join(made) == expected(far)
     made.close()
     assert read == [10, 10]
+
+
+def test_bytes_that_are_not_in_memory_are_read_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each access then returns some of them only."""
+    preadv = os.preadv
+    slow: list[int] = []
+
+    def read(
+        descriptor: int, buffers: list[memoryview], offset: int, flags: int = 0
+    ) -> int:
+        if flags:
+            count = preadv(descriptor, buffers, offset)
+            return count // 2
+        slow.append(offset)
+        return preadv(descriptor, [buffers[0][:70]], offset)
+
+    monkeypatch.setattr(os, "preadv", read)
+    monkeypatch.setattr(downloads, "_NOWAIT", 8)
+    pieces = [Piece(0, offset, 90) for offset in range(0, 1000, 100)]
+    made = download(tmp_path, pieces)
+    assert b"".join(made) == expected(pieces)
+    made.close()
+    assert slow[:4] == [0, 70, 90, 100]
+
+
+def test_a_view_is_valid_until_the_next_one_is_wanted(tmp_path: Path) -> None:
+    pieces = [Piece(0, 0, SIZE), Piece(-1, 0, SIZE), Piece(1, 0, SIZE)]
+    made = download(tmp_path, pieces)
+    assert b"".join(map(bytes, made.views())) == b"".join(made) == expected(pieces)
+    made.close()
 
 
 def test_a_file_that_is_too_short_ends_the_download(tmp_path: Path) -> None:
