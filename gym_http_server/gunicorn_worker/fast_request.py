@@ -3,8 +3,8 @@
 gunicorn's parser is general and slow. This one reads a request only if its bytes have
 one meaning: a plain path and query, headers that are known to be harmless and occur
 once, and the body directly after them. gunicorn reads all others, and answers every
-error. An answer is sent in one piece, or from the memory that files are read into, and its
-head is cached for later ones.
+error. An answer is sent in one piece, or from the memory that files are read into, and
+its head is cached for later ones.
 
 Without them, a REST step takes at least 1.4 times as long (``rest_1_p50``; measure with
 ``python -m benchmarks --without fast-request``).

@@ -73,6 +73,10 @@ CREATE INDEX IF NOT EXISTS evaluations ON records (key) WHERE mode = 'evaluation
 """
 
 
+# A file, and its parts: where each begins, and its bytes.
+_Unused = tuple[str, list[tuple[int, int]]]
+
+
 class Database:
     """The database and the files beside it.
 
@@ -116,9 +120,12 @@ class Database:
             raise
         self._file_bytes = 0
         self._room: tuple[int, int] | None = None
+        # Files that the transaction frees, and parts of files that no row refers to.
         self._freed: list[str] = []
-        # Parts of files that no row refers to.
-        self._unused: list[tuple[str, list[tuple[int, int]]]] = []
+        self._unused: list[_Unused] = []
+        # The same of committed transactions.
+        self._to_remove: list[str] = []
+        self._to_give_back: list[_Unused] = []
         self._begun = False
         # Why the transaction cannot be committed.
         self._failure: StorageFull | None = None
@@ -141,7 +148,7 @@ class Database:
             self._reserve.release()
 
     def commit(self) -> None:
-        """Write and sync the transaction, then remove the files that it frees.
+        """Write and sync the transaction; `clean_up` removes the files that it frees.
 
         Raises:
             StorageFull: The disk is full, now or in a statement before: the transaction
@@ -151,12 +158,21 @@ class Database:
             raise self._failure
         self._execute("COMMIT")
         self._begun = False
-        unused, self._unused = self._unused, []
+        self._to_remove += self._freed
+        self._to_give_back += self._unused
+        self._freed, self._unused = [], []
+
+    def clean_up(self) -> None:
+        """Remove the files that committed transactions have freed, and parts of files.
+
+        That takes longer than to answer requests, which can be done before.
+        """
+        unused, self._to_give_back = self._to_give_back, []
         for name, spans in unused:
             self.files.give_back(name, spans)
-        freed, self._freed = self._freed, []
+        freed, self._to_remove = self._to_remove, []
         for name in freed:
-            # The transaction is done all the same; a sweep tries again.
+            # A sweep tries again.
             with contextlib.suppress(OSError):
                 self.files.remove(name)
 

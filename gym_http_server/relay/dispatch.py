@@ -146,6 +146,7 @@ class Relay:
                     delivery.consume(self.store, self._find(row.run, now), now)
                     sessions.forget_sessions(self.store, row, now)
                 self.store.commit()
+                self.store.clean_up()
             except BaseException:
                 self.roll_back()
                 raise

@@ -329,6 +329,7 @@ class RelayServer:
                 return
             for answered in self._commit(relay, group):
                 self._send(answered)
+            relay.store.clean_up()
             self._discard(relay, group)
             soon = time.monotonic() + MAINTAIN_SECONDS
             self._maintain_at = min(self._maintain_at, soon)

@@ -76,7 +76,7 @@ class Store(Tables):
             raise
 
     def commit(self) -> None:
-        """Write and sync the transaction, then remove the files that it frees.
+        """Write and sync the transaction; `clean_up` removes the files that it frees.
 
         The first step of trimming is part of it.
 
@@ -103,6 +103,7 @@ class Store(Tables):
         except BaseException:
             self.rollback()
             raise
+        self.clean_up()
         return self.tidy() or more
 
     def append(self, run: RunRow, session: SessionRow, rows: Sequence[BatchRow]) -> int:

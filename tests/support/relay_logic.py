@@ -114,6 +114,7 @@ class RelayBench:
             return self.relay.reply(request, self.now, final=final)
         finally:
             self.store.commit()
+            self.store.clean_up()
             if name:
                 self.store.discard(name)
 

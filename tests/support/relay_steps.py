@@ -51,7 +51,7 @@ def upload(store: Store, data: bytes) -> tuple[str, int]:
 
 
 def take(folder: str) -> Iterator[None]:
-    """Take the steps, each of which ends with its commit."""
+    """Take the steps: each is committed and answered, and then frees files."""
     store = Store(folder, 1 << 30, MIB)
     store.begin()
     run = store.add_run("pendulum", b"{}", None, 0, 1.0)
@@ -60,11 +60,13 @@ def take(folder: str) -> Iterator[None]:
     others = store.add_session(other, "t", "w1", 1.0)
     store.commit()
     yield
+    store.clean_up()
 
     store.begin()
     store.append(run, session, [BatchRow(n, 0, 1, bytes(5000)) for n in (1, 2, 3)])
     store.commit()
     yield
+    store.clean_up()
 
     samples, first = upload(store, bytes(9000))
     weights, second = upload(store, bytes(1000))
@@ -77,11 +79,13 @@ def take(folder: str) -> Iterator[None]:
     os.close(first)
     os.close(second)
     yield
+    store.clean_up()
 
     store.begin()
     store.consume_to(run, 2)
     store.commit()
     yield
+    store.clean_up()
 
     samples, first = upload(store, bytes(100))
     store.begin()
@@ -91,24 +95,28 @@ def take(folder: str) -> Iterator[None]:
     store.commit()
     os.close(first)
     yield
+    store.clean_up()
 
     store.begin()
     store.add_blob(run, BlobRow("weights", 2, "", "x/y", 1.0, 3, b"abc"))
     store.drop_blobs(run, "weights", [1])
     store.commit()
     yield
+    store.clean_up()
 
     store.begin()
     leases = Leases(run.id, 60.0, 5, store.leases(run))
     (batch,) = deliver(store, run, leases, 1.0, max_bytes=MIB, max_batches=1)
     store.commit()
     yield
+    store.clean_up()
 
     store.begin()
     for row in leases.ack([batch.lease], 7)[0]:
         store.put_lease(run, row)
     store.commit()
     yield
+    store.clean_up()
 
     samples, first = upload(store, bytes(100))
     store.begin()
@@ -119,6 +127,7 @@ def take(folder: str) -> Iterator[None]:
     os.close(first)
     remove_other(store)
     yield
+    store.clean_up()
 
     # It ends with a checkpoint.
     store.close()

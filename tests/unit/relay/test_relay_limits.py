@@ -153,7 +153,9 @@ def test_an_old_row_of_a_session_is_not_forgotten(
 
 
 def put_file(
-    bench: RelayBench, body: bytes, digests: list[tuple[int, bytes]] | None = None
+    bench: RelayBench,
+    body: bytes,
+    digests: list[tuple[int, bytes, bytes]] | None = None,
 ) -> Path:
     """Put a bundle in a file, as a web worker does; return the file."""
     path = Path(bench.store.files.folder, os.urandom(16).hex() + ".body")
@@ -167,6 +169,7 @@ def put_file(
         bench.relay.reply(request, bench.now, final=True)
     finally:
         bench.store.commit()
+        bench.store.clean_up()
     return path
 
 

@@ -190,6 +190,7 @@ def test_a_file_goes_with_its_last_row_after_the_commit(store: Store) -> None:
     store.consume_to(run, 3)
     assert names(store) == [name]
     store.commit()
+    store.clean_up()
     assert names(store) == []
     assert store.first(run) == 4
 

@@ -105,6 +105,7 @@ class StoreMachine(RuleBasedStateMachine):
         for worker in ("w1", "w2"):
             self.store.add_session(run, f"session-{worker}", worker, self.now)
         self.store.commit()
+        self.store.clean_up()
         self.model = Model(keep)
         self.load()
 
@@ -123,6 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def commit(self) -> None:
         self.store.commit()
+        self.store.clean_up()
         self.model.trim()
 
     @rule(sizes=SIZES, worker=st.sampled_from(["w1", "w2"]), in_file=st.booleans())
