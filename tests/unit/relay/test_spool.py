@@ -325,6 +325,7 @@ def end_as_a_kill_does(spool: Spool) -> None:
             log._file.close()
             log._file = None
     spool._lock_file.close()
+    spool._closed = True
 
 
 def send_all(spool: Spool) -> list[bytes]:
@@ -600,6 +601,15 @@ def test_a_full_spool_gives_up_the_file_that_it_keeps(tmp_path: Path) -> None:
         add(spool, bytes(3000))
         assert spool.size <= 4000
         assert send_all(spool) == [bytes(3000)]
+
+
+def test_a_spool_that_is_closed_leaves_no_spare_file(tmp_path: Path) -> None:
+    with new_spool(tmp_path, max_bytes=4000) as spool:
+        for _ in range(5):
+            add(spool, bytes(500))
+        send_all(spool)
+        assert (tmp_path / "batches" / "spare").exists()
+    assert not (tmp_path / "batches" / "spare").exists()
 
 
 def test_a_disk_error_leaves_the_spool_as_it_was(

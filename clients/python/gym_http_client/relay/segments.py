@@ -249,7 +249,7 @@ class Segments:
         """Remove the file that is kept to be written to again."""
         if self.spare_bytes:
             self.spare_bytes = 0
-            self._spare.unlink()
+            self._spare.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file that is being written."""

@@ -453,6 +453,8 @@ class Spool:
                 return
             self._closed = True
             self._changed.notify_all()
+            for log in (self._batches, self._records):
+                log.remove_spare()
             self._close_files()
 
     def __del__(self) -> None:
