@@ -225,19 +225,24 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
     def sendall(self, data: Any, flags: int = 0) -> None:
         """Send all of the data, each piece within the time that is left."""
         self.answered = True
-        if len(data) >= _LARGE:
-            self._let_others_run()
+        waited = self._let_others_run() if len(data) >= _LARGE else 0.0
         sent = self.send(data, flags)
+        # The wait made room for these bytes: a slow client has read as many meanwhile.
+        self._send_timeout_s += min(waited, sent / SLOWEST_CLIENT)
         if sent < len(data):
             super().sendall(memoryview(data)[sent:], flags)
 
-    def _let_others_run(self) -> None:
+    def _let_others_run(self) -> float:
         """Wait until the socket accepts data, which it usually does at once.
+
+        It returns the seconds that this took of the client's time.
 
         Unlike a sleep of no length, this handles the events of other connections, which
         would wait until a large answer is sent, as long as its client reads it.
         """
+        before = self._send_timeout_s
         self._send_in_time(self._wait, self._write_event)
+        return before - self._send_timeout_s
 
     def _send_in_time(self, send: Callable[..., Any], *arguments: Any) -> Any:
         self.deadline = time.monotonic() + self._send_timeout_s

@@ -2,11 +2,13 @@
 
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import gevent  # type: ignore[import-untyped]
 import pytest
 from gevent.socket import wait_read  # type: ignore[import-untyped]
 
+from gym_http_server.gunicorn_worker import client_socket
 from gym_http_server.gunicorn_worker.client_socket import (
     SLOWEST_CLIENT,
     ClientSocket,
@@ -70,3 +72,29 @@ def test_what_has_arrived_is_received_without_waiting(
     assert client._timeout_s == pytest.approx(before + 200 / SLOWEST_CLIENT)
     client_end.close()
     assert client.recv_into_now(memory) == 0
+
+
+def test_a_client_that_reads_a_large_answer_slowly_has_time_for_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each wait makes room for the next part, which the buffers then accept at once."""
+    clock = SimpleNamespace(now=0.0)
+
+    class Waiting(ClientSocket):
+        def _wait(self, watcher: object, *given: object) -> None:
+            clock.now += seconds
+            client_end.recv(len(LARGE), socket.MSG_WAITALL)
+
+    time = SimpleNamespace(monotonic=lambda: clock.now)
+    monkeypatch.setattr(client_socket, "time", time)
+    for rate, allowed in ((2.0, True), (0.5, False)):
+        seconds = len(LARGE) / SLOWEST_CLIENT / rate
+        worker_end, client_end = socket.socketpair()
+        worker_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * len(LARGE))
+        kind = (socket.AF_UNIX, socket.SOCK_STREAM)
+        with Waiting(LIMITS, *kind, fileno=worker_end.detach()) as client, client_end:
+            client.send(LARGE)
+            for _ in range(20):
+                client.sendall(LARGE)
+            assert (client._send_timeout_s > 0) == allowed
+    gevent.get_hub().destroy(destroy_loop=True)
