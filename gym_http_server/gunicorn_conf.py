@@ -11,6 +11,7 @@ from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 
 from gym_http_server import inherited_settings, log_lines, prctl
 from gym_http_server.authentication import shared_count
+from gym_http_server.gunicorn_worker.balance import Balance
 from gym_http_server.gunicorn_worker.worker import Worker
 from gym_http_server.instances.queues import Queues
 from gym_http_server.titles import set_title
@@ -25,10 +26,10 @@ Worker.request_deadline_s = _settings.request_deadline
 shared_count()
 # Created here, since all workers share it.
 # A reload starts as many new workers before the old ones end.
-_queues = Queues(_settings.max_waiting, 2 * _settings.workers)
-_log_queues = Queues(
-    _settings.max_waiting, 2 * _settings.workers, "wait for the log of"
-)
+_most_workers = 2 * _settings.workers
+_queues = Queues(_settings.max_waiting, _most_workers)
+_log_queues = Queues(_settings.max_waiting, _most_workers, "wait for the log of")
+_balance = Balance(_most_workers)
 
 wsgi_app = "gym_http_server.app:from_launcher()"
 # The launcher has bound them: it reports a port in use at once, and no connection is
@@ -78,8 +79,14 @@ def on_starting(arbiter: Any) -> None:
 
 
 def pre_fork(arbiter: Any, worker: Any) -> None:
-    """Set the title; gunicorn has set its own before."""
+    """Set the title, since gunicorn has set its own; reserve a place for the worker."""
     set_title("gunicorn")
+    worker.balance, worker.place = _balance, _balance.reserve()
+
+
+def child_exit(arbiter: Any, worker: Any) -> None:
+    """Free the place of a worker, also of one that was killed."""
+    worker.balance.release(worker.place)
 
 
 def post_fork(arbiter: Any, worker: Any) -> None:

@@ -22,6 +22,7 @@ from gunicorn.sock import ssl_context  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from gym_http_server import prctl
+from gym_http_server.gunicorn_worker.balance import LEAVE_S, Balance
 from gym_http_server.gunicorn_worker.client_socket import (
     ClientSocket,
     ConnectionLimits,
@@ -59,6 +60,8 @@ class Server(StreamServer):  # type: ignore[misc]
     limits: ConnectionLimits
     context: ssl.SSLContext | None = None
     relays: TLSRelays
+    balance: Balance
+    _accepted = False
     #: Whether connections wait for a free place.
     crowded = False
 
@@ -67,6 +70,7 @@ class Server(StreamServer):  # type: ignore[misc]
         accepted = super().do_read()
         if accepted is None:
             return None
+        self._accepted = True
         plain, address = accepted
         if self.context is not None:
             plain = self._relayed(self.context, plain)
@@ -80,8 +84,19 @@ class Server(StreamServer):  # type: ignore[misc]
         # have all the time.
         if self.lacks_relays() and self.full():
             self.stop_accepting()
+        elif self.balance.leaves_next():
+            self.stop_accepting()
+            self._timer = self.loop.timer(LEAVE_S)
+            self._timer.start(self._accept_what_was_left)
         else:
             super()._do_read()
+
+    def _accept_what_was_left(self) -> None:
+        self._accepted = False
+        self.start_accepting()
+        super()._do_read()
+        if self._accepted:
+            self.balance.pause()
 
     def lacks_relays(self) -> bool:
         """Whether connections need relays, and no further relay is allowed."""
@@ -107,11 +122,13 @@ class Worker(GeventWorker):  # type: ignore[misc]
             for the next request.
         send_timeout_s: For a client to read an answer, in addition to a second for
             each 64 KiB.
+        balance: The connections of each worker; set it before the fork.
     """
 
     access_log: bool = False
     request_deadline_s: float = 10.0
     send_timeout_s: float = 60.0
+    balance = Balance(1)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -153,6 +170,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
             self._relays = TLSRelays(files)
         self._pool = Pool(min(self.worker_connections, files))
         self._replies = FastReplies(self.cfg, self.wsgi)
+        self.balance.count(0)
         servers = [self._start(listener) for listener in self.sockets]
         notified = 0.0
         while self.alive:
@@ -165,13 +183,14 @@ class Worker(GeventWorker):  # type: ignore[misc]
             gevent.sleep(_TICK_S)
         for server in servers:
             server.close()
+        self.balance.withdraw()
         self._drain()
 
     def _start(self, listener: Any) -> Server:
         listener.setblocking(True)
         handle = partial(self.handle, listener.getsockname())
         server = Server(listener, handle, spawn=self._pool)
-        server.limits = self._limits
+        server.limits, server.balance = self._limits, self.balance
         if self.cfg.is_ssl and listener.family != socket.AF_UNIX:
             server.context, server.relays = self._context, self._relays
         server.full = partial(self._full, server)
@@ -251,6 +270,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         parser = self._parser(address, client, addr)
         close = client.close
         self._clients.add(client)
+        self.balance.count(len(self._clients))
         try:
             with contextlib.suppress(StopIteration, NoMoreData):
                 self._serve(address, parser, client, addr)
@@ -271,6 +291,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
                 close()
             finally:
                 self._clients.discard(client)
+                self.balance.count(len(self._clients))
 
     def _parser(self, address: Any, client: ClientSocket, addr: Any) -> ClientParser:
         whole = None
