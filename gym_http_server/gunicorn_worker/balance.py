@@ -2,8 +2,9 @@
 
 The kernel wakes all workers for a new connection, and the first one to accept it keeps
 it to its end. So two busy connections, of a stream or a trainer, may share one worker
-for hours while another worker is idle. Workers therefore count their connections in
-shared memory, and one that has more than another leaves it a moment to accept.
+for hours while another worker is idle. Workers therefore publish in shared memory how
+many connections they have and how busy they are. One with a higher load than another
+leaves it a moment to accept.
 """
 
 from __future__ import annotations
@@ -17,32 +18,49 @@ __all__ = ["LEAVE_S", "Balance"]
 #: How long a worker leaves a new connection to the others. Unless they are busy, they
 #: accept it within a fraction of that.
 LEAVE_S = 0.002
-# How long it leaves none after one that no other has accepted: they are busy or stuck,
-# and each of many connections would wait.
-_PAUSE_S = 0.002
+# Connections that it may leave at once, and how many more each second. To wait costs
+# more than it gains if each request has a new connection, or if the others are stuck.
+_MOST_AT_ONCE = 64
+_MOST_A_SECOND = 10
+# A worker that uses all of its processor has the load of so many idle connections. Not
+# of more: it would get none of many connections that come at once.
+_BUSY = 4
+# Loads are published in thousandths of a connection.
+_UNIT = 1000
+# Less is noise.
+_DIFFERENCE = _UNIT // 20
 
 
 class Balance:
-    """The number of connections of each web worker.
+    """The load of each web worker.
 
     Create it before web workers are forked. The parent process calls `reserve` before
     each fork and `release` at each worker's end, which may be a kill; workers call the
-    rest.
+    rest, `measure` several times a second.
 
     Args:
-        workers: Web workers at a time. Any beyond them are not counted.
+        workers: Web workers at a time. Any beyond them are not considered.
         clock: Returns seconds.
+        processor: Returns seconds of processor time of this process.
     """
 
     def __init__(
-        self, workers: int, clock: Callable[[], float] = time.monotonic
+        self,
+        workers: int,
+        clock: Callable[[], float] = time.monotonic,
+        processor: Callable[[], float] = time.process_time,
     ) -> None:
-        # A worker's connections + 1; 0 for a place without a worker that accepts.
-        self._counts = memoryview(mmap.mmap(-1, 4 * workers)).cast("I")[:workers]
+        # A worker's load + 1; 0 for a place without a worker that accepts.
+        self._loads = memoryview(mmap.mmap(-1, 4 * workers)).cast("I")[:workers]
         self._free = list(range(workers))
         self._own: int | None = None
         self._clock = clock
-        self._paused_until_s = 0.0
+        self._processor = processor
+        self._connections = 0
+        # The last two measurements: time and processor time.
+        self._last = self._before_last = (clock(), processor())
+        # When it may leave the next one, were they left at an even rate (GCRA).
+        self._next_s = 0.0
 
     def reserve(self) -> int | None:
         """Return the place of the next worker; ``None`` if all are taken."""
@@ -52,31 +70,46 @@ class Balance:
     def release(self, place: int | None) -> None:
         """Free the place of a worker that has ended."""
         if place is not None:
-            self._counts[place] = 0
+            self._loads[place] = 0
             self._free.append(place)
 
     def count(self, connections: int) -> None:
         """Set the number of this worker's connections."""
+        change = connections - self._connections
+        self._connections = connections
+        if self._own is not None and self._loads[self._own]:
+            self._loads[self._own] += _UNIT * change
+
+    def measure(self) -> None:
+        """Publish this worker's load, from now on or again."""
         if self._own is not None:
-            self._counts[self._own] = connections + 1
+            self._loads[self._own] = 1 + self._load()
+        self._before_last, self._last = self._last, (self._clock(), self._processor())
+
+    def _load(self) -> int:
+        """Return the load at present, by the processor's use since the last but one."""
+        since_s, used_s = self._before_last
+        passed_s = max(self._clock() - since_s, 1e-6)
+        # Below 0 just after a fork.
+        busy = min(1.0, max(0.0, (self._processor() - used_s) / passed_s))
+        return _UNIT * self._connections + int(_UNIT * _BUSY * busy)
 
     def withdraw(self) -> None:
-        """Stop counting: this worker accepts no further connections."""
+        """Publish no load: this worker accepts no further connections."""
         if self._own is not None:
-            self._counts[self._own] = 0
+            self._loads[self._own] = 0
             self._own = None
 
     def leaves_next(self) -> bool:
         """Return whether to leave the next connection to another worker for a moment.
 
-        It is left if another worker has fewer connections.
+        It is left if another worker has a lower load, and if not too many were left.
         """
-        if self._own is None:
+        now_s = self._clock()
+        if self._own is None or now_s < self._next_s - _MOST_AT_ONCE / _MOST_A_SECOND:
             return False
-        own = self._counts[self._own]
-        fewer = any(0 < count < own for count in self._counts)
-        return fewer and self._clock() >= self._paused_until_s
-
-    def pause(self) -> None:
-        """Leave no connection to others for the next 2 ms."""
-        self._paused_until_s = self._clock() + _PAUSE_S
+        own = self._loads[self._own] = 1 + self._load()
+        if not any(0 < load < own - _DIFFERENCE for load in self._loads):
+            return False
+        self._next_s = max(self._next_s, now_s) + 1 / _MOST_A_SECOND
+        return True

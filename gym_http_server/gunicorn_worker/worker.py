@@ -61,7 +61,6 @@ class Server(StreamServer):  # type: ignore[misc]
     context: ssl.SSLContext | None = None
     relays: TLSRelays
     balance: Balance
-    _accepted = False
     #: Whether connections wait for a free place.
     crowded = False
 
@@ -70,7 +69,6 @@ class Server(StreamServer):  # type: ignore[misc]
         accepted = super().do_read()
         if accepted is None:
             return None
-        self._accepted = True
         plain, address = accepted
         if self.context is not None:
             plain = self._relayed(self.context, plain)
@@ -92,11 +90,8 @@ class Server(StreamServer):  # type: ignore[misc]
             super()._do_read()
 
     def _accept_what_was_left(self) -> None:
-        self._accepted = False
         self.start_accepting()
         super()._do_read()
-        if self._accepted:
-            self.balance.pause()
 
     def lacks_relays(self) -> bool:
         """Whether connections need relays, and no further relay is allowed."""
@@ -122,7 +117,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
             for the next request.
         send_timeout_s: For a client to read an answer, in addition to a second for
             each 64 KiB.
-        balance: The connections of each worker; set it before the fork.
+        balance: The load of each worker; set it before the fork.
     """
 
     access_log: bool = False
@@ -170,13 +165,13 @@ class Worker(GeventWorker):  # type: ignore[misc]
             self._relays = TLSRelays(files)
         self._pool = Pool(min(self.worker_connections, files))
         self._replies = FastReplies(self.cfg, self.wsgi)
-        self.balance.count(0)
         servers = [self._start(listener) for listener in self.sockets]
         notified = 0.0
         while self.alive:
             if time.monotonic() >= notified + _NOTIFY_S:
                 notified = time.monotonic()
                 self.notify()
+            self.balance.measure()
             self._cut_overdue()
             if any(each.crowded and self._is_full(each) for each in servers):
                 self._evict()

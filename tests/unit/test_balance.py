@@ -1,105 +1,143 @@
-"""The counts by which web workers leave new connections to each other."""
+"""The loads by which web workers leave new connections to each other."""
 
-import os
-from collections.abc import Callable
+import copy
+
+import pytest
 
 from gym_http_server.gunicorn_worker.balance import Balance
 
 
-def in_a_fork(call: Callable[[], bool]) -> bool:
-    """Call a function in a fork of this process; return its result."""
-    pid = os.fork()
-    if not pid:
-        os._exit(call())
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+class Clock:
+    """A clock, and the processor time of the process that is looked at."""
+
+    def __init__(self) -> None:
+        self.now_s = 5.0
+        self.used_s = 1.0
 
 
 class Worker:
-    """A web worker with some connections, in the parent's memory."""
+    """A web worker: as after a fork, it shares the memory and nothing else."""
 
-    def __init__(self, balance: Balance) -> None:
-        self.balance = balance
-        self.place = balance.reserve()
+    def __init__(self, parent: Balance, clock: Clock) -> None:
+        self.place = parent.reserve()
+        self.balance = copy.copy(parent)
+        self._clock = clock
 
-    def serves(self, connections: int) -> None:
-        """Count connections as the fork would."""
-        self._fork(lambda: self.balance.count(connections))
+    def runs(self, connections: int, busy: float = 0.0) -> None:
+        """Run for 0.3 s, measuring every 0.1 s."""
+        self.balance.count(connections)
+        for _ in range(3):
+            self.balance.measure()
+            self._clock.now_s += 0.1
+            self._clock.used_s += busy * 0.1
+        self.balance.measure()
 
-    def withdraws(self) -> None:
-        """Stop accepting."""
-        self._fork(self.balance.withdraw)
-
-    def leaves(self, connections: int) -> bool:
+    def leaves(self, connections: int, busy: float = 0.0) -> bool:
         """Return whether it leaves the next connection to others."""
-
-        def asked() -> bool:
-            self.balance.count(connections)
-            return self.balance.leaves_next()
-
-        return self._fork(asked)
-
-    def ends(self) -> None:
-        """End in any way, as the parent notices."""
-        self.balance.release(self.place)
-
-    def _fork(self, call: Callable[[], bool | None]) -> bool:
-        def called() -> bool:
-            self.balance._own = self.place
-            return bool(call())
-
-        return in_a_fork(called)
+        self.runs(connections, busy)
+        return self.balance.leaves_next()
 
 
-def test_the_next_connection_is_left_to_those_with_fewer() -> None:
-    balance = Balance(4)
-    first, second = Worker(balance), Worker(balance)
-    # A worker that does not accept yet has no count.
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def parent(clock: Clock) -> Balance:
+    return Balance(2, lambda: clock.now_s, lambda: clock.used_s)
+
+
+def test_the_next_connection_is_left_to_workers_with_fewer(
+    parent: Balance, clock: Clock
+) -> None:
+    first, second = Worker(parent, clock), Worker(parent, clock)
+    # A worker that does not accept yet has no load.
     assert not first.leaves(5)
-    second.serves(4)
+    second.runs(4)
     assert first.leaves(5)
     assert not first.leaves(4)
     assert not first.leaves(3)
 
 
-def test_a_worker_that_has_ended_is_not_waited_for() -> None:
-    balance = Balance(2)
-    first, second = Worker(balance), Worker(balance)
-    second.serves(0)
+@pytest.mark.parametrize(
+    ("connections", "busy", "left"),
+    [(7, 0.1, True), (7, 0.005, False), (3, 0.9, False), (4, 1.0, True), (3, 3, False)],
+)
+def test_a_busy_worker_has_the_load_of_four_connections(
+    connections: int, busy: float, left: bool, parent: Balance, clock: Clock
+) -> None:
+    first, second = Worker(parent, clock), Worker(parent, clock)
+    second.runs(7)
+    assert first.leaves(connections, busy) is left
+
+
+def test_connections_count_between_measurements(parent: Balance, clock: Clock) -> None:
+    first, second = Worker(parent, clock), Worker(parent, clock)
+    first.runs(2)
+    second.runs(2)
+    assert not first.balance.leaves_next()
+    second.balance.count(1)
+    assert first.balance.leaves_next()
+    first.balance.count(1)
+    assert not first.balance.leaves_next()
+
+
+def test_a_worker_has_used_no_time_of_its_parents(
+    parent: Balance, clock: Clock
+) -> None:
+    first, second = Worker(parent, clock), Worker(parent, clock)
+    second.runs(0)
+    clock.used_s = 0.0
+    assert not first.leaves(0)
+
+
+def test_a_worker_that_has_ended_is_not_waited_for(
+    parent: Balance, clock: Clock
+) -> None:
+    first, second = Worker(parent, clock), Worker(parent, clock)
+    second.runs(0)
     assert first.leaves(1)
-    second.withdraws()
+    second.balance.withdraw()
     assert not first.leaves(1)
-    second.serves(0)
-    second.ends()
+    second.balance.count(0)
+    second.balance.measure()
     assert not first.leaves(1)
-    third = Worker(balance)
+    parent.release(second.place)
+    third = Worker(parent, clock)
     assert third.place == second.place
-    assert not first.leaves(1)
-    third.serves(0)
+    third.runs(0)
     assert first.leaves(1)
-
-
-def test_workers_beyond_the_announced_ones_are_not_counted() -> None:
-    balance = Balance(2)
-    first, _, third = Worker(balance), Worker(balance), Worker(balance)
-    assert third.place is None
-    third.serves(0)
-    assert not third.leaves(7)
+    # It was killed.
+    parent.release(third.place)
     assert not first.leaves(1)
-    third.withdraws()
-    third.ends()
-    assert Worker(balance).place is None
 
 
-def test_none_is_left_for_2_ms_after_one_that_no_other_has_accepted() -> None:
-    now = 5.0
-    balance = Balance(2, lambda: now)
-    Worker(balance).serves(0)
-    balance.reserve()
-    balance.count(3)
-    assert balance.leaves_next()
-    assert balance.leaves_next()
-    balance.pause()
-    now += 0.0015
-    assert not balance.leaves_next()
-    now += 0.001
-    assert balance.leaves_next()
+def test_workers_beyond_the_announced_ones_are_not_considered(
+    parent: Balance, clock: Clock
+) -> None:
+    first, _, third = (Worker(parent, clock) for _ in range(3))
+    assert third.place is None
+    third.runs(0)
+    assert not first.leaves(1)
+    assert not third.leaves(7)
+    third.balance.withdraw()
+    parent.release(third.place)
+    assert parent.reserve() is None
+
+
+def test_not_more_than_64_are_left_at_once_and_10_a_second(
+    parent: Balance, clock: Clock
+) -> None:
+    first, second = Worker(parent, clock), Worker(parent, clock)
+    second.runs(0)
+    first.runs(3)
+
+    def left() -> int:
+        return sum(first.balance.leaves_next() for _ in range(200))
+
+    assert left() == 65
+    clock.now_s += 1.01
+    assert left() == 10
+    clock.now_s += 3600
+    assert left() == 65
