@@ -13,8 +13,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import xxhash
-
 from gym_http_server.errors import RelayUnavailable, StorageFull
 from gym_http_server.instances.transfers import PIECE, Task, buffers, in_thread
 from gym_http_server.relay.files import (
@@ -24,7 +22,8 @@ from gym_http_server.relay.files import (
     sync_folder,
 )
 from gym_http_server.relay.messages import MOST_BATCHES
-from gym_http_wire.frames import HEADER
+from gym_http_wire.bundles import BundleError, decode_batch_head, hash_for
+from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES
 
 __all__ = ["DIGESTED_BYTES", "BatchDigests", "StoredBody", "Upload"]
 
@@ -48,14 +47,14 @@ class StoredBody(NamedTuple):
         size: Bytes of the body.
         digest: SHA-256 of the body in hex; "" if it was not computed.
         batch_digests: If the body is a bundle: the number of each larger batch in it,
-            from 0, and its SHA-256 and XXH3.
+            from 0, and its SHA-256 or XXH3.
     """
 
     path: str
     descriptor: int
     size: int
     digest: str = ""
-    batch_digests: Sequence[tuple[int, bytes, bytes]] = ()
+    batch_digests: Sequence[tuple[int, bytes]] = ()
 
     @property
     def name(self) -> str:
@@ -76,69 +75,75 @@ class StoredBody(NamedTuple):
 
 
 class BatchDigests:
-    """SHA-256 and XXH3 of larger batches of a bundle, whose bytes come in pieces.
+    """Digests of larger batches of a bundle, whose bytes come in pieces.
 
     Attributes:
-        found: The number of each such batch in the bundle, from 0, its digest and its
-            checksum. The relay refuses malformed bundles; of these, it has some batches
-            only.
+        found: The number of each such batch in the bundle, from 0, and its SHA-256, or
+            its XXH3 if its head has a checksum and no digest. The relay refuses
+            malformed bundles; of these, it has some batches only.
     """
 
     def __init__(self) -> None:
-        self.found: list[tuple[int, bytes, bytes]] = []
+        self.found: list[tuple[int, bytes]] = []
         # Batches whose headers were read.
         self._count = 0
-        # The beginning of a header.
+        # Bytes of the header or head that is read next, and those that have come.
+        self._needed = HEADER.size
         self._early = b""
-        # Bytes before the next header, or before those to hash.
+        # Bytes before the next header.
         self._skipped = 0
-        # Bytes to hash after these, and their digest and checksum so far.
+        # Bytes to hash behind the head, and their hash so far.
         self._missing = 0
-        self._digest: Any = None
-        self._checksum: Any = None
+        self._hash: Any = None
 
     def update(self, data: memoryview) -> None:
         """Add the next bytes of the bundle."""
         at, total = 0, len(data)
-        while at < total:
+        while at < total and self._count <= MOST_BATCHES:
             if self._skipped:
                 step = min(self._skipped, total - at)
                 self._skipped -= step
-            elif self._missing:
+            elif self._hash is not None:
                 step = min(self._missing, total - at)
-                self._hash(data[at : at + step])
-            elif self._count < MOST_BATCHES:
-                step = self._read_header(data[at : at + HEADER.size])
+                self._hash_part(data[at : at + step])
             else:
-                # The relay refuses the bundle.
-                return
+                step = min(self._needed - len(self._early), total - at)
+                self._early += data[at : at + step]
+                if len(self._early) == self._needed:
+                    self._read(self._early)
+                    self._early = b""
             at += step
 
-    def _hash(self, data: memoryview) -> None:
-        self._digest.update(data)
-        self._checksum.update(data)
+    def _read(self, data: bytes) -> None:
+        if self._missing:
+            self._read_head(data)
+            return
+        size, head_size, *_ = HEADER.unpack(data)
+        self._count += 1
+        if self._count > MOST_BATCHES or not 0 < head_size <= MAX_HEAD_BYTES:
+            self._give_up()
+        elif size < DIGESTED_BYTES:
+            self._skipped = head_size + size
+        else:
+            self._needed, self._missing = head_size, size
+
+    def _read_head(self, data: bytes) -> None:
+        self._needed = HEADER.size
+        try:
+            self._hash = hash_for(decode_batch_head(data))
+        except BundleError:
+            self._give_up()
+
+    def _hash_part(self, data: memoryview) -> None:
+        self._hash.update(data)
         self._missing -= len(data)
         if not self._missing:
-            sums = self._digest.digest(), self._checksum.digest()
-            self.found.append((self._count - 1, *sums))
+            self.found.append((self._count - 1, self._hash.digest()))
+            self._hash = None
 
-    def _read_header(self, data: memoryview) -> int:
-        """Read a header, or a part of one; return how many bytes it has."""
-        missing = HEADER.size - len(self._early)
-        header = self._early + data[:missing]
-        if len(header) < HEADER.size:
-            self._early = header
-            return len(data)
-        size, head_size, *_ = HEADER.unpack(header)
-        self._early = b""
-        self._count += 1
-        self._skipped = head_size
-        if size >= DIGESTED_BYTES:
-            self._missing = size
-            self._digest, self._checksum = hashlib.sha256(), xxhash.xxh3_64()
-        else:
-            self._skipped += size
-        return missing
+    def _give_up(self) -> None:
+        """Read no further: the relay refuses the bundle."""
+        self._count = MOST_BATCHES + 1
 
 
 class Upload:

@@ -22,7 +22,7 @@ from gym_http_server.relay.calls import (
 )
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.leases import deliver, readers_floor
-from gym_http_server.relay.rows import BatchRow, ReaderRow
+from gym_http_server.relay.rows import XXH3_BYTES, BatchRow, ReaderRow
 from gym_http_server.relay.store import Store
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch_start
 from gym_http_wire.problems import BadParameter
@@ -116,6 +116,7 @@ def get_samples(call: RunCall) -> Reply | None:
 def _bundle(batches: list[BatchRow]) -> Reply:
     pieces: list[bytes | FileSlice] = []
     for batch in batches:
+        sha256 = len(batch.digest) != XXH3_BYTES
         head = BatchHead(
             batch.session,
             batch.number,
@@ -125,7 +126,7 @@ def _bundle(batches: list[BatchRow]) -> Reply:
             batch.content_type,
             batch.packing,
             batch.unpacked,
-            batch.digest.hex(),
+            batch.digest.hex() if sha256 else "",
             batch.position,
             batch.worker,
             batch.lag,
@@ -133,6 +134,7 @@ def _bundle(batches: list[BatchRow]) -> Reply:
             batch.received,
             batch.lease,
             batch.delivery,
+            "" if sha256 else batch.digest.hex(),
         )
         pieces.append(encode_batch_start(head, batch.size))
         if batch.size:

@@ -57,7 +57,7 @@ MOST_WAIT_SECONDS = 50.0
 #: The requests that upload, which `Op.RELAY_ADMIT` may ask about.
 ADMITTED = (Op.SAMPLES_PUT, Op.WEIGHTS_PUT, Op.STATE_PUT, Op.RECORDS_PUT)
 _SIZE = struct.Struct("<I")
-_DIGEST = struct.Struct("<I32s8s")
+_DIGEST = struct.Struct("<IB32s")
 #: The longest body of a request whose bundle is in a file.
 MOST_DIGESTS_BYTES = MOST_BATCHES * _DIGEST.size
 
@@ -157,21 +157,21 @@ def is_bundle(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == BUNDLE
 
 
-def digests_body(digests: Iterable[tuple[int, bytes, bytes]]) -> bytes:
+def digests_body(digests: Iterable[tuple[int, bytes]]) -> bytes:
     """Make the body of a request whose bundle is in a file.
 
     Args:
-        digests: SHA-256 and XXH3 of batches that a web worker has computed, behind the
+        digests: SHA-256 or XXH3 of batches that a web worker has computed, behind the
             number of the batch in the bundle, from 0.
     """
-    return b"".join(_DIGEST.pack(*each) for each in digests)
+    return b"".join(_DIGEST.pack(at, len(each), each) for at, each in digests)
 
 
-def digests_of(body: bytes) -> dict[int, tuple[bytes, bytes]]:
+def digests_of(body: bytes) -> dict[int, bytes]:
     """Decode the body of a request whose bundle is in a file.
 
     Returns:
-        SHA-256 and XXH3 by the number of the batch.
+        SHA-256 or XXH3 by the number of the batch.
 
     Raises:
         ValueError: It is malformed.
@@ -179,7 +179,7 @@ def digests_of(body: bytes) -> dict[int, tuple[bytes, bytes]]:
     if len(body) % _DIGEST.size:
         raise ValueError(f"digests of batches end after {len(body)} bytes")
     found = _DIGEST.iter_unpack(body)
-    return {number: (digest, checksum) for number, digest, checksum in found}
+    return {number: digest[:size] for number, size, digest in found}
 
 
 def pieces_answer(

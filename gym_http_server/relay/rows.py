@@ -11,6 +11,7 @@ from gym_http_server.relay.files import FileSlice
 
 __all__ = [
     "LAG_CLASSES",
+    "XXH3_BYTES",
     "BatchRow",
     "BlobRow",
     "LeaseRow",
@@ -26,6 +27,8 @@ __all__ = [
 
 #: Names of the classes of the histogram of lags.
 LAG_CLASSES = ("0", "1", "2", "3-5", "6-10", ">10")
+#: Bytes of a digest that is an XXH3; a SHA-256 has 32.
+XXH3_BYTES = 8
 
 
 def lag_class(lag: int) -> int:
@@ -181,7 +184,8 @@ class BatchRow(msgspec.Struct, gc=False):
         policy: Version of the weights that acted.
         count: Number of transitions.
         body: Its bytes, or where they are.
-        digest: SHA-256 of the body; may be empty.
+        digest: SHA-256 of the body, or XXH3 if its sender has named that only; may be
+            empty.
         content_type: Media type of the body.
         packing: How the body is packed.
         unpacked: Bytes before packing.

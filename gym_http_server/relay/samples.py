@@ -25,9 +25,9 @@ from gym_http_server.relay.calls import SAMPLES, Reply, RunCall
 from gym_http_server.relay.columns import check_columns
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.messages import MOST_BATCHES, digests_of, is_bundle
-from gym_http_server.relay.rows import BatchRow, SessionRow
+from gym_http_server.relay.rows import XXH3_BYTES, BatchRow, SessionRow
 from gym_http_server.relay.sessions import find_session
-from gym_http_wire.bundles import BatchHead, BundleError, split
+from gym_http_wire.bundles import BatchHead, BundleError, hash_for, split
 from gym_http_wire.frames import HEADER
 from gym_http_wire.problems import BadParameter, KeyReused, Problem
 
@@ -51,15 +51,13 @@ class _Sent(NamedTuple):
         head: Its head.
         body: Its bytes, or where they are.
         view: Its bytes.
-        digest: Its SHA-256, if a web worker has computed it.
-        checksum: Its XXH3, likewise.
+        digest: Its SHA-256 or XXH3, if a web worker has computed it.
     """
 
     head: BatchHead
     body: bytes | FileSlice
     view: memoryview
     digest: bytes = b""
-    checksum: bytes = b""
 
 
 def admit_samples(call: RunCall) -> None:
@@ -95,7 +93,7 @@ class _Body:
         self.name = call.head.file
         # Once nothing refers to the view, the file is no longer mapped.
         self.view = memoryview(call.body)
-        self.digests: dict[int, tuple[bytes, bytes]] = {}
+        self.digests: dict[int, bytes] = {}
         if self.name:
             self.digests = digests_of(call.body)
             descriptor = call.store.files.open(self.name)
@@ -210,8 +208,8 @@ def _put_bundle(call: RunCall, body: _Body) -> Reply:
 def _batches(body: _Body) -> Iterator[_Sent]:
     for number, (head, offset, size) in enumerate(split(body.view)):
         view = body.view[offset : offset + size]
-        sums = body.digests.get(number, ())
-        yield _Sent(head, body.part(offset, size), view, *sums)
+        digest = body.digests.get(number, b"")
+        yield _Sent(head, body.part(offset, size), view, digest)
 
 
 def _only_session(call: RunCall, session: str) -> SessionRow:
@@ -375,7 +373,7 @@ class _Group:
         if known is None:
             known = self._call.store.digest(self.session, number)
         # Of a batch that was dropped or refused, or that is too old, none is kept.
-        if known and known.strip(b"\0") and known != _digest_of(sent):
+        if known and known != _digest_like(known, sent):
             raise KeyReused(
                 f"batch {number} of the session was stored with other content: begin a "
                 "new session for other batches",
@@ -383,32 +381,32 @@ class _Group:
             )
 
 
-def _digest_of(sent: _Sent) -> bytes:
-    if sent.head.digest:
-        return bytes.fromhex(sent.head.digest)
-    return sent.digest or hashlib.sha256(sent.view).digest()
+def _digest_like(known: bytes, sent: _Sent) -> bytes:
+    """Return SHA-256 or XXH3 of a batch, whichever another digest is."""
+    short = len(known) == XXH3_BYTES
+    named = sent.head.checksum if short else sent.head.digest
+    if named:
+        return bytes.fromhex(named)
+    if len(sent.digest) == len(known):
+        return sent.digest
+    return (xxhash.xxh3_64 if short else hashlib.sha256)(sent.view).digest()
 
 
 def _check_digest(sent: _Sent) -> bytes:
-    digest = sent.digest or hashlib.sha256(sent.view).digest()
-    if sent.head.digest and sent.head.digest != digest.hex():
+    """Compare a batch with the digest or checksum that its head names; return it."""
+    digest, head = sent.digest, sent.head
+    if not digest:
+        computed = hash_for(head)
+        computed.update(sent.view)
+        digest = computed.digest()
+    named = head.digest or head.checksum
+    if named and named != digest.hex():
+        what = "XXH3" if len(digest) == XXH3_BYTES else "SHA-256"
         raise DigestMismatch(
-            f"the body of batch {sent.head.number} has the SHA-256 {digest.hex()}, and "
-            f"its head names {sent.head.digest}: it was changed on its way; send it "
-            "again"
+            f"the body of batch {head.number} has the {what} {digest.hex()}, and its "
+            f"head names {named}: it was changed on its way; send it again"
         )
-    if sent.head.checksum:
-        _check_checksum(sent)
     return digest
-
-
-def _check_checksum(sent: _Sent) -> None:
-    checksum = (sent.checksum or xxhash.xxh3_64_digest(sent.view)).hex()
-    if sent.head.checksum != checksum:
-        raise DigestMismatch(
-            f"the body of batch {sent.head.number} has the XXH3 {checksum}, and its "
-            f"head names {sent.head.checksum}: it was changed on its way; send it again"
-        )
 
 
 def _check_policy(call: RunCall, head: BatchHead) -> None:

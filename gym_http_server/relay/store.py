@@ -15,6 +15,7 @@ from typing import Any
 from gym_http_server.relay.database import PAGE_BYTES, ROW_BYTES
 from gym_http_server.relay.files import MIN_FREE_BYTES, FileSlice
 from gym_http_server.relay.rows import (
+    XXH3_BYTES,
     BatchRow,
     LeaseRow,
     LeaseState,
@@ -157,7 +158,7 @@ class Store(Tables):
         return first
 
     def digest(self, session: SessionRow, number: int) -> bytes | None:
-        """Return the digest of a batch, or ``None`` if it is no longer kept."""
+        """Return SHA-256 or XXH3 of a batch, or ``None`` if it is no longer kept."""
         row = self._one(
             "SELECT first, digests FROM digests WHERE session = ? AND first <= ? "
             "ORDER BY first DESC LIMIT 1",
@@ -167,7 +168,11 @@ class Store(Tables):
         if row is None:
             return None
         start = (number - row[0]) * DIGEST_BYTES
-        return row[1][start : start + DIGEST_BYTES] or None
+        digest = row[1][start : start + DIGEST_BYTES]
+        # Zeros are behind an XXH3, and in the place of a digest that was empty.
+        if not digest[XXH3_BYTES:].strip(b"\0"):
+            digest = digest[:XXH3_BYTES]
+        return digest if digest.strip(b"\0") else None
 
     def _keep_digests(self, session: SessionRow, rows: Sequence[BatchRow]) -> None:
         last = rows[-1].number

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import xxhash
@@ -29,8 +29,10 @@ __all__ = [
     "batch_ends",
     "batch_head",
     "checksum_of",
+    "decode_batch_head",
     "encode_batch",
     "encode_batch_start",
+    "hash_for",
     "is_intact",
     "split",
     "split_from",
@@ -90,7 +92,8 @@ class BatchHead(msgspec.Struct, omit_defaults=True, gc=False):
         delivery: Number of the delivery, from 1; 0 without a lease.
         checksum: XXH3 of the body, 64 bits in hex digits, as its specification writes
             them; "" if it is not known. It takes a tenth of the time of `digest`, and
-            shows damage, but not what somebody changed on purpose.
+            shows damage, but not what somebody changed on purpose. With a `digest` it
+            is ignored.
     """
 
     session: _Session
@@ -144,13 +147,19 @@ def checksum_of(parts: Iterable[bytes | memoryview]) -> str:
     return found.hexdigest()
 
 
+def hash_for(head: BatchHead) -> Any:
+    """Return a hash for the body of a batch, as those of `hashlib`.
+
+    It is XXH3 if the head has a checksum and no digest, and SHA-256 otherwise.
+    """
+    return xxhash.xxh3_64() if head.checksum and not head.digest else hashlib.sha256()
+
+
 def is_intact(head: BatchHead, body: bytes | memoryview) -> bool:
     """Return whether a body is the one that the digest or checksum of a head names."""
-    if head.digest and hashlib.sha256(body).hexdigest() != head.digest:
-        return False
-    if head.checksum:
-        return checksum_of([body]) == head.checksum
-    return bool(head.digest)
+    found = hash_for(head)
+    found.update(body)
+    return bool(found.hexdigest() == (head.digest or head.checksum))
 
 
 def encode_batch_start(head: BatchHead, size: int) -> bytes:
@@ -191,7 +200,7 @@ def batch_head(frame: Frame) -> BatchHead:
     """
     if frame.kind != Op.BATCH:
         raise BundleError(f"the frame is of kind {frame.kind}: expected {Op.BATCH:d}")
-    return _head_of(frame.head, 0)
+    return decode_batch_head(frame.head)
 
 
 def split(
@@ -215,7 +224,7 @@ def split(
         if total - start < header_size:
             raise BundleError(_ends_early(total - start, header_size), start)
         head_end, end = _ends(unpack(view, start), start, total, max_body_bytes)
-        head = _head_of(view[start + header_size : head_end], start)
+        head = decode_batch_head(view[start + header_size : head_end], start)
         # Without the call that BatchPlace(…) makes: bundles have thousands of batches.
         yield new(BatchPlace, (head, head_end, end - head_end))
         start = end
@@ -244,7 +253,9 @@ def split_from(
         head_end, end = _ends(HEADER.unpack(header), start, total, max_body_bytes)
         at = start + HEADER.size
         yield BatchPlace(
-            _head_of(read(at, head_end - at), start), head_end, end - head_end
+            decode_batch_head(read(at, head_end - at), start),
+            head_end,
+            end - head_end,
         )
         start = end
 
@@ -310,7 +321,16 @@ def batch_ends(data: bytes | memoryview) -> list[int]:
     return ends
 
 
-def _head_of(encoded: bytes | memoryview, start: int) -> BatchHead:
+def decode_batch_head(encoded: bytes | memoryview, start: int = 0) -> BatchHead:
+    """Decode the head of a batch.
+
+    Args:
+        encoded: Its bytes, with the blanks at their end.
+        start: Position of the batch in a bundle, for the error.
+
+    Raises:
+        BundleError: It is malformed.
+    """
     try:
         head = _decode_head(encoded)
     except (ValueError, RecursionError) as error:

@@ -16,6 +16,8 @@ _BATCH = 160
 _MAX_NUMBER = 2**53 - 1
 # SHA-256 of b"abc" (FIPS 180-2, appendix B.1).
 _DIGEST = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+# XXH3 of the same bytes, as `xxhsum -H3` prints it.
+_CHECKSUM = "78af5f94892f3950"
 _FIRST = {"session": "s1", "number": 1, "policy": 0, "count": 2}
 # The first batch as a person wrote it: sizes of body and head, status, kind, form and
 # number; the head, which needs no blanks; the body.
@@ -81,6 +83,7 @@ def _valid() -> Iterator[Case]:
     body = bytes.fromhex("789c4b4c4a0600024d0127")
     yield _case("packed", (_FIRST | packed | {"unpacked": 3}, body))
     yield _case("digest", (_FIRST | {"digest": _DIGEST}, b"abc"))
+    yield _case("checksum", (_FIRST | {"checksum": _CHECKSUM}, b"abc"))
     delivered = {"position": 7, "worker": "w1", "lag": 2, "stale": True}
     delivered |= {"received": 1794999999.5}
     yield _case("delivered", (_FIRST | {"digest": _DIGEST} | delivered, b"abc"))
@@ -154,6 +157,8 @@ def _refused() -> dict[str, bytes]:
         "dropped-negative": head(dropped=-1),
         "digest-short": head(digest=_DIGEST[:-1]),
         "digest-upper-case": head(digest=_DIGEST.upper()),
+        "checksum-short": head(checksum=_CHECKSUM[:-1]),
+        "checksum-upper-case": head(checksum=_CHECKSUM.upper()),
         "content-type-two-lines": head(content_type="text/csv\r\nx: y"),
         "content-type-empty": head(content_type=""),
         "packing-without-unpacked": head(packing="deflate"),

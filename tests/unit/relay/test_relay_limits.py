@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from gym_http_server.errors import DigestMismatch, LimitReached, UnknownSession
 from gym_http_server.instances import uploads
 from gym_http_server.instances.uploads import DIGESTED_BYTES, BatchDigests
-from gym_http_server.relay import delivery, runs, sessions
+from gym_http_server.relay import delivery, runs, samples, sessions
 from gym_http_server.relay.calls import Request
 from gym_http_server.relay.messages import RelayHead, digests_body, digests_of
-from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
+from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch, hash_for
 from gym_http_wire.frames import HEADER
 from gym_http_wire.messages import Op
 from tests.support.relay_logic import MIB, RelayBench
@@ -215,7 +215,7 @@ def test_batches_that_were_stored_before_take_no_place_on_the_disk(
     assert found == [bytes([number]) * MIB for number in (1, 2, 3)] + [b"4" * MIB]
 
 
-def digests_of_bundle(bundle: bytes, size: int = MIB) -> list[tuple[int, bytes, bytes]]:
+def digests_of_bundle(bundle: bytes, size: int = MIB) -> list[tuple[int, bytes]]:
     """Return the digests that a web worker computes of pieces of a bundle."""
     digests = BatchDigests()
     for start in range(0, len(bundle), size):
@@ -223,9 +223,10 @@ def digests_of_bundle(bundle: bytes, size: int = MIB) -> list[tuple[int, bytes, 
     return digests.found
 
 
-def sums_of(number: int, body: bytes) -> tuple[int, bytes, bytes]:
-    """Return the digests of a batch, as packages for each of them compute them."""
-    return number, hashlib.sha256(body).digest(), xxhash.xxh3_64_digest(body)
+def encoded(session: str, number: int, body: bytes, *, checked: bool = False) -> bytes:
+    """Encode a batch, whose head may have a checksum."""
+    checksum = xxhash.xxh3_64_hexdigest(body) if checked else ""
+    return encode_batch(BatchHead(session, number, 0, 1, checksum=checksum), body)
 
 
 def test_larger_batches_of_a_bundle_are_hashed_before_the_relay(
@@ -233,26 +234,36 @@ def test_larger_batches_of_a_bundle_are_hashed_before_the_relay(
 ) -> None:
     session = bench.session()
     bodies = [b"a" * 100, b"b" * 3 * MIB, b"c" * 5000, b"", b"d" * 4096]
+    checked = [False, True, False, True, False]
     bundle = b"".join(
-        encode_batch(BatchHead(session, number, 0, 1), body)
-        for number, body in enumerate(bodies, 1)
+        encoded(session, number, body, checked=each)
+        for number, (body, each) in enumerate(zip(bodies, checked, strict=True), 1)
     )
     digests = digests_of_bundle(bundle)
-    assert digests == [sums_of(number, bodies[number]) for number in (1, 2, 4)]
-    decoded = digests_of(digests_body(digests)).items()
-    assert [(number, *sums) for number, sums in decoded] == digests
+    assert digests == [
+        (1, xxhash.xxh3_64_digest(bodies[1])),
+        (2, hashlib.sha256(bodies[2]).digest()),
+        (4, hashlib.sha256(bodies[4]).digest()),
+    ]
+    assert list(digests_of(digests_body(digests)).items()) == digests
     hashed: list[int] = []
-    sha256 = hashlib.sha256
 
-    def counted(data: memoryview) -> Any:
-        hashed.append(len(data))
-        return sha256(data)
+    def counted(head: BatchHead) -> Any:
+        hashed.append(head.number)
+        return hash_for(head)
 
     with monkeypatch.context() as patch:
-        patch.setattr(hashlib, "sha256", counted)
+        patch.setattr(samples, "hash_for", counted)
         put_file(bench, bundle, digests)
-    assert hashed == [100, 0]
-    assert [body for _, body in bench.samples(max_bytes=8 * MIB)] == bodies
+    assert hashed == [1, 4]
+    found = list(bench.samples(max_bytes=8 * MIB))
+    assert [body for _, body in found] == bodies
+    for (head, body), each in zip(found, checked, strict=True):
+        sums = head.digest, head.checksum
+        if each:
+            assert sums == ("", xxhash.xxh3_64_hexdigest(body))
+        else:
+            assert sums == (hashlib.sha256(body).hexdigest(), "")
     # A cut bundle is the relay's to refuse.
     for end in (10, 100, len(bundle) - 1):
         assert len(digests_of_bundle(bundle[:end])) < 3
@@ -269,14 +280,17 @@ def test_digests_of_batches_do_not_depend_on_the_pieces(
 ) -> None:
     bodies = [bytes([size % 251]) * size for size in sizes]
     bundle = b"".join(
-        encode_batch(BatchHead("s", number, 0, 1), body)
+        encoded("s", number, body, checked=bool(len(body) % 2))
         for number, body in enumerate(bodies, 1)
     )
-    assert digests_of_bundle(bundle, step) == [
-        sums_of(number, body)
+    expected = [
+        (number, xxhash.xxh3_64_digest(body))
+        if len(body) % 2
+        else (number, hashlib.sha256(body).digest())
         for number, body in enumerate(bodies)
         if len(body) >= DIGESTED_BYTES
     ]
+    assert digests_of_bundle(bundle, step) == expected
 
 
 @given(data=st.binary(max_size=300), step=st.integers(1, 300))
@@ -289,7 +303,16 @@ def test_batches_beyond_the_limit_of_a_bundle_have_no_digests(
 ) -> None:
     monkeypatch.setattr(uploads, "MOST_BATCHES", 2)
     bundle = 4 * encode_batch(BatchHead("s", 1, 0, 1), bytes(DIGESTED_BYTES))
-    assert [number for number, *_ in digests_of_bundle(bundle)] == [0, 1]
+    assert [number for number, _ in digests_of_bundle(bundle)] == [0, 1]
+
+
+@pytest.mark.parametrize("head", [b"", b"no JSON.", b'{"number": 1}   ', b" " * 65544])
+def test_batches_from_a_malformed_head_on_have_no_digests(head: bytes) -> None:
+    body = bytes(DIGESTED_BYTES)
+    start = HEADER.pack(len(body), len(head), 0, Op.BATCH, 0, 0)
+    good = encoded("s", 1, body)
+    found = digests_of_bundle(good + start + head + body + good, 1000)
+    assert found == [(0, hashlib.sha256(body).digest())]
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,6 +75,37 @@ def test_batches_are_stored_in_order_and_once(make: Make) -> None:
     assert bench.put(session, 3, b"c")["position"] == 4
     assert [body for _, body in bench.samples()] == [b"a", b"b", b"a", b"c"]
     assert bench.status()["samples"]["repeated"] == 2
+
+
+@pytest.mark.parametrize("first", ["digest", "checksum", "none"])
+@pytest.mark.parametrize("second", ["digest", "checksum", "none"])
+def test_repeated_batches_are_compared_by_any_sum(
+    first: str, second: str, make: Make
+) -> None:
+    """Also if both are in one bundle, and the first is not in the store yet."""
+    bench = make()
+    session = bench.session()
+
+    def put(number: int, body: bytes, named: str) -> bytes:
+        sums = {
+            "digest": hashlib.sha256(body).hexdigest(),
+            "checksum": xxhash.xxh3_64_hexdigest(body),
+        }
+        given = {key: value for key, value in sums.items() if key == named}
+        return encode_batch(BatchHead(session, number, 0, 1, **given), body)
+
+    def send(bundle: bytes) -> Any:
+        return bench.json(Op.SAMPLES_PUT, bundle, content_type=BUNDLE)
+
+    one = put(1, b"a", first)
+    assert send(one + put(1, b"a", second))["repeated"] == 1
+    bench.reopen()
+    assert send(put(1, b"a", second) + put(2, b"b", first))["repeated"] == 1
+    changed = [put(1, b"c", second), put(3, b"c", first) + put(3, b"d", second)]
+    for each in changed:
+        problem = bench.problem(Op.SAMPLES_PUT, each, content_type=BUNDLE)
+        assert isinstance(problem, KeyReused)
+    assert [body for _, body in bench.samples()] == [b"a", b"b", b"c"]
 
 
 def test_a_spool_that_dropped_batches_declares_how_many(make: Make) -> None:
