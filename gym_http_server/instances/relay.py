@@ -1,4 +1,4 @@
-"""The client of the relay in web workers: requests to it, each on a new connection."""
+"""The client of the relay in web workers: connections to it, and requests."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ TIMEOUT_SECONDS = 20.0
 #: Seconds for which a token that the relay has admitted need not be checked before a
 #: small body is read. The relay checks it again with the body.
 KNOWN_SECONDS = 60.0
+#: Connections that are kept for later requests.
+MAX_IDLE = 16
 MAX_KNOWN = 4096
 #: Seconds in which the relay ends a wait when the server is about to stop.
 STOPPING_SECONDS = 2.0
@@ -114,6 +116,8 @@ class RelayClient:
         self._supervisor = supervisor
         # Tokens by digest, and until when they are known.
         self._known: dict[str, float] = {}
+        # Connections on which every request was answered, the last used at the end.
+        self._idle: list[CallSocket] = []
 
     def call(
         self,
@@ -150,11 +154,16 @@ class RelayClient:
         try:
             if waiting is not None:
                 _wait(connection.socket, waiting)
-            return _answer(connection)
-        finally:
+            frame = _receive(connection)
+        except BaseException:
             connection.close()
+            raise
+        finally:
             if stored is not None:
                 stored.close()
+        descriptors = _descriptors(connection)
+        self._keep(connection)
+        return _read(frame, descriptors)
 
     def admit(self, op: Op, head: RelayHead) -> UploadRoom:
         """Check whether a request would be refused, before its body is read.
@@ -168,7 +177,8 @@ class RelayClient:
         asked = msgspec.structs.replace(head, args={**head.args, "op": int(op)})
         connection = self._send(relay_request(Op.RELAY_ADMIT, asked))
         try:
-            room = UploadRoom(connection, _answer(connection).frame.body)
+            frame = _read(_receive(connection), []).frame
+            room = UploadRoom(connection, frame.body)
         except BaseException:
             connection.close()
             raise
@@ -203,66 +213,95 @@ class RelayClient:
         """
         if os.path.exists(self._path):
             frame = relay_request(Op.RELAY_STATUS, RelayHead())
-            connection = self._send(frame, timeout_s)
+            connection = self._connect(timeout_s)
             try:
-                _answer(connection)
+                _send(connection, frame)
+                _receive(connection)
             finally:
                 connection.close()
 
-    def _send(
-        self,
-        frame: Frame,
-        timeout_s: float = TIMEOUT_SECONDS,
-        *,
-        room: UploadRoom | None = None,
-    ) -> CallSocket:
-        announced = None if room is None else room.take_connection()
-        if announced is not None:
+    def _send(self, frame: Frame, *, room: UploadRoom | None = None) -> CallSocket:
+        """Send a request; return the connection, which the caller closes or keeps."""
+        used = [] if room is None else [room.take_connection()]
+        used += [self._idle.pop()] if self._idle else []
+        for connection in used:
+            if connection is None:
+                continue
             try:
-                announced.send(frame)
-                return announced
+                connection.send(frame)
+                return connection
             except ConnectionLost:
                 # The relay was restarted; the next one does not know of the upload.
-                announced.close()
+                connection.close()
+                self.close_idle()
             except BaseException:
-                announced.close()
+                connection.close()
                 raise
         if not os.path.exists(self._path):
             self._supervisor.call(Op.RELAY)
+        connection = self._connect(TIMEOUT_SECONDS)
         try:
-            connection = CallSocket(
+            _send(connection, frame)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect(self, timeout_s: float) -> CallSocket:
+        try:
+            return CallSocket(
                 *(self._path, MAX_ANSWER),
                 timeout_s=timeout_s,
                 max_descriptors=MOST_FILES,
             )
         except OSError:
             raise _unavailable() from None
-        try:
-            connection.send(frame)
-        except BaseException as error:
+
+    def _keep(self, connection: CallSocket) -> None:
+        if len(self._idle) < MAX_IDLE:
+            self._idle.append(connection)
+        else:
             connection.close()
-            if isinstance(error, ConnectionLost):
-                raise _unavailable() from None
-            raise
-        return connection
+
+    def close_idle(self) -> None:
+        """Close the connections that no request uses."""
+        while self._idle:
+            self._idle.pop().close()
 
 
-def _answer(connection: CallSocket) -> RelayAnswer:
+def _send(connection: CallSocket, frame: Frame) -> None:
+    try:
+        connection.send(frame)
+    except ConnectionLost:
+        raise _unavailable() from None
+
+
+def _receive(connection: CallSocket) -> Frame:
     try:
         frame = connection.receive_one()
     except FrameError:
         frame = None
     if frame is None:
         raise _unavailable()
+    return frame
+
+
+def _descriptors(connection: CallSocket) -> list[int]:
+    """Return the descriptors that came with an answer."""
+    found = []
+    while (descriptor := connection.take_descriptor()) is not None:
+        found.append(descriptor)
+    return found
+
+
+def _read(frame: Frame, descriptors: list[int]) -> RelayAnswer:
+    """Return an answer, or raise the problem that it is."""
     if frame.status >= 400:
         problem = problem_of(frame)
         problem.headers |= answer_head(frame).headers
         raise problem
     if frame.form != Form.OTHER:
         return RelayAnswer(frame, None)
-    descriptors = []
-    while (descriptor := connection.take_descriptor()) is not None:
-        descriptors.append(descriptor)
     return RelayAnswer(frame, Download(pieces_of(frame), descriptors))
 
 

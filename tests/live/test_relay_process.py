@@ -98,12 +98,18 @@ def test_a_run_goes_on_after_kills_of_the_relay(server: Server) -> None:
     assert refused <= 4
     assert done(run.get(f"sessions/{session}/"))["next"] == number
     (relay,) = relays(server)
-    wait_until(lambda: _connections(server) == 0, 10.0, "the end of the last request")
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(run.get, f"samples/?after={number - 1}&wait_s=40")
-        wait_until(lambda: _connections(server) > 0, 10.0, "the wait")
+    idle = _connections(server)
+    target = f"samples/?after={number - 1}&wait_s=15"
+    with ThreadPoolExecutor(idle + 1) as pool:
+        # One more than the connections that are kept for the next requests.
+        waiting = [pool.submit(run.get, target) for _ in range(idle + 1)]
+        wait_until(lambda: _connections(server) > idle, 10.0, "the waits")
         relay.kill()
-        error(waiting.result(20), 503, "relay-unavailable")
+        answers = [each.result(20) for each in waiting]
+    lost = [each for each in answers if each.status != 204]
+    assert lost
+    for each in lost:
+        error(each, 503, "relay-unavailable")
     restarted(server, relay)
     done(run.get())
 

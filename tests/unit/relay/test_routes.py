@@ -1,6 +1,7 @@
 """The routes of runs in a web worker, in front of a relay that the test plays."""
 
 import base64
+import contextlib
 import hashlib
 import io
 import os
@@ -17,6 +18,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from gym_http_server.app import create_app
+from gym_http_server.errors import Gap
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.instances import uploads
 from gym_http_server.relay.files import INLINE_BYTES
@@ -51,29 +53,51 @@ class ToyRelay:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / "relay.sock"))
         self._listener.listen()
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
+        self.ended = threading.Event()
+        self._connections: list[FrameSocket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    @property
+    def accepted(self) -> int:
+        """Number of connections so far."""
+        return len(self._connections)
+
+    def disconnect(self) -> None:
+        """Close all connections, as if the relay was restarted."""
+        for each in self._connections:
+            with contextlib.suppress(OSError):
+                each.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the threads."""
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
+        self._threads[0].join()
+        self.disconnect()
+        for each in self._threads:
+            each.join()
         self._listener.close()
 
     def of(self, op: Op) -> list[tuple[RelayHead, bytes]]:
         """Return the requests with this operation."""
         return [(head, body) for each, head, body in self.requests if each == op]
 
-    def _serve(self) -> None:
+    def _accept(self) -> None:
         while True:
             try:
                 end, _ = self._listener.accept()
             except OSError:
                 return
-            connection = FrameSocket(end)
-            while (request := connection.receive_one()) is not None:
-                self._answer(connection, request)
-            connection.close()
+            self._connections.append(FrameSocket(end))
+            serve = threading.Thread(target=self._serve, args=self._connections[-1:])
+            self._threads.append(serve)
+            serve.start()
+
+    def _serve(self, connection: FrameSocket) -> None:
+        while (request := connection.receive_one()) is not None:
+            self._answer(connection, request)
+        self.ended.set()
+        connection.close()
 
     def _answer(self, connection: FrameSocket, request: Frame) -> None:
         self.held.wait(10)
@@ -108,9 +132,11 @@ def relay(tmp_path: Path) -> Iterator[ToyRelay]:
 
 
 @pytest.fixture
-def client(tmp_path: Path, relay: ToyRelay) -> FlaskClient:
+def client(tmp_path: Path, relay: ToyRelay) -> Iterator[FlaskClient]:
     settings = Settings(max_upload=4 * INLINE_BYTES)
-    return create_app(settings, RunDir(str(tmp_path))).test_client()
+    app = create_app(settings, RunDir(str(tmp_path)))
+    yield app.test_client()
+    app.extensions["gym_http_server"].relay.close_idle()
 
 
 def code(response: TestResponse) -> tuple[int, str]:
@@ -149,6 +175,36 @@ def test_a_large_body_is_a_file_of_the_relay(
     assert (admitted.size, head.size) == (len(LARGE), len(LARGE))
     assert (relay.bodies / head.file).read_bytes() == LARGE
     assert head.digest == hashlib.sha256(LARGE).hexdigest()
+
+
+def test_requests_in_turn_share_a_connection(
+    client: FlaskClient, relay: ToyRelay
+) -> None:
+    for _ in range(3):
+        assert client.post(SAMPLES, data=b"x").status_code == 200
+        assert client.post(SAMPLES, data=LARGE).status_code == 200
+    relay.answers[Op.SAMPLES_PUT] = Gap("there is a gap")
+    assert code(client.post(SAMPLES, data=b"x")) == (409, "gap")
+    assert client.get("/v1/runs/r/").status_code == 200
+    assert relay.accepted == 1
+
+
+def test_connections_of_a_relay_that_was_restarted_are_replaced(
+    client: FlaskClient, relay: ToyRelay
+) -> None:
+    for _ in range(2):
+        assert client.post(SAMPLES, data=b"x").status_code == 200
+        relay.disconnect()
+    assert client.post(SAMPLES, data=LARGE).status_code == 200
+    assert relay.accepted == 3
+
+
+def test_a_refused_upload_gives_its_room_back_with_its_connection(
+    client: FlaskClient, relay: ToyRelay
+) -> None:
+    """The relay keeps the room for as long as the connection is open."""
+    assert client.post(SAMPLES, data=LARGE, headers=digest_of(b"x")).status_code == 400
+    assert relay.ended.wait(10)
 
 
 def chunked(client: FlaskClient, body: bytes) -> TestResponse:
