@@ -78,20 +78,24 @@ class Server(StreamServer):  # type: ignore[misc]
         return client, address
 
     def _do_read(self) -> None:
-        # The base class accepts again as soon as its pool has places, which it may
-        # have all the time.
-        if self.lacks_relays() and self.full():
-            self.stop_accepting()
-        elif self.balance.leaves_next():
+        if self.balance.leaves_next():
             self.stop_accepting()
             self._timer = self.loop.timer(LEAVE_S)
             self._timer.start(self._accept_what_was_left)
         else:
-            super()._do_read()
+            self._accept()
 
     def _accept_what_was_left(self) -> None:
         self.start_accepting()
-        super()._do_read()
+        self._accept()
+
+    def _accept(self) -> None:
+        # The base class accepts again as soon as its pool has places, which it may
+        # have all the time.
+        if self.lacks_relays() and self.full():
+            self.stop_accepting()
+        else:
+            super()._do_read()
 
     def lacks_relays(self) -> bool:
         """Whether connections need relays, and no further relay is allowed."""
