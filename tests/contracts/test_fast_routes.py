@@ -58,6 +58,7 @@ def clients(server: Server) -> Iterator[dict[bool, FlaskClient]]:
     for app in apps.values():
         web = app.extensions["gym_http_server"]
         web.requests.close()
+        web.relay.close_idle()
         for instance_id in Api(server).instances():
             web.hosts.pool.drop(run.host_socket(instance_id))
 
