@@ -222,20 +222,19 @@ class RelayClient:
 
     def _send(self, frame: Frame, *, room: UploadRoom | None = None) -> CallSocket:
         """Send a request; return the connection, which the caller closes or keeps."""
-        used = [] if room is None else [room.take_connection()]
-        used += [self._idle.pop()] if self._idle else []
-        for connection in used:
-            if connection is None:
-                continue
+        used = None if room is None else room.take_connection()
+        if used is None and self._idle:
+            used = self._idle.pop()
+        if used is not None:
             try:
-                connection.send(frame)
-                return connection
+                used.send(frame)
+                return used
             except ConnectionLost:
                 # The relay was restarted; the next one does not know of the upload.
-                connection.close()
+                used.close()
                 self.close_idle()
             except BaseException:
-                connection.close()
+                used.close()
                 raise
         if not os.path.exists(self._path):
             self._supervisor.call(Op.RELAY)

@@ -34,6 +34,7 @@ from gym_http_server.settings import Settings
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import AnswerHead, Op, answer
 from gym_http_wire.problems import Problem
+from tests.support.wait import wait_until
 
 LARGE = bytes(range(256)) * (INLINE_BYTES // 256 + 1)
 SAMPLES = "/v1/runs/r/samples/?session=s&number=1&policy=0&count=1"
@@ -48,6 +49,8 @@ class ToyRelay:
         self.bodies = bodies
         self.answers: dict[Op, Frame | Problem] = {}
         self.files: list[Path] = []
+        # Requests that wait until the test lets them be answered.
+        self.holding = 0
         self.held = threading.Event()
         self.held.set()
         self._listener = socket.socket(socket.AF_UNIX)
@@ -100,7 +103,9 @@ class ToyRelay:
         connection.close()
 
     def _answer(self, connection: FrameSocket, request: Frame) -> None:
+        self.holding += 1
         self.held.wait(10)
+        self.holding -= 1
         op = Op(request.kind)
         self.requests.append((op, request_of(request), bytes(request.body)))
         default: Any = {"folder": str(self.bodies), "room": 1 << 40}
@@ -187,6 +192,30 @@ def test_requests_in_turn_share_a_connection(
     assert code(client.post(SAMPLES, data=b"x")) == (409, "gap")
     assert client.get("/v1/runs/r/").status_code == 200
     assert relay.accepted == 1
+
+
+def test_connections_that_no_request_needs_are_kept(
+    client: FlaskClient, relay: ToyRelay
+) -> None:
+    def two_at_once() -> None:
+        relay.requests.clear()
+        relay.held.clear()
+        threads = [
+            threading.Thread(target=client.post, args=(SAMPLES,), kwargs={"data": b"x"})
+            for _ in range(2)
+        ]
+        for each in threads:
+            each.start()
+        wait_until(lambda: relay.holding == 2)
+        relay.held.set()
+        for each in threads:
+            each.join()
+
+    two_at_once()
+    for _ in range(3):
+        assert client.post(SAMPLES, data=LARGE).status_code == 200
+    two_at_once()
+    assert relay.accepted == 2
 
 
 def test_connections_of_a_relay_that_was_restarted_are_replaced(
