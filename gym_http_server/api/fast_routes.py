@@ -1,9 +1,9 @@
 """Fast routes: calls of instances and of training runs without Flask's dispatch.
 
 Matching a route and making request and response objects takes Flask longer than all the
-rest of a step. So routes whose path has only an instance ID, or only the name of a run,
-are looked up in a table, made from the same ``url_map``, and call the same views. Flask
-dispatches all other requests.
+rest of a step. So a table has the routes whose only variable part is the ID of an
+instance or the name of a run. It is made from the same ``url_map``, and has the same
+views. Flask dispatches all other requests.
 
 Without them, a REST step takes at least 1.7 times as long (``rest_1_p50``; measure with
 ``python -m benchmarks --without fast-routes``).
@@ -69,7 +69,7 @@ class FastRoutes:
 def _table(
     app: flask.Flask, web: Web, start: str, argument: str
 ) -> dict[tuple[str, str], Route]:
-    """Return the routes below a path, which have only its argument.
+    """Return the routes below a path that have no argument besides this one.
 
     The keys are the method and the rest of the path.
     """

@@ -3,8 +3,8 @@
 The kernel wakes all workers for a new connection, and the first one to accept it keeps
 it to its end. So two busy connections, of a stream or a trainer, may share one worker
 for hours while another worker is idle. Workers therefore publish in shared memory how
-many connections they have and how busy they are. One with a higher load than another
-leaves it a moment to accept.
+many connections they have and how busy they are. A worker with a higher load than
+another one waits a moment before it accepts, so that the other one can do it first.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LEAVE_S = 0.002
 # more than it gains if each request has a new connection, or if the others are stuck.
 _MOST_AT_ONCE = 64
 _MOST_A_SECOND = 10
-# A worker that uses all of its processor has the load of so many idle connections. Not
-# of more: it would get none of many connections that come at once.
+# A worker that uses all of its processor has the load of so many idle connections. With
+# more it would get too few of many connections that arrive at once.
 _BUSY = 4
 # Loads are published in thousandths of a connection.
 _UNIT = 1000
@@ -35,8 +35,8 @@ class Balance:
     """The load of each web worker.
 
     Create it before web workers are forked. The parent process calls `reserve` before
-    each fork and `release` at each worker's end, which may be a kill; workers call the
-    rest, `measure` several times a second.
+    each fork, and `release` when a worker has ended or was killed. Workers call the
+    rest, and `measure` every 0.1 s.
 
     Args:
         workers: Web workers at a time. Any beyond them are not considered.
@@ -57,9 +57,9 @@ class Balance:
         self._clock = clock
         self._processor = processor
         self._connections = 0
-        # The last two measurements: time and processor time.
+        # Time and processor time at the last two measurements.
         self._last = self._before_last = (clock(), processor())
-        # When it may leave the next one, were they left at an even rate (GCRA).
+        # When the next connection would be left at an even rate (GCRA).
         self._next_s = 0.0
 
     def reserve(self) -> int | None:
@@ -81,13 +81,13 @@ class Balance:
             self._loads[self._own] += _UNIT * change
 
     def measure(self) -> None:
-        """Publish this worker's load, from now on or again."""
+        """Measure and publish this worker's load."""
         if self._own is not None:
             self._loads[self._own] = 1 + self._load()
         self._before_last, self._last = self._last, (self._clock(), self._processor())
 
     def _load(self) -> int:
-        """Return the load at present, by the processor's use since the last but one."""
+        """Return the present load, by the use of the processor in the last 0.2 s."""
         since_s, used_s = self._before_last
         passed_s = max(self._clock() - since_s, 1e-6)
         # Below 0 just after a fork.

@@ -75,7 +75,7 @@ class StoredBody(NamedTuple):
 
 
 class BatchDigests:
-    """Digests of larger batches of a bundle, whose bytes come in pieces.
+    """Computes digests of the larger batches of a bundle that arrives in pieces.
 
     Attributes:
         found: The number of each such batch in the bundle, from 0, and its SHA-256, or
@@ -87,7 +87,7 @@ class BatchDigests:
         self.found: list[tuple[int, bytes]] = []
         # Batches whose headers were read.
         self._count = 0
-        # Bytes of the header or head that is read next, and those that have come.
+        # Size of the header or head that is read next, and its bytes so far.
         self._needed = HEADER.size
         self._early = b""
         # Bytes before the next header.

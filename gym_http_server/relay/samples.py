@@ -382,7 +382,7 @@ class _Group:
 
 
 def _digest_like(known: bytes, sent: _Sent) -> bytes:
-    """Return SHA-256 or XXH3 of a batch, whichever another digest is."""
+    """Return the digest of a batch by the hash function of another digest."""
     short = len(known) == XXH3_BYTES
     named = sent.head.checksum if short else sent.head.digest
     if named:

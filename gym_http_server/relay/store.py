@@ -158,7 +158,7 @@ class Store(Tables):
         return first
 
     def digest(self, session: SessionRow, number: int) -> bytes | None:
-        """Return SHA-256 or XXH3 of a batch, or ``None`` if it is no longer kept."""
+        """Return the SHA-256 or XXH3 of a batch, or ``None`` if it is not kept."""
         row = self._one(
             "SELECT first, digests FROM digests WHERE session = ? AND first <= ? "
             "ORDER BY first DESC LIMIT 1",

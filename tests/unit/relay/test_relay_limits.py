@@ -224,7 +224,7 @@ def digests_of_bundle(bundle: bytes, size: int = MIB) -> list[tuple[int, bytes]]
 
 
 def encoded(session: str, number: int, body: bytes, *, checked: bool = False) -> bytes:
-    """Encode a batch, whose head may have a checksum."""
+    """Encode a batch; if it is to be checked, its head has a checksum."""
     checksum = xxhash.xxh3_64_hexdigest(body) if checked else ""
     return encode_batch(BatchHead(session, number, 0, 1, checksum=checksum), body)
 
