@@ -120,7 +120,7 @@ class BatchDigests:
             return
         size, head_size, *_ = HEADER.unpack(data)
         self._count += 1
-        if self._count > MOST_BATCHES or not 0 < head_size <= MAX_HEAD_BYTES:
+        if not 0 < head_size <= MAX_HEAD_BYTES:
             self._give_up()
         elif size < DIGESTED_BYTES:
             self._skipped = head_size + size

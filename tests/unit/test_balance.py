@@ -89,7 +89,9 @@ def test_a_worker_has_used_no_time_of_its_parents(
     first, second = Worker(parent, clock), Worker(parent, clock)
     second.runs(0)
     clock.used_s = 0.0
-    assert not first.leaves(0)
+    clock.now_s += 0.01
+    first.balance.measure()
+    assert not first.balance.leaves_next()
 
 
 def test_a_worker_that_has_ended_is_not_waited_for(
