@@ -127,10 +127,10 @@ class Authenticator:
         """
         source = source_of(address)
         if shown:
-            self._log_wrong.warning(f"wrong token from {source}", request_id)
+            self._log_wrong.warning(f"wrong token from {source}", request_id=request_id)
             self._count(source)
         else:
-            self._log_missing.warning(f"no token from {source}", request_id)
+            self._log_missing.warning(f"no token from {source}", request_id=request_id)
         raise Unauthorized(self._words, headers=dict(self._headers))
 
     def _count(self, source: str) -> None:

@@ -125,8 +125,8 @@ class LimitedLog:
         self._next = float("-inf")
         self._left_out = 0
 
-    def warning(self, message: str, request_id: str = "") -> None:
-        """Log a line, or count it."""
+    def warning(self, message: str, *, request_id: str = "") -> None:
+        """Log a whole line, which is not a format, or count it."""
         now = self._clock()
         if now < self._next:
             self._left_out += 1

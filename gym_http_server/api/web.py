@@ -193,7 +193,7 @@ class Web:
             what = "the handshake" if handshake else environ["REQUEST_METHOD"]
             peer = environ["REMOTE_ADDR"] or "a local socket"
             words = f"refused {what} {environ['PATH_INFO']:.100} from {peer}: "
-            limited.warning(words + problem.message, request_id_of(environ))
+            limited.warning(words + problem.message, request_id=request_id_of(environ))
 
 
 def add_route(

@@ -411,9 +411,9 @@ class RelayServer:
             except RelayTaken as problem:
                 problem.headers["Retry-After"] = "5"
                 self._why_closed = problem
-                self._refusals.warning("%s", str(problem))
+                self._refusals.warning(str(problem))
             except Exception as error:
-                self._refusals.warning("cannot open the relay's store: %s", str(error))
+                self._refusals.warning(f"cannot open the relay's store: {error}")
                 self._why_closed = RelayUnavailable(
                     f"the relay cannot open its directory: {error}",
                     headers={"Retry-After": "5"},
@@ -432,7 +432,7 @@ class RelayServer:
         except Exception as error:
             relay.roll_back()
             self._refusals.warning(
-                "the relay cannot remove what it no longer needs: %s", str(error)
+                f"the relay cannot remove what it no longer needs: {error}"
             )
             self._maintain_at = time.monotonic() + MAINTAIN_SECONDS
             return

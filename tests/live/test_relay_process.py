@@ -136,6 +136,8 @@ def test_the_next_server_has_the_runs_and_starts_the_relay(
     taken = error(Api(second).get("/v1/runs/"), 503, "relay-taken")
     assert str(tmp_path / "samples") in taken["detail"]
     assert "--relay-dir" in taken["detail"]
+    # The log says the same.
+    assert f"gym_http_server.relay: {taken['detail']}\n" in second.stderr
     # Only runs are unavailable there.
     assert Api(second).get("/readyz").status == 200
     assert Api(second).get("/healthz").status == 200

@@ -119,3 +119,16 @@ def test_a_limited_log_counts_dropped_lines(
         "refused again, after 99 others",
         "refused at last",
     ]
+
+
+def test_a_limited_log_takes_the_message_whole(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limited = log_lines.LimitedLog(logging.getLogger(NAME))
+    limited.warning("refused 100%s", request_id="abc")
+    (record,) = caplog.records
+    assert record.getMessage() == "refused 100%s"
+    assert record.request_id == "abc"
+    # An argument of a message must not be taken for the ID of a request.
+    with pytest.raises(TypeError):
+        limited.warning("refused %s", "what")

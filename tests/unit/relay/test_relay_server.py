@@ -377,6 +377,19 @@ def test_bytes_that_are_no_request_end_the_connection(served: Running) -> None:
     assert served.call(Op.RELAY_STATUS).status == 204
 
 
+def test_the_log_says_why_the_relay_cannot_tidy_up(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(store: Store) -> bool:
+        raise OSError("the disk is on fire")
+
+    monkeypatch.setattr(Store, "maintain", fail)
+    running.start()
+    running.json(Op.RUN_CREATE, b'{"run":"r"}')
+    reason = "the relay cannot remove what it no longer needs: the disk is on fire"
+    wait_until(lambda: reason in caplog.messages, message="the line")
+
+
 def test_a_taken_directory_is_reported_until_it_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
