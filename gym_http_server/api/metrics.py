@@ -20,7 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from gym_http_server.access import READ
-from gym_http_server.api.exchange import Answer, Environ, read_body
+from gym_http_server.api.exchange import Answer, Environ, caller_of, read_body
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.relay.messages import RelayHead
 from gym_http_server.rundir.requests import SECONDS_BOUNDS, RequestTimes, read_requests
@@ -58,7 +58,8 @@ def _metrics(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     encode, media_type = choose_encoder(environ.get("HTTP_ACCEPT", ""))
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collected(web.supervisor.call(Op.FIGURES)))
+    figures = web.supervisor.call(Op.FIGURES, owner=caller_of(environ).only)
+    registry.register(_Collected(figures))
     registry.register(_Requests(read_requests(web.run.requests)))
     registry.register(_Services(web.broker.listed(), _runs(web)))
     headers = [("Content-Type", media_type), ("Cache-Control", "no-store")]

@@ -254,25 +254,39 @@ class Figures:
     """Adds up what instances did. No sum falls when an instance ends."""
 
     def __init__(self) -> None:
-        self._envs: dict[str, dict[str, Any]] = {}
+        self._names: set[str] = set()
+        # By owner and env ID.
+        self._sums: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def add_made(self, env_id: str) -> None:
+    def add_made(self, env_id: str, owner: str) -> None:
         """Count an instance that was made."""
-        self._of(env_id)["made"] += 1
+        self._of(env_id, owner)["made"] += 1
 
-    def add_ended(self, env_id: str, reason: str, page: Status) -> None:
+    def add_ended(self, env_id: str, owner: str, reason: str, page: Status) -> None:
         """Count the end of an instance that was made, and keep what it did."""
-        figures = self._of(env_id)
+        figures = self._of(env_id, owner)
         figures["ended"][reason] = figures["ended"].get(reason, 0) + 1
         _add(figures, page)
 
-    def all(self, instances: Iterable[Instance]) -> dict[str, dict[str, Any]]:
-        """Return the figures by env ID, those of present instances included."""
-        found = {env_id: _copied(each) for env_id, each in self._envs.items()}
+    def all(
+        self, instances: Iterable[Instance], caller: str = ""
+    ) -> dict[str, dict[str, Any]]:
+        """Return the figures by env ID, those of present instances included.
+
+        Args:
+            instances: The present instances.
+            caller: Token whose env IDs to name; all of other owners count as `OTHER`.
+                "": name all.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for (owner, name), sums in self._sums.items():
+            shown = name if caller in ("", owner) else OTHER
+            _merge(found.setdefault(shown, _empty()), sums)
         for instance in instances:
             if not instance.live:
                 continue
-            figures = found[self._name(instance.env_id)]
+            named = caller in ("", instance.owner)
+            figures = found[self._name(instance.env_id) if named else OTHER]
             page = instance.page.read()
             _add(figures, page)
             state = "ending" if instance.reason else "idle"
@@ -281,11 +295,13 @@ class Figures:
             figures["watchers"] += page.watchers
         return found
 
-    def _of(self, env_id: str) -> dict[str, Any]:
-        return self._envs.setdefault(self._name(env_id), _empty())
+    def _of(self, env_id: str, owner: str) -> dict[str, Any]:
+        name = self._name(env_id)
+        self._names.add(name)
+        return self._sums.setdefault((owner, name), _empty())
 
     def _name(self, env_id: str) -> str:
-        known = env_id in self._envs or len(self._envs) < MAX_ENV_IDS
+        known = env_id in self._names or len(self._names) < MAX_ENV_IDS
         return env_id if known else OTHER
 
 
@@ -299,14 +315,19 @@ def _empty() -> dict[str, Any]:
     }
 
 
-def _copied(figures: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **figures,
-        "ended": dict(figures["ended"]),
-        "states": dict(figures["states"]),
-        "lateness_counts": list(figures["lateness_counts"]),
-        "step_counts": list(figures["step_counts"]),
-    }
+def _merge(figures: dict[str, Any], more: dict[str, Any]) -> None:
+    """Add figures to others, of the same form."""
+    for name, value in more.items():
+        if isinstance(value, dict):
+            counts = figures[name]
+            for key, count in value.items():
+                counts[key] = counts.get(key, 0) + count
+        elif isinstance(value, list):
+            figures[name] = [
+                sum(each) for each in zip(figures[name], value, strict=True)
+            ]
+        else:
+            figures[name] += value
 
 
 def _add(figures: dict[str, Any], page: Status) -> None:

@@ -386,7 +386,7 @@ class Hosts:
         # Its creators are answered before the log is written.
         self._on_made(instance, frame)
         if instance.live:
-            self.figures.add_made(instance.env_id)
+            self.figures.add_made(instance.env_id, instance.owner)
             words = f"{instance.instance_id} made, an instance of {instance.env_id}"
             write(logging.INFO, SUPERVISOR, words, instance.request_id)
 
@@ -510,7 +510,7 @@ class Hosts:
         self._remove(self._run.instance(instance_id))
         if instance.live:
             self.tombstones.add(instance_id, ended)
-            self.figures.add_ended(instance.env_id, ended.reason, page)
+            self.figures.add_ended(ended.env_id, ended.owner, ended.reason, page)
             self.kept_logs.add(instance_id, instance.output)
             self._unlogged[instance_id] = now
             if ended.wanted or not page.busy_since_ns or instance.end_request_id:

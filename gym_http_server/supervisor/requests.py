@@ -360,7 +360,8 @@ class Requests:
     def _send_figures(self, connection: RequestSocket, frame: Frame) -> None:
         hosts = self._hosts
         slots = {"of": self._settings.max_instances, "taken": len(hosts.serving())}
-        self._reply(connection, {"envs": hosts.figures.all(hosts), "slots": slots})
+        envs = hosts.figures.all(hosts, request_head(frame).owner)
+        self._reply(connection, {"envs": envs, "slots": slots})
 
     def _open_broker(self, connection: RequestSocket, frame: Frame) -> None:
         self._start_broker()

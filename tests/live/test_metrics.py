@@ -1,6 +1,7 @@
 """Metrics, read by prometheus-client's own parsers."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from gym_http_client import RemoteEnv
-from tests.support.api import Api, error, ok
+from tests.support.api import Api, error, no_content, ok
 from tests.support.processes import titled
 from tests.support.runs import Run, done
 from tests.support.server import Server
+from tests.support.token_file import api_of, write_file
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
 
@@ -181,3 +183,33 @@ def test_metrics_need_the_token() -> None:
         assert api.get("/metrics").status == 200
         answer = api.request("GET", "/metrics", headers={"Authorization": ""})
         error(answer, 401, "unauthorized")
+
+
+def test_a_token_gets_names_of_its_own_instances_only(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = make_server("--tokens", write_file(tmp_path))
+    root, ada, bob, reader = (
+        api_of(server, name) for name in ("root", "ada", "bob", "reader")
+    )
+    cart = ada.create("CartPole-v1")
+    ended, pendulum = bob.create("Acrobot-v1"), bob.create("Pendulum-v1")
+    for made, action in ((cart, 1), (ended, 1), (pendulum, [0.0])):
+        made.reset(seed=1)
+        made.step(action)
+    no_content(ended.close())
+    for api, named in (
+        (root, {"CartPole-v1": 1, "Acrobot-v1": 1, "Pendulum-v1": 1}),
+        (ada, {"CartPole-v1": 1, "other": 2}),
+        (bob, {"Acrobot-v1": 1, "Pendulum-v1": 1, "other": 1}),
+        (reader, {"other": 3}),
+    ):
+        values = metrics(api)
+        for name in ("gym_steps_total", "gym_instances_made_total"):
+            assert {
+                labels[0]: value
+                for (key, labels), value in values.items()
+                if key == name
+            } == named
+        hidden = {"CartPole", "Acrobot", "Pendulum"} - {each[:-3] for each in named}
+        assert not any(each in api.get("/metrics").text for each in hidden)
