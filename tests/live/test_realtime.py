@@ -147,6 +147,35 @@ def test_a_free_running_world_goes_on_and_counts_what_it_gets(
     assert result["scheduler"] == {"policy": "other", "priority": 0, "spin_us": 0}
 
 
+def test_after_a_takeover_the_newest_action_of_the_policy_acts(
+    clocked: Callable[..., Instance],
+) -> None:
+    instance = clocked("Pendulum-v1", default_action=[0.0], on_done="wait")
+    instance.reset(seed=1)
+
+    def actions(until: Callable[[Any], bool]) -> list[Any]:
+        """Return the actions in force, in their order, until there is a certain one."""
+        found: list[Any] = []
+        seen = 0
+        deadline = time.monotonic() + 10.0
+        while not found or not until(found[-1]):
+            assert time.monotonic() < deadline, found
+            path = f"updates/?after={seen}&wait_s=5&deliver=all&max=1"
+            (update,) = calls.ok(instance.get(path))["updates"]
+            seen = update["realtime"]["update"]
+            action = update["realtime"]["action"]
+            if action not in found[-1:]:
+                found.append(action)
+        return [(each["value"], each["priority"]) for each in found if each]
+
+    person = {"action": [-1.0], "priority": 10, "valid_s": 1.0}
+    for request in ({"action": [0.5]}, person, {"action": [1.5]}):
+        calls.ok(instance.post("action/", request))
+    found = actions(lambda action: action is not None and action["value"] == [1.5])
+    # The first one may have been too short for a tick.
+    assert found[-2:] == [([-1.0], 10), ([1.5], 0)]
+
+
 def test_a_keyed_step_sent_three_times_while_it_waits_is_one_step(api: Api) -> None:
     period = {"mode": "elastic", "period_s": 3, "default_action": [0.0]}
     instance = api.create("Pendulum-v1", realtime=period)

@@ -1,8 +1,9 @@
 """The actions that a world has received, and which of them is in force.
 
 At each tick, of the actions that are valid, the one with the highest priority acts, and
-of several with one priority the last. Each action is counted once: received = applied +
-superseded + expired + rejected + waiting.
+of several with one priority the last. If the last one is held and expires, as that of a
+takeover does, the newest of a lower priority acts again. Each action is counted once:
+received = applied + superseded + expired + rejected + waiting.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gym_http_server.envhost.realtime.settings import ClockSettings
+from gym_http_server.envhost.realtime.settings import FREE_RUNNING, ClockSettings
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["MAX_CHUNK", "Action", "Actions"]
@@ -39,7 +40,7 @@ class Action:
         self.number = number
         self.priority = priority
         self.valid_until = valid_until
-        self.settled = False
+        self.settled = not number
 
     def shown(self) -> dict[str, Any]:
         """Return the member of answers that describes the action in force."""
@@ -53,15 +54,18 @@ class Action:
 class _Level:
     """The actions of one priority: a single one, and those of chunks by tick."""
 
-    __slots__ = ("held", "latest", "priority", "slots")
+    __slots__ = ("held", "latest", "priority", "since", "slots")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
         # For the next tick, whenever that is.
         self.latest: Action | None = None
         self.slots: dict[int, Action] = {}
-        # Still valid after its tick.
+        # Still valid after its tick. Without a time limit, it acts again only when the
+        # one in force expires.
         self.held: Action | None = None
+        # The tick of that.
+        self.since = 0
 
 
 class Actions:
@@ -73,6 +77,8 @@ class Actions:
 
     def __init__(self, settings: ClockSettings) -> None:
         self._no_action = settings.no_action
+        # Each step of the elastic mode brings an action.
+        self._holds = settings.no_action == "hold" and settings.mode == FREE_RUNNING
         self.default = Action(settings.default_action, 0, 0, None)
         self._zero = Action(settings.zero_action, 0, 0, None)
         self.in_force: Action | None = None
@@ -164,9 +170,7 @@ class Actions:
         self._number += past
         if past == len(values):
             return
-        level = self._level(priority)
-        self._release(level)
-        slots = level.slots
+        slots = self._level(priority).slots
         for tick, value in enumerate(values[past:], at + past):
             self.received += 1
             self._number += 1
@@ -192,7 +196,7 @@ class Actions:
                 self._drop(candidate)
         if chosen is None:
             chosen = self._without(now)
-        elif not chosen.settled:
+        if not chosen.settled:
             chosen.settled = True
             self.waiting -= 1
             self.applied += 1
@@ -201,6 +205,11 @@ class Actions:
 
     def force(self, action: Action) -> None:
         """Put an action of no agent in force, as a reset does."""
+        for level in self._levels:
+            held = level.held
+            if held is not None and held.valid_until is None:
+                self._end(held)
+                level.held = None
         self.in_force = action
 
     def clear(self) -> None:
@@ -229,11 +238,13 @@ class Actions:
             latest = None
         if latest is not None:
             self._release(level)
-            if latest.valid_until is not None:
-                level.held = latest
+            if self._holds or latest.valid_until is not None:
+                level.held, level.since = latest, tick
             return latest
         held = level.held
-        if held is not None and _is_over(held, now):
+        if held is None or held.valid_until is None:
+            return None
+        if _is_over(held, now):
             self._end(held)
             level.held = held = None
         return held
@@ -264,7 +275,14 @@ class Actions:
         if last is None:
             return self.default
         until = last.valid_until
-        return last if until is None or now < until else self.default
+        if until is None or now < until:
+            return last
+        # Those that are held have no time limit: others would have been chosen.
+        below = [level for level in self._levels if level.held is not None]
+        if not below:
+            return self.default
+        # The first of those with the newest tick has the highest priority.
+        return max(below, key=lambda level: level.since).held or self.default
 
     def _release(self, level: _Level) -> None:
         if level.held is not None:

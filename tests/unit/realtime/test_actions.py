@@ -173,6 +173,177 @@ def test_a_reset_lets_waiting_actions_expire() -> None:
     assert counts(run) == {"applied": 1, "expired": 2}
 
 
+# Takeovers: the highest of the actions that are valid, and what holds after it.
+
+
+def test_after_a_takeover_the_newest_action_of_the_policy_acts() -> None:
+    run = run_of()
+    run.act(action=[1])
+    assert ticked(run, 1) == [1]
+    run.act(action=[9], priority=10, valid_s=0.035)
+    run.act(action=[2])
+    assert ticked(run, 1) == [9]
+    assert counts(run) == {"applied": 2, "waiting": 1}
+    run.act(action=[3])
+    assert ticked(run, 4) == [9, 9, 3, 3]
+    assert run.events[-1].value["realtime"]["action"] == {
+        "number": 4,
+        "priority": 0,
+        "value": np.array([3.0]),
+    }
+    assert counts(run) == {"applied": 3, "superseded": 1}
+
+
+def test_after_a_takeover_an_action_from_before_it_acts() -> None:
+    run = run_of()
+    run.act(action=[1])
+    ticked(run, 1)
+    run.act(action=[9], priority=10, valid_s=0.025)
+    assert ticked(run, 4) == [9, 9, 1, 1]
+    assert counts(run) == {"applied": 2}
+
+
+def test_after_a_takeover_the_default_acts_if_the_policy_sent_nothing() -> None:
+    run = run_of()
+    run.act(action=[9], priority=10, valid_s=0.025)
+    assert ticked(run, 3) == [9, 9, -1]
+
+
+def test_a_policy_that_loses_a_tick_to_a_takeover_acts_after_it() -> None:
+    run = run_of()
+    run.act(action=[2])
+    run.act(action=[9], priority=10, valid_s=0.005)
+    # The takeover expires before its first tick.
+    assert ticked(run, 1) == [2]
+    run.act(action=[9], priority=10, valid_s=0.025)
+    run.act(action=[3])
+    assert ticked(run, 3) == [9, 9, 3]
+
+
+def test_a_chunk_goes_on_after_a_takeover_and_its_last_action_holds() -> None:
+    run = run_of()
+    run.act(actions=chunk(1, 2, 3, 4))
+    run.act(action=[9], priority=10, valid_s=0.035)
+    assert ticked(run, 3) == [9, 9, 9]
+    assert ticked(run, 2) == [4, 4]
+    run.act(actions=chunk(5, 6))
+    run.act(action=[9], priority=10, valid_s=0.045)
+    assert ticked(run, 5) == [9, 9, 9, 9, 6]
+    # By hand: 1, 2, 3 and 5 lost their ticks; 4, 6 and two takeovers acted.
+    assert counts(run) == {"applied": 4, "superseded": 4}
+
+
+def test_a_chunk_for_later_ticks_leaves_the_action_before_it() -> None:
+    run = run_of()
+    run.act(action=[1])
+    ticked(run, 1)
+    run.act(action=[9], priority=10, valid_s=0.025)
+    run.act(actions=chunk(7), at=6)
+    assert ticked(run, 6) == [9, 9, 1, 1, 7, 7]
+
+
+def test_an_action_of_the_policy_that_expires_leaves_no_older_one() -> None:
+    run = run_of()
+    run.act(action=[1])
+    ticked(run, 1)
+    run.act(action=[2], valid_s=0.025)
+    assert ticked(run, 3) == [2, 2, -1]
+    # Nor if it expires while a person acts.
+    run.act(action=[3])
+    ticked(run, 1)
+    run.act(action=[4], valid_s=0.005)
+    run.act(action=[5], valid_s=0.025)
+    run.act(action=[9], priority=10, valid_s=0.045)
+    assert ticked(run, 5) == [9, 9, 9, 9, -1]
+
+
+def test_a_takeover_that_is_renewed_ends_once() -> None:
+    run = run_of()
+    run.act(action=[1])
+    run.act(action=[8], priority=10, valid_s=0.025)
+    assert ticked(run, 1) == [8]
+    run.act(action=[9], priority=10, valid_s=0.025)
+    assert ticked(run, 3) == [9, 9, 1]
+
+
+def test_of_nested_takeovers_the_next_lower_one_acts() -> None:
+    run = run_of()
+    run.act(action=[1])
+    run.act(action=[5], priority=5, valid_s=0.055)
+    run.act(action=[9], priority=10, valid_s=0.035)
+    assert ticked(run, 6) == [9, 9, 9, 5, 5, 1]
+
+
+def test_a_takeover_without_validity_holds_until_the_policy_acts() -> None:
+    run = run_of()
+    run.act(action=[1])
+    ticked(run, 1)
+    run.act(action=[9], priority=10)
+    assert ticked(run, 2) == [9, 9]
+    run.act(action=[2])
+    assert ticked(run, 1) == [2]
+    # A second one is limited: then the policy's acts, not the person's first.
+    run.act(action=[8], priority=10, valid_s=0.025)
+    assert ticked(run, 3) == [8, 8, 2]
+
+
+def test_of_two_policies_the_one_that_acted_last_acts_after_a_takeover() -> None:
+    run = run_of()
+    run.act(action=[5], priority=5)
+    ticked(run, 1)
+    run.act(action=[1])
+    ticked(run, 1)
+    run.act(action=[9], priority=10, valid_s=0.025)
+    assert ticked(run, 3) == [9, 9, 1]
+    # In one tick, the higher one.
+    run.act(action=[9], priority=10, valid_s=0.025)
+    run.act(action=[6], priority=5)
+    run.act(action=[2])
+    assert ticked(run, 3) == [9, 9, 6]
+
+
+@pytest.mark.parametrize(("no_action", "then"), [("default", -1), ("zero", 0)])
+def test_an_action_of_one_tick_does_not_act_after_a_takeover(
+    no_action: str, then: int
+) -> None:
+    run = run_of(no_action=no_action)
+    run.act(action=[9], priority=10, valid_s=0.025)
+    run.act(action=[2])
+    assert ticked(run, 3) == [9, 9, then]
+    assert counts(run) == {"applied": 1, "superseded": 1}
+
+
+def test_a_reset_forgets_what_would_act_after_a_takeover() -> None:
+    run = run_of(on_done="reset")
+    run.world.episode_length = 2
+    run.act(action=[1])
+    run.act(action=[9], priority=10, valid_s=0.045)
+    # The episode ends after the second tick; the next one begins with the default.
+    assert ticked(run, 6) == [9, 9, 9, 9, -1, -1]
+    assert counts(run) == {"applied": 1, "expired": 1}
+    run.act(action=[2])
+    run.act(action=[9], priority=10, valid_s=0.025)
+    run.reset(seed=1)
+    assert ticked(run, 1) == [-1]
+
+
+def test_a_lost_agent_gets_the_default_after_a_takeover() -> None:
+    run = run_of(agent_timeout_s=0.02)
+    run.act(action=[1])
+    run.act(action=[9], priority=10, valid_s=1)
+    assert ticked(run, 3) == [9, -1, -1]
+    assert counts(run) == {"applied": 1, "expired": 1}
+
+
+def test_after_a_takeover_in_the_elastic_mode_the_policy_acts() -> None:
+    run = Run({"mode": "elastic", "period_s": 0.01, "default_action": [-1]})
+    run.reset()
+    run.act(action=[9], priority=10, valid_s=0.015)
+    for number in range(1, 4):
+        run.step(number)
+    assert [value for _, value in run.world.named("send")] == [-1, 9, 2, 3]
+
+
 # Sequences.
 
 
