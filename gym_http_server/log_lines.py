@@ -21,12 +21,21 @@ import msgspec
 from gym_http_server import log_stream
 from gym_http_server.settings import Settings
 
-__all__ = ["ACCESS", "SUPERVISOR", "LimitedLog", "access", "configure", "write"]
+__all__ = [
+    "ACCESS",
+    "SUPERVISOR",
+    "Allowance",
+    "LimitedLog",
+    "access",
+    "configure",
+    "write",
+]
 
 #: Name of the logger of requests and streams; --log-level does not filter its lines.
 ACCESS = "gym_http_server.access"
 SUPERVISOR = "gym_http_server.supervisor"
-LIMIT_SECONDS = 1.0
+BURST = 20
+SECONDS_PER_ENTRY = 3.0
 # So that no caller and no environment can forge a line, or move a terminal's cursor.
 # Nor change the order in which it shows text.
 _CONTROL = re.compile(
@@ -109,6 +118,45 @@ def access(
     )
 
 
+class Allowance:
+    """A rate limit: so many entries at once, and then one in so many seconds.
+
+    Args:
+        clock: Monotonic seconds.
+        burst: Entries at once.
+        seconds_per_entry: Seconds for each further one.
+
+    Attributes:
+        dropped: Number of entries refused since the last accepted one.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        burst: int = BURST,
+        seconds_per_entry: float = SECONDS_PER_ENTRY,
+    ) -> None:
+        self._clock = clock
+        self._burst = burst
+        self._seconds_per_entry = seconds_per_entry
+        self._left = float(burst)
+        self._at = clock()
+        self.dropped = 0
+
+    def take(self) -> bool:
+        """Whether another entry may be written; it is counted either way."""
+        now = self._clock()
+        gained = (now - self._at) / self._seconds_per_entry
+        self._left = min(self._burst, self._left + gained)
+        self._at = now
+        if self._left < 1:
+            self.dropped += 1
+            return False
+        self._left -= 1
+        return True
+
+
 class LimitedLog:
     """Logs at most one line a second; the next line has the number of the others.
 
@@ -121,19 +169,15 @@ class LimitedLog:
         self, log: logging.Logger, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._log = log
-        self._clock = clock
-        self._next = float("-inf")
-        self._left_out = 0
+        self._allowance = Allowance(clock, burst=1, seconds_per_entry=1.0)
 
     def warning(self, message: str, *, request_id: str = "") -> None:
         """Log a whole line, which is not a format, or count it."""
-        now = self._clock()
-        if now < self._next:
-            self._left_out += 1
+        if not self._allowance.take():
             return
-        more = f", after {self._left_out} others" if self._left_out else ""
+        dropped, self._allowance.dropped = self._allowance.dropped, 0
+        more = f", after {dropped} others" if dropped else ""
         self._log.warning("%s%s", message, more, extra={"request_id": request_id})
-        self._next, self._left_out = now + LIMIT_SECONDS, 0
 
 
 class _Formatter(logging.Formatter):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from gym_http_server import inherited_settings
+from gym_http_server.acceptor import Acceptor
 from gym_http_server.access import Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.broker.allocation import Allocator
@@ -22,14 +23,9 @@ from gym_http_server.broker.free_connections import FreeConnections
 from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
-from gym_http_server.frame_socket import (
-    FrameSocket,
-    close_unread,
-    limit_sending,
-)
-from gym_http_server.log_lines import LimitedLog
+from gym_http_server.frame_socket import FrameSocket, limit_sending
 from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import READ, Poller
+from gym_http_server.poller import Poller
 from gym_http_server.service_process import isolate, limit_waits, run_service
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
@@ -68,11 +64,7 @@ class Broker:
         tcp_listener: socket.socket | None,
         authenticator: Authenticator | None,
     ) -> None:
-        self._peers = peers
-        self._refusals = LimitedLog(log)
         self._poller = Poller()
-        # Listeners that cannot accept at the moment.
-        self._paused: list[socket.socket] = []
         # Whether an environment waits to be accepted by plain TCP.
         self._tcp_waits = False
         self._clients: dict[int, FrameSocket] = {}
@@ -96,12 +88,14 @@ class Broker:
             Op.EXTERNAL_ANSWER: self._long_polling.answer,
             Op.EXTERNAL_STATUS: _answer_status,
         }
-        self._listener = listener
-        self._poller.add(listener, self._accept)
+        accept = Acceptor(listener, self._poller, self._add_other, log, "broker", peers)
+        self._poller.add(listener, accept.accept)
+        self._acceptors = [accept]
         self._add(control, self._of_supervisor)
-        self._tcp_listener = tcp_listener
         if tcp_listener is not None:
-            tcp_listener.setblocking(False)
+            self._acceptors.append(
+                Acceptor(tcp_listener, self._poller, self._free.add_tcp, log, "broker")
+            )
             self._poller.add(tcp_listener, self._note_tcp)
 
     def run(self) -> None:
@@ -112,13 +106,13 @@ class Broker:
                 self._free
                 or self._registry.waiters
                 or self._long_polling
-                or self._paused
+                or any(each.paused for each in self._acceptors)
             )
             self._poller.serve(TICK_SECONDS if busy else None)
-            if self._tcp_waits and self._tcp_listener is not None:
+            if self._tcp_waits:
                 # Last, since connections that ended meanwhile have made room.
                 self._tcp_waits = False
-                self._accept_tcp(self._tcp_listener)
+                self._acceptors[-1].accept()
             # A connection may be free now: a new one, or one that was within a message.
             self._allocator.allocate()
             now = time.monotonic()
@@ -127,8 +121,8 @@ class Broker:
                 self._free.check(now)
                 self._allocator.refuse_late(now)
                 self._long_polling.check(now)
-                while self._paused:
-                    self._poller.want(self._paused.pop(), READ)
+                for each in self._acceptors:
+                    each.resume()
 
     def close_all(self) -> None:
         """End all connections, since the server is stopping."""
@@ -137,35 +131,9 @@ class Broker:
     def _note_tcp(self, events: int) -> None:
         self._tcp_waits = True
 
-    def _accept_tcp(self, listener: socket.socket) -> None:
-        sock = self._accepted(listener)
-        if sock is not None:
-            self._free.add_tcp(sock)
-
-    def _accepted(self, listener: socket.socket) -> socket.socket | None:
-        """Accept a connection; ``None`` if it has closed, or there is no room."""
-        try:
-            return listener.accept()[0]
-        except (BlockingIOError, ConnectionAbortedError):
-            return None
-        except OSError:
-            # Too many descriptors are open; there may be fewer at the next tick.
-            if listener not in self._paused:
-                self._poller.want(listener, 0)
-                self._paused.append(listener)
-            return None
-
-    def _accept(self, events: int) -> None:
-        sock = self._accepted(self._listener)
-        if sock is None:
-            return
-        if self._peers.permits(sock):
-            self._add(sock, self._of_others)
-        else:
-            self._refusals.warning(
-                "refused a connection of an environment to the broker"
-            )
-            close_unread(sock)
+    def _add_other(self, sock: socket.socket) -> None:
+        """Add the connection of a web worker or of the gateway."""
+        self._add(sock, self._of_others)
 
     def _add_host(self, supervisor: FrameSocket, frame: Frame) -> None:
         """Add the connection of a host, which the supervisor has passed on."""

@@ -11,64 +11,22 @@ import contextlib
 import os
 import re
 import socket
-import time
-from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
 
+from gym_http_server.log_lines import Allowance
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import Op
 
-__all__ = ["Allowance", "StreamLine", "connect", "read", "write", "write_stream"]
+__all__ = ["StreamLine", "connect", "read", "write", "write_stream"]
 
 #: Limit of bytes of one entry.
 MAX_BYTES = 20 * 1024
-BURST = 20
-SECONDS_PER_ENTRY = 3.0
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 _channel: socket.socket | None = None
 _owner = 0
-
-
-class Allowance:
-    """A rate limit: so many entries at once, and then one in so many seconds.
-
-    Args:
-        clock: Monotonic seconds.
-        burst: Entries at once.
-        seconds_per_entry: Seconds for each further one.
-
-    Attributes:
-        dropped: Number of entries refused since the last accepted one.
-    """
-
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        burst: int = BURST,
-        seconds_per_entry: float = SECONDS_PER_ENTRY,
-    ) -> None:
-        self._clock = clock
-        self._burst = burst
-        self._seconds_per_entry = seconds_per_entry
-        self._left = float(burst)
-        self._at = clock()
-        self.dropped = 0
-
-    def take(self) -> bool:
-        """Whether another entry may be written; it is counted either way."""
-        now = self._clock()
-        gained = (now - self._at) / self._seconds_per_entry
-        self._left = min(self._burst, self._left + gained)
-        self._at = now
-        if self._left < 1:
-            self.dropped += 1
-            return False
-        self._left -= 1
-        return True
 
 
 class StreamLine(msgspec.Struct, omit_defaults=True):

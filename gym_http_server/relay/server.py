@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from gym_http_server.acceptor import Acceptor
 from gym_http_server.errors import RelayTaken, RelayUnavailable
-from gym_http_server.frame_socket import FrameSocket, close_unread
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import READ, WRITE, Poller
@@ -169,7 +170,6 @@ class RelayServer:
     ) -> None:
         self._settings = settings
         self._run = run
-        self._peers = peers
         self._refusals = LimitedLog(log)
         self._relay: Relay | None = None
         self._open_again = 0.0
@@ -180,13 +180,12 @@ class RelayServer:
         self._waiting: dict[Connection, PendingRequest] = {}
         self._maintain_at = 0.0
         self._stopping = False
-        # Whether the listener cannot accept, since too many descriptors are open.
-        self._paused = False
-        self._listener = listener
-        listener.setblocking(False)
         self._signals = signals
         self._poller = Poller()
-        self._poller.add(listener, self._accept)
+        self._acceptor = Acceptor(
+            listener, self._poller, self._connect, log, "relay", peers
+        )
+        self._poller.add(listener, self._acceptor.accept)
         self._poller.add(signals, self._on_signal)
 
     def run(self) -> None:
@@ -213,7 +212,7 @@ class RelayServer:
     def _patience(self) -> float | None:
         """Return for how many seconds no work is due; ``None``: until an event."""
         now = time.monotonic()
-        if self._waiting or self._paused or self._unsent:
+        if self._waiting or self._acceptor.paused or self._unsent:
             ends = [each.until for each in self._waiting.values()]
             return max(0.0, min([now + TICK_SECONDS, *ends]) - now)
         if self._relay is None:
@@ -226,29 +225,13 @@ class RelayServer:
         if signal.SIGTERM in self._signals.recv(4096):
             self._stopping = True
 
-    def _accept(self, events: int) -> None:
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                return
-            except OSError:
-                # Too many descriptors are open; there may be fewer at the next tick.
-                self._poller.want(self._listener, 0)
-                self._paused = True
-                return
-            if not self._peers.permits(sock):
-                self._refusals.warning(
-                    "refused a connection of an environment to the relay"
-                )
-                close_unread(sock)
-                continue
-            most = max(self._settings.max_body, INLINE_BYTES, MOST_DIGESTS_BYTES)
-            connection = Connection(sock, most)
-            self._connections[connection.fileno()] = connection
-            self._poller.add(connection, functools.partial(self._serve, connection))
-            # Its request has mostly arrived with it.
-            self._serve(connection, READ)
+    def _connect(self, sock: socket.socket) -> None:
+        most = max(self._settings.max_body, INLINE_BYTES, MOST_DIGESTS_BYTES)
+        connection = Connection(sock, most)
+        self._connections[connection.fileno()] = connection
+        self._poller.add(connection, functools.partial(self._serve, connection))
+        # Its request has mostly arrived with it.
+        self._serve(connection, READ)
 
     def _serve(self, connection: Connection, events: int) -> None:
         try:
@@ -310,9 +293,7 @@ class RelayServer:
             stuck = connection.stuck_since
             if stuck and now - stuck > READ_SECONDS:
                 self._disconnect(connection)
-        if self._paused:
-            self._paused = False
-            self._poller.want(self._listener, READ)
+        self._acceptor.resume()
         return due
 
     def _may_lease(self, waiting: PendingRequest) -> bool:

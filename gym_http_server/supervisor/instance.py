@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gym_http_server.envhost.server_log import Allowance
 from gym_http_server.errors import (
     CreateDeadline,
     Draining,
@@ -18,6 +17,7 @@ from gym_http_server.errors import (
     TooManyInstances,
 )
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.log_lines import Allowance
 from gym_http_server.rundir.status import StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.heartbeats import Heartbeat

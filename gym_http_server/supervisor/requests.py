@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
+from gym_http_server.acceptor import Acceptor
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import (
     Draining,
@@ -106,13 +107,11 @@ class Requests:
         self._survey: Survey | None = None
         self._survey_waiters: list[RequestSocket] = []
         self._stopping = False
-        # Whether connections are accepted, as long as there are descriptors for them.
-        self._accepts = True
-        self._peers = PeerCredentials(os.getpid())
-        self._listener = listen(run.supervisor_socket, BACKLOG)
+        listener = listen(run.supervisor_socket, BACKLOG)
         # Accepted connections inherit it.
-        refuse_descriptors(self._listener)
-        self._listener.setblocking(False)
+        refuse_descriptors(listener)
+        peers = PeerCredentials(os.getpid())
+        self._acceptor = Acceptor(listener, poller, self._add, log, "supervisor", peers)
         self._operations: dict[int, Callable[[RequestSocket, Frame], None]] = {
             Op.CREATE: self._create,
             Op.LIST: self._list,
@@ -127,7 +126,7 @@ class Requests:
             Op.BROKER: self._open_broker,
             Op.RELAY: self._open_relay,
         }
-        poller.add(self._listener, self._accept)
+        poller.add(listener, self._acceptor.accept)
 
     def stop(self) -> None:
         """Refuse creates from now on."""
@@ -135,30 +134,14 @@ class Requests:
 
     def tick(self) -> None:
         """Accept again where descriptors ran out, and check the survey's deadline."""
-        if not self._accepts:
-            self._accepts = True
-            self._poller.want(self._listener, READ)
+        self._acceptor.resume()
         if self._survey is not None:
             try:
                 self._survey.check_deadline(time.monotonic())
             except SurveyFailed as failed:
                 self._end_survey(self._survey, failed)
 
-    def _accept(self, events: int) -> None:
-        try:
-            sock, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError:
-            # Too many descriptors are open. The connection would be reported again and
-            # again; there may be fewer descriptors at the next tick.
-            self._poller.want(self._listener, 0)
-            self._accepts = False
-            return
-        if not self._peers.permits(sock):
-            log.warning("refused a connection of an environment to the supervisor")
-            sock.close()
-            return
+    def _add(self, sock: socket.socket) -> None:
         connection = RequestSocket(sock)
         self._poller.add(sock, lambda events: self._serve(connection, events))
 

@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,16 @@ def connect(path: str, op: int, daemon: bool = False) -> None:
     finally:
         if daemon:
             os._exit(int(sys.exc_info()[0] is not None))
+
+
+def connect_often(path: str, seconds: float) -> int:
+    """Connect to a Unix socket in a loop; return how often."""
+    count, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as line:
+            line.connect(path)
+            count += 1
+    return count
 
 
 def lease(path: str, name: str) -> int:
@@ -253,7 +264,7 @@ DEEDS: dict[str, Callable[..., Any]] = {
     deed.__name__: deed
     for deed in (
         *(write, read, names, rename, kill, child, run, connect, command),
-        *(interfaces, lease),
+        *(interfaces, lease, connect_often),
         *(exchange, reach, send_lingering, status, death_signal),
         *(send_broker_lingering, set_linger, limit, limits, slow_down, limit_own),
         *(ring, chmod),
