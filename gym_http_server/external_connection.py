@@ -84,7 +84,8 @@ class ConnectionDetails(msgspec.Struct):
         connection: Its ID, for logs.
         hello: The environment's hello, without its secrets.
         next_number: The least ID that the next request may have.
-        resume: The token that resumes this connection after it was lost.
+        resume: The secret that resumes this connection after it was lost.
+        owner: Name of the token that it was given to, and that has to show it.
     """
 
     framing: str
@@ -92,6 +93,7 @@ class ConnectionDetails(msgspec.Struct):
     hello: Hello
     next_number: int
     resume: str
+    owner: str = ""
 
     @property
     def env_id(self) -> str:
@@ -102,6 +104,16 @@ class ConnectionDetails(msgspec.Struct):
     def resumable(self) -> bool:
         """Whether the environment can resume the connection; Tango's cannot."""
         return self.hello.dialect != TANGO
+
+    def resumed_by(self, hello: Hello, owner: str) -> bool:
+        """Whether a hello resumes the connection.
+
+        Args:
+            hello: The hello. All but its secrets has to be as it was.
+            owner: Name of the token that it came with.
+        """
+        shown = hello.resume == self.resume and owner == self.owner
+        return shown and hello.public() == self.hello
 
 
 @dataclass(eq=False, slots=True)

@@ -62,8 +62,7 @@ class Allocator:
     def adopt(self, host: FrameSocket, frame: Frame) -> None:
         """Record the leases of a host that an earlier broker had granted."""
         for each in msgspec.json.decode(frame.body, type=list[ConnectionDetails]):
-            lease = Lease(host, each.connection, each.resume, each.hello)
-            self._registry.leases[each.resume] = lease
+            self._registry.leases[each.resume] = Lease(host, each)
 
     def allocate(self) -> None:
         """Allocate free connections to the waiting hosts, in FIFO order.
@@ -89,8 +88,7 @@ class Allocator:
         body = msgspec.json.encode(details)
         host.send(answer(200, body), connection.fileno())
         self._connections.remove(connection)
-        lease = Lease(host, details.connection, details.resume, details.hello)
-        self._registry.leases[details.resume] = lease
+        self._registry.leases[details.resume] = Lease(host, details)
 
     def refuse_late(self, now: float) -> None:
         """Send an error to the hosts that have waited long enough."""

@@ -227,20 +227,19 @@ class FreeConnections:
         """Accept a hello, or refuse it; resume the connection that it names."""
         protocol = connection.protocol
         try:
-            hello = self._checked(connection, payload)
+            hello, owner = self._checked(connection, payload)
         except BadHello as error:
             protocol.refuse(error.code, str(error), now)
             return
         except Problem as problem:
             protocol.refuse(problem.code, problem.message, now)
             return
-        public = hello.public()
-        lease = self._registry.leases.get(hello.resume)
-        if lease is not None and lease.hello == public:
-            self._pass_to_host(connection, public, lease, now)
+        lease = self._registry.leased_before(hello, owner)
+        if lease is not None:
+            self._pass_to_host(connection, lease, now)
             return
-        older = self._registry.free_with(hello.resume) if hello.resume else None
-        if older is not None and older.protocol.details.hello == public:
+        older = self._registry.free_before(hello, owner)
+        if older is not None:
             details = older.protocol.details
             details.framing = protocol.framing
             older.protocol.end("a newer connection took its place", now)
@@ -256,14 +255,16 @@ class FreeConnections:
             return
         else:
             ids = secrets.token_hex(4), secrets.token_urlsafe(16)
-            details = ConnectionDetails(protocol.framing, ids[0], public, 1, ids[1])
+            details = ConnectionDetails(
+                protocol.framing, ids[0], hello.public(), 1, ids[1], owner
+            )
             self._accept(connection, details, now)
         if protocol.state is not ConnectionState.LOST:
             self._registry.add(connection)
             log.info("%s connected, connection %s", details.env_id, details.connection)
 
-    def _checked(self, connection: FreeConnection, payload: bytes) -> Hello:
-        """Return a hello whose token and content are accepted.
+    def _checked(self, connection: FreeConnection, payload: bytes) -> tuple[Hello, str]:
+        """Return a hello whose token and content are accepted, and the token's name.
 
         Raises:
             BadHello: It is malformed.
@@ -280,7 +281,7 @@ class FreeConnections:
         identity = identity or EVERYONE
         if not identity.may_connect(hello.name):
             raise ScopeMissing(identity.name, f"{EXTERNAL}:{hello.name}")
-        return hello
+        return hello, identity.name
 
     def _accept(
         self,
@@ -304,7 +305,7 @@ class FreeConnections:
         connection.flush(now)
 
     def _pass_to_host(
-        self, connection: FreeConnection, hello: Hello, lease: Lease, now: float
+        self, connection: FreeConnection, lease: Lease, now: float
     ) -> None:
         """Pass a connection to the host that had it before it was lost."""
         protocol = connection.protocol
@@ -312,13 +313,13 @@ class FreeConnections:
             # This connection would delay all others.
             protocol.end("the host that has this environment is busy: come again", now)
             return
-        ids = lease.connection, lease.resume
-        details = ConnectionDetails(protocol.framing, ids[0], hello, 1, ids[1])
+        details = msgspec.structs.replace(lease.details, framing=protocol.framing)
         self._accept(connection, details, now, resumed=True)
         if not protocol.transferable:
             protocol.lose("it sent more than its hello", now)
             return
         # The host already has the spaces, which may be large.
+        hello = details.hello
         details.hello = Hello(hello.protocol, hello.name, {}, {})
         body = msgspec.json.encode(details)
         try:

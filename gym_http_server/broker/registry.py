@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym_http_server.broker.free_connection import FreeConnection
+from gym_http_server.external_connection import ConnectionDetails
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.poller import wait_writable
 from gym_http_wire.external.handshake import Hello
@@ -20,15 +21,11 @@ class Lease:
 
     Attributes:
         host: The connection to the host.
-        connection: The leased connection's ID.
-        resume: The token that resumes it.
-        hello: The environment's hello.
+        details: The record of the leased connection.
     """
 
     host: FrameSocket
-    connection: str
-    resume: str
-    hello: Hello
+    details: ConnectionDetails
 
     @property
     def responsive(self) -> bool:
@@ -59,7 +56,7 @@ class Registry:
 
     Attributes:
         free: By name and then by ID, the oldest first.
-        leases: By resume token.
+        leases: By resume secret.
         waiters: In the order in which they came.
     """
 
@@ -90,7 +87,7 @@ class Registry:
 
     def names(self) -> list[str]:
         """List the names of all environments, sorted."""
-        leased = (lease.hello.name for lease in self.leases.values())
+        leased = (lease.details.hello.name for lease in self.leases.values())
         return sorted({*self.free, *leased})
 
     def available(self, name: str) -> list[FreeConnection]:
@@ -98,13 +95,16 @@ class Registry:
         free = self.free.get(name, {}).values()
         return [each for each in free if each.protocol.transferable]
 
-    def free_with(self, resume: str) -> FreeConnection | None:
-        """Return the free connection that a resume token belongs to."""
-        for connections in self.free.values():
-            for connection in connections.values():
-                if connection.protocol.details.resume == resume:
-                    return connection
-        return None
+    def leased_before(self, hello: Hello, owner: str) -> Lease | None:
+        """Return the leased connection that a hello of this owner resumes."""
+        lease = self.leases.get(hello.resume)
+        return lease if lease and lease.details.resumed_by(hello, owner) else None
+
+    def free_before(self, hello: Hello, owner: str) -> FreeConnection | None:
+        """Return the free connection that a hello of this owner resumes."""
+        free = self.free.get(hello.name, {}).values()
+        found = (x for x in free if x.protocol.details.resumed_by(hello, owner))
+        return next(found, None)
 
     def forget_host(self, host: FrameSocket) -> None:
         """Remove the leases and the waiter of a host that has ended."""
@@ -119,9 +119,9 @@ class Registry:
             for connection in connections.values():
                 hellos.setdefault(name, connection.protocol.details.hello)
         for lease in self.leases.values():
-            name = lease.hello.name
+            name = lease.details.hello.name
             leased[name] = leased.get(name, 0) + 1
-            hellos.setdefault(name, lease.hello)
+            hellos.setdefault(name, lease.details.hello)
         return [
             {
                 "action_space": hello.action_space,

@@ -9,6 +9,7 @@ import zmq
 from tests.live.test_wrong_tokens import HELLO, counted
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.broker import tcp_url, wait_until_unlisted
+from tests.support.peers.agent_calls import answer_of, in_background
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.peers.zmq_peers import ZmqPeer
 from tests.support.server import Server
@@ -33,26 +34,29 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def by_websocket(server: Server, token: str) -> Any:
-    external = ExternalEnv(api_of(server, token))
+def by_websocket(server: Server, token: str, **hello: Any) -> Any:
+    external = ExternalEnv(api_of(server, token), capabilities=[], **hello)
     external.drop()
     return external.welcome
 
 
-def by_http(server: Server, token: str) -> Any:
-    return api_of(server, token).post("/v1/external/", HELLO).json()
+def by_http(server: Server, token: str, **hello: Any) -> Any:
+    return api_of(server, token).post("/v1/external/", HELLO | hello).json()
 
 
-def by_tcp(server: Server, token: str) -> Any:
-    return counted(tcp_url(server), token=token_of(token))
+def by_tcp(server: Server, token: str, **hello: Any) -> Any:
+    return counted(tcp_url(server), token=token_of(token), **hello)
 
 
-def by_zeromq(server: Server, token: str) -> Any:
+def by_zeromq(server: Server, token: str, **hello: Any) -> Any:
     with ZmqPeer(server) as peer:
-        return peer.call(**HELLO, token=token_of(token))
+        return peer.call(**(HELLO | hello), token=token_of(token))
 
 
-@pytest.mark.parametrize("way", [by_websocket, by_http, by_tcp, by_zeromq])
+WAYS = [by_websocket, by_http, by_tcp, by_zeromq]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_the_name_has_to_be_in_the_scopes(way: Any, shared: Server) -> None:
     for token, allowed in MAY_CONNECT.items():
         answer = way(shared, token)
@@ -61,6 +65,30 @@ def test_the_name_has_to_be_in_the_scopes(way: Any, shared: Server) -> None:
         else:
             assert answer["code"] == "scope-missing", (token, answer)
             assert "external:game" in answer["message"]
+
+
+@pytest.mark.parametrize("leased", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_only_the_token_of_a_connection_resumes_it(
+    way: Any, leased: bool, shared: Server
+) -> None:
+    name = f"{way.__name__}-{leased}"
+    with ExternalEnv.to(api_of(shared, "root"), name=name, capabilities=[]) as external:
+        if leased:
+            body = {"env_id": f"external/{name}"}
+            future = in_background(Api(shared).post, "/v1/envs/", body)
+            external.answer("init")
+            instance = Instance(Api(shared), ok(answer_of(future))["instance_id"])
+        resume, connection = external.welcome["resume"], external.welcome["connection"]
+        stolen = way(shared, "bob", name=name, resume=resume)
+        assert stolen["resumed"] is False
+        assert stolen["connection"] != connection
+        assert stolen["resume"] != resume
+        resumed = way(shared, "root", name=name, resume=resume)
+        assert resumed["resumed"] is True
+        assert resumed["connection"] == connection
+        if leased:
+            no_content(instance.close())
 
 
 def test_connections_by_http_belong_to_their_token(shared: Server) -> None:
