@@ -225,7 +225,7 @@ class Handlers:
         options = copy.copy(given.get("options"))
         value = self._exact.reset(given)
         fork_guard.check()
-        self.record_reset(given.get("seed"), options, value)
+        self.record_reset(self._operations.reset_seed, options, value)
         self._published = True
         return value | self._monitor_error() | self._generator(frame, given)
 

@@ -1,5 +1,6 @@
 """A monitor with ``steps`` writes every reset and step to ``steps.gym``."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from gym_http_client import Client, RemoteEnv, recordings
 from gym_http_wire.step_records import Kind, Record, StepDecoder
+from gym_http_wire.values import typed
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.faults.small_disk import small_disk
 from tests.support.processes import titled
@@ -100,6 +102,54 @@ def test_resets_and_steps_of_all_paths_are_recorded(
     assert_steps(records[5:-1], 4, [1, 0] * 5)
     assert_episodes(data_dir / "paths", {3: [1, 0, 1], 4: [1, 0] * 5})
     made.close()
+
+
+def reset_plainly(made: Instance) -> None:
+    made.reset()
+
+
+def reset_losslessly(made: Instance) -> None:
+    kind = "application/vnd.gym-http.typed+json"
+    answer = made.post(
+        "reset/", data=typed.encode({}), headers={"Content-Type": kind, "Accept": kind}
+    )
+    assert (answer.status, answer.content_type) == (200, kind)
+
+
+def roll_out(made: Instance) -> None:
+    ok(made.post("rollout/", {"episodes": 1, "max_steps": 1}))
+
+
+CLOCK = {"mode": "elastic", "hz": 100}
+
+
+@pytest.mark.parametrize(
+    ("options", "action", "reset"),
+    [
+        ({}, 1, reset_plainly),
+        ({}, 1, reset_losslessly),
+        ({}, 1, roll_out),
+        ({"num_envs": 2}, [1, 1], reset_plainly),
+        ({"env_id": "Pendulum-v1", "realtime": CLOCK}, [0.0], reset_plainly),
+    ],
+)
+def test_the_seed_of_the_creation_is_that_of_the_first_reset(
+    options: Any, action: Any, reset: Any, server: Server, data_dir: Path
+) -> None:
+    made = Api(server).create(**{"env_id": "CartPole-v1", "seed": 11, **options})
+    folder = f"seed-{made.id}"
+    no_content(made.post("monitor/start/", {"directory": folder, "steps": True}))
+    for each in (reset, Instance.reset):
+        each(made)
+        made.step(action)
+    made.close()
+    records, _ = read(data_dir / folder / "steps.gym")
+    found = [each.value["seed"] for each in records if each.kind == Kind.RESET]
+    assert found == [11, None]
+    lines = (data_dir / folder / "episodes.jsonl").read_text().splitlines()
+    seeds = [11, 12] if "num_envs" in options else [11]
+    expected = [*seeds, *[None] * len(seeds)]
+    assert [json.loads(each)["seed"] for each in lines] == expected
 
 
 def test_nothing_is_lost_when_the_host_is_killed(

@@ -96,7 +96,7 @@ class BatchRun:
         self._observer.begin()
         observation, info = self._operations.reset(seed, options)
         episode.begin(observation, info)
-        self._observer.reset(seed, options, observation, info)
+        self._observer.reset(self._operations.reset_seed, options, observation, info)
         self._held += self._share([observation, info])
 
     def play(self, episode: Episode, actions: Iterable[Any]) -> None:

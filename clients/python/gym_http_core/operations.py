@@ -60,6 +60,9 @@ class Operations(Attributes):
         env: The environment; used from one thread only.
         first_seed: Seed of the first reset without a seed.
         strict_actions: Refuse actions that the action space does not contain.
+
+    Attributes:
+        reset_seed: Seed of the last reset, which may be ``first_seed``; or ``None``.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Operations(Attributes):
         self.episodes = 0
         self.episode_log: Any = self._new_log()
         self._first_seed = first_seed
+        self.reset_seed: Any = None
         self.strict_actions = strict_actions
         self._failed = False
         self._ended = True
@@ -102,7 +106,7 @@ class Operations(Attributes):
         observation, info = env_call("reset", _reset, self.env, seed, options)
         self._failed = self._ended = False
         self.episode_log.begin(seed)
-        self._first_seed = None
+        self.reset_seed, self._first_seed = seed, None
         return observation, info
 
     def action_of(self, plain: object) -> Any:

@@ -169,7 +169,7 @@ class VectorOperations(Operations):
             "reset", self.env.reset, seed=seed, options=options
         )
         self._failed = False
-        self._first_seed = None
+        self.reset_seed, self._first_seed = seed, None
         self._done[... if mask is None else mask] = False
         self.episode_log.begin(_seeds(seed, self.env.num_envs), mask)
         return observation, info

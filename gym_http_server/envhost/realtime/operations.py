@@ -60,7 +60,7 @@ class ClockedOperations(Operations):
         given = self._first_seed if seed is None else seed
         with _translated("reset"):
             result = self.mode.reset(given, options, self.caller)
-        self._first_seed = None
+        self.reset_seed, self._first_seed = given, None
         self.result = result
         return result.observation, result.info
 
