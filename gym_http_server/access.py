@@ -37,6 +37,7 @@ __all__ = [
     "STEP",
     "Identity",
     "Keys",
+    "by_name",
     "line_of",
     "quotas",
     "read_file",
@@ -148,10 +149,15 @@ class Keys:
         return self._by_name.get(name)
 
 
+def by_name(settings: Settings) -> dict[str, tuple[bytes, Identity]]:
+    """Return the SHA-256 and the identity of each of several tokens, by its name."""
+    entries = _parse(settings.tokens, "--tokens")
+    return {entry[1].name: entry for entry in entries}
+
+
 def quotas(settings: Settings) -> dict[str, int | None]:
     """Return how many instances each name may own, without any hash."""
-    entries = _parse(settings.tokens, "--tokens")
-    return {identity.name: identity.max_instances for _, identity in entries}
+    return {name: each.max_instances for name, (_, each) in by_name(settings).items()}
 
 
 def read_file(path: str) -> str:

@@ -10,7 +10,6 @@ import flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter, Rule
 
-from gym_http_server import inherited_settings
 from gym_http_server.access import ANY, EVERYONE
 from gym_http_server.api import (
     batches,
@@ -37,6 +36,7 @@ from gym_http_server.api.fast_routes import FastRoutes
 from gym_http_server.api.web import Route, Web, flask_response
 from gym_http_server.dashboard import routes as dashboard
 from gym_http_server.errors import NotFound
+from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.log_lines import access
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
@@ -120,20 +120,25 @@ class AccessLog:
 
 
 def create_app(
-    settings: Settings, run: RunDir, *, fast_routes: bool = True
+    settings: Settings,
+    run: RunDir,
+    memory: SettingsMemory | None = None,
+    *,
+    fast_routes: bool = True,
 ) -> flask.Flask:
     """Make the WSGI application of the server.
 
     Args:
         settings: The settings.
         run: The run directory of the server, with or without a running supervisor.
+        memory: Where the launcher replaces settings; ``None``: no process does.
         fast_routes: Whether calls of instances bypass the dispatch of Flask.
     """
     app = _Application("gym_http_server", static_folder=None)
     # Never a redirect: it costs old clients their method or their body.
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
-    web = Web(settings, run)
+    web = Web(settings, run, memory)
     app.extensions["gym_http_server"] = web
     instances.add_routes(app, web)
     realtime.add_routes(app, web)
@@ -156,8 +161,8 @@ def create_app(
 
 def from_launcher() -> flask.Flask:
     """Make the application in a web worker, from the settings of the launcher."""
-    settings, run = inherited_settings.read()
-    return create_app(settings, run)
+    memory = SettingsMemory.inherited()
+    return create_app(*memory.read(), memory)
 
 
 def _refuse(web: Web, error: HTTPException) -> flask.Response:

@@ -30,6 +30,7 @@ from gym_http_server.listeners import (
     open_listener,
     open_listeners,
 )
+from gym_http_server.reload import request_reload
 from gym_http_server.run_commands import runs
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.setting_type import Setting
@@ -121,7 +122,6 @@ def serve(**flags: Any) -> None:
 
 def _serve(settings: Settings, given: Settings) -> int:
     show_token = given.token == tokens.AUTO
-    secrets = (given.token_file, given.tokens, given.keyfile)
     if settings.zmq:
         check_installed()
     settings = check_certificate(settings)
@@ -131,7 +131,7 @@ def _serve(settings: Settings, given: Settings) -> int:
         open_listener(settings.zmq_place, "--zmq") as zmq,
         RunDir.make(settings.run_dir) as run,
     ):
-        launcher = Launcher(settings, run, listeners, external, zmq, secrets)
+        launcher = Launcher(settings, run, listeners, external, zmq, given)
         try:
             envs = _start(launcher)
             scheme = "https" if settings.certfile else "http"
@@ -271,6 +271,36 @@ def _check_writable(path: Path, name: str, flag: str) -> None:
             f"cannot use the {name} {path}: {there} is not writable "
             f"({error.strerror}); choose another one with {flag}"
         ) from None
+
+
+@main.command()
+@click.option(
+    "--run-dir",
+    metavar="TEXT",
+    envvar="GHS_RUN_DIR",
+    default="",
+    help="As of serve; or the run directory itself, if several servers run. "
+    "[GHS_RUN_DIR]",
+)
+@click.option(
+    "--log-level",
+    metavar="TEXT",
+    envvar="GHS_LOG_LEVEL",
+    default="",
+    help="Level that the server logs from now on, if not the one that it was started "
+    "with. [GHS_LOG_LEVEL]",
+)
+def reload(run_dir: str, log_level: str) -> None:
+    """Have a server of this machine read its tokens anew.
+
+    Instances, streams and connections go on, except those of removed tokens. If there
+    is a mistake in a file, nothing changes, and the exit status is 1.
+    """
+    try:
+        click.echo(request_reload(run_dir, log_level))
+    except StartError as error:
+        click.echo(f"gym-http-server: {error}", err=True)
+        sys.exit(1)
 
 
 @main.command()

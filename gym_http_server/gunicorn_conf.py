@@ -16,11 +16,13 @@ from gym_http_server.gunicorn_worker.worker import Worker
 from gym_http_server.instances.queues import Queues
 from gym_http_server.titles import set_title
 
-_settings, _run = inherited_settings.read()
+_memory = inherited_settings.SettingsMemory.inherited()
+_settings, _run = _memory.read()
 log_lines.configure(_settings)
 prctl.die_with_parent(int(os.environ[inherited_settings.LAUNCHER_PID]), signal.SIGKILL)
 prctl.set_dumpable(False)
 Worker.access_log = _settings.access_log
+Worker.memory = _memory
 Worker.request_deadline_s = _settings.request_deadline
 # Before workers are forked, so that they share it.
 shared_count()
@@ -54,8 +56,6 @@ control_socket_disable = True
 # in a directory in which files can certainly be created.
 _shared = "/dev/shm"  # noqa: S108
 worker_tmp_dir = _shared if os.access(_shared, os.W_OK | os.X_OK) else _run.path
-# At level info it logs only the start of each worker, which operators do not need.
-loglevel = "warning" if _settings.log_level == "info" else _settings.log_level
 accesslog = None
 errorlog = "-"
 
@@ -66,6 +66,7 @@ class logger_class(Logger):  # type: ignore[misc]
     def setup(self, cfg: Any) -> None:
         """Set the level, and leave the lines to the handler of this process."""
         super().setup(cfg)
+        log_lines.set_level(_settings.log_level)
         self.error_log.handlers.clear()
         self.error_log.propagate = True
 
@@ -87,6 +88,8 @@ def pre_fork(arbiter: Any, worker: Any) -> None:
 def child_exit(arbiter: Any, worker: Any) -> None:
     """Free the place of a worker, also of one that was killed."""
     worker.balance.release(worker.place)
+    if worker.place is not None:
+        _memory.forget(worker.place)
 
 
 def post_fork(arbiter: Any, worker: Any) -> None:

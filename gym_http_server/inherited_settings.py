@@ -1,13 +1,17 @@
 """Settings and descriptors that the launcher passes to web workers, by name.
 
 The settings lie in memory that has no name, so that the token is in no argument, no
-variable and on no disk.
+variable and on no disk. The launcher replaces them there when it reads its files anew.
 """
 
 from __future__ import annotations
 
+import fcntl
+import mmap
 import os
 from typing import IO
+
+import msgspec
 
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
@@ -17,17 +21,38 @@ __all__ = [
     "LISTENER_FDS",
     "REPORT_FD",
     "SETTINGS_FD",
+    "Replaced",
+    "SettingsMemory",
     "memory_file",
-    "read",
     "read_and_close",
-    "read_from",
-    "write",
 ]
 
 SETTINGS_FD = "GYM_HTTP_SETTINGS_FD"
 LISTENER_FDS = "GYM_HTTP_LISTENER_FDS"
 REPORT_FD = "GYM_HTTP_REPORT_FD"
 LAUNCHER_PID = "GYM_HTTP_LAUNCHER_PID"
+
+_PAGE = mmap.PAGESIZE
+# The state of the memory is one number, so that it changes as a whole: how often the
+# settings were replaced, the page at which they begin, and their bytes.
+_PAGE_BIT, _COUNT_BIT, _END_BIT = 28, 48, 64
+# Later there are pairs of numbers, one for each web worker: its process ID, and the
+# state of the settings that it has.
+_CONFIRMED = 2
+
+
+class Replaced(msgspec.Struct):
+    """What the supervisor has to know of settings that the launcher has replaced.
+
+    Attributes:
+        quotas: Instances that each token may own at a time, by its name.
+        gone: Names of tokens that the server accepted once, and does not accept now.
+        log_level: Least level of the log's lines.
+    """
+
+    quotas: dict[str, int | None]
+    gone: list[str]
+    log_level: str
 
 
 def memory_file(data: bytes) -> IO[bytes]:
@@ -44,18 +69,103 @@ def read_and_close(descriptor: int) -> bytes:
         return os.pread(descriptor, os.fstat(file.fileno()).st_size, 0)
 
 
-def write(settings: Settings, run: RunDir) -> IO[bytes]:
-    """Write settings and run directory to memory, for processes with its descriptor."""
-    return memory_file(run.path.encode() + b"\n" + settings.to_json())
+class SettingsMemory:
+    """Settings and run directory in memory that processes share by its descriptor.
+
+    One process replaces the settings, and all others notice that at the cost of a look
+    at a number. Web workers confirm there that they have the new ones.
+
+    Args:
+        descriptor: The descriptor.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._map = mmap.mmap(descriptor, _PAGE)
+        self._state = memoryview(self._map).cast("Q")
+
+    @classmethod
+    def of(cls, settings: Settings, run: RunDir) -> SettingsMemory:
+        """Make the memory, for the processes that get its descriptor."""
+        descriptor = os.memfd_create("settings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(descriptor, _PAGE)
+        # A process that looks at memory which was cut off would be killed.
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        made = cls(descriptor)
+        made.replace(settings, run)
+        return made
+
+    @classmethod
+    def inherited(cls) -> SettingsMemory:
+        """Return the memory that the launcher passed to gunicorn and its workers."""
+        return cls(int(os.environ[SETTINGS_FD]))
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the descriptor; the memory lasts as long as other processes have it."""
+        self._state.release()
+        self._map.close()
+        os.close(self._descriptor)
+
+    @property
+    def state(self) -> int:
+        """A number that changes when the settings are replaced."""
+        return self._state[0]
+
+    def confirm(self, place: int, state: int) -> None:
+        """Note that this process has the settings of a state.
+
+        Args:
+            place: Number of the web worker, which no other one has meanwhile.
+            state: The state.
+        """
+        self._state[_CONFIRMED + 2 * place + 1] = state
+        self._state[_CONFIRMED + 2 * place] = os.getpid()
+
+    def forget(self, place: int) -> None:
+        """Forget a web worker that ends."""
+        self._state[_CONFIRMED + 2 * place] = 0
+
+    def unconfirmed(self) -> list[int]:
+        """Return the process IDs of web workers that have earlier settings."""
+        confirmed = self._state[_CONFIRMED:].tolist()
+        pairs = zip(confirmed[::2], confirmed[1::2], strict=True)
+        return [pid for pid, state in pairs if pid and state != self.state]
+
+    def read(self) -> tuple[Settings, RunDir]:
+        """Return the settings and the run directory."""
+        while True:
+            state = self.state
+            _, page, size = _parts(state)
+            data = os.pread(self._descriptor, size, page * _PAGE)
+            if self.state == state:
+                path, _, settings = data.partition(b"\n")
+                return Settings.from_json(settings), RunDir(path.decode())
+
+    def replace(self, settings: Settings, run: RunDir) -> None:
+        """Replace the settings; only one process may do so.
+
+        Raises:
+            OSError: There is no memory for them; the former ones stay.
+        """
+        data = run.path.encode() + b"\n" + settings.to_json()
+        count, page, size = _parts(self.state)
+        # Not over those that other processes may be reading.
+        new = 1 if 1 + _pages(len(data)) <= page else page + _pages(size) or 1
+        if os.pwrite(self._descriptor, data, new * _PAGE) != len(data):
+            raise OSError("there is no memory for the settings")
+        count = (count + 1) % (1 << _END_BIT - _COUNT_BIT)
+        self._state[0] = count << _COUNT_BIT | new << _PAGE_BIT | len(data)
 
 
-def read() -> tuple[Settings, RunDir]:
-    """Read settings and run directory, in gunicorn and its workers."""
-    return read_from(int(os.environ[SETTINGS_FD]))
+def _parts(state: int) -> tuple[int, int, int]:
+    """Return how often settings were replaced, their first page, and their size."""
+    page = state >> _PAGE_BIT & (1 << _COUNT_BIT - _PAGE_BIT) - 1
+    return state >> _COUNT_BIT, page, state & (1 << _PAGE_BIT) - 1
 
 
-def read_from(descriptor: int) -> tuple[Settings, RunDir]:
-    """Read settings and run directory from a descriptor."""
-    size = os.fstat(descriptor).st_size
-    path, _, settings = os.pread(descriptor, size, 0).partition(b"\n")
-    return Settings.from_json(settings), RunDir(path.decode())
+def _pages(size: int) -> int:
+    return -(-size // _PAGE)

@@ -21,17 +21,21 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gym_http_server import inherited_settings, prctl
+from gym_http_server import inherited_settings, log_lines, prctl
 from gym_http_server.access import quotas
-from gym_http_server.errors import StartError
+from gym_http_server.errors import Draining, StartError
+from gym_http_server.inherited_settings import Replaced, SettingsMemory
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.listeners import file_name
 from gym_http_server.module_paths import resolve_imports
+from gym_http_server.peer_credentials import PeerCredentials
+from gym_http_server.reload import ControlSocket, describe, read_anew
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.setting_type import PREFIX
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
-from gym_http_wire.problems import Problem
+from gym_http_wire.messages import Op, RequestHead
+from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["Launcher"]
 
@@ -45,7 +49,9 @@ TIMEOUT_SECONDS = 2.0
 #: Seconds without a heartbeat after which the supervisor counts as dead.
 SILENT_SECONDS = 30.0
 LOOK_SECONDS = 0.5
-_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+#: Seconds that web workers have to use new settings.
+CONFIRM_SECONDS = 2.0
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 # A log rotation tool, for example, may send them by mistake.
 _IGNORED = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -93,6 +99,15 @@ class SupervisorHeartbeat:
         os.close(self.writer)
 
 
+def _has_terminal() -> bool:
+    """Whether this process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 class Launcher:
     """Starts the server's processes, waits, and ends them.
 
@@ -102,7 +117,7 @@ class Launcher:
         listeners: The sockets to serve on.
         external: The socket for external environments by plain TCP, or ``None``.
         zmq: The socket for ZeroMQ, or ``None``.
-        secrets: Files that environments in the sandbox must not read.
+        given: The settings as they were given, for a reload.
     """
 
     def __init__(
@@ -112,12 +127,13 @@ class Launcher:
         listeners: Sequence[socket.socket],
         external: socket.socket | None = None,
         zmq: socket.socket | None = None,
-        secrets: Sequence[str] = (),
+        given: Settings | None = None,
     ) -> None:
         self._settings = settings
+        self._given = given or settings
         self._run = run
         self._listeners = listeners
-        self._secrets = [os.path.abspath(path) for path in secrets if path]
+        self._memory: SettingsMemory
         # By the name under which the supervisor gets them.
         others = {"external": external, "zmq": zmq}
         self._other_listeners = {k: v for k, v in others.items() if v is not None}
@@ -126,6 +142,13 @@ class Launcher:
         self._heartbeat = SupervisorHeartbeat()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._gunicorn: subprocess.Popen[bytes] | None = None
+        self._control: ControlSocket | None = None
+        # Names of all tokens that the server accepts, or accepted once.
+        self._names = set(quotas(settings))
+        # Whether SIGHUP has arrived, which does not stop a server without a terminal.
+        self._hung_up = False
+        self._has_terminal = _has_terminal()
+        self._draining = False
 
     def start(self) -> int:
         """Start both processes and wait until they serve.
@@ -140,12 +163,16 @@ class Launcher:
         _raise_descriptor_limit()
         prctl.become_subreaper()
         prctl.set_dumpable(False)
-        supervisor_report = self._start_supervisor()
+        self._memory = SettingsMemory.of(self._settings, self._run)
+        supervisor_report, supervisor_pid = self._start_supervisor()
+        # Commands that connect from now on wait until the server has started.
+        control = ControlSocket(self._run, PeerCredentials(supervisor_pid))
         gunicorn_report = self._start_gunicorn()
         report = msgspec.json.decode(self._report(supervisor_report, "supervisor"))
         if "error" in report:
             raise StartError(report["error"])
         self._report(gunicorn_report, "web worker")
+        self._control = control
         return int(report["envs"])
 
     def wait(self) -> int:
@@ -156,6 +183,10 @@ class Launcher:
         """
         dead = None
         while dead is None and not self._signalled(LOOK_SECONDS):
+            if self._hung_up:
+                self._hung_up = False
+                with contextlib.suppress(Problem):
+                    self._reload()
             dead = self._dead() or self._silent()
         if dead is not None:
             log.error("%s; stopping", dead)
@@ -176,7 +207,7 @@ class Launcher:
     def _catch_signals(self) -> None:
         self._signals.setblocking(False)
         self._waker.setblocking(False)
-        for number in _STOPPING:
+        for number in (*_STOPPING, signal.SIGHUP):
             signal.signal(number, lambda number, frame: None)
         for number in (signal.SIGCHLD, *_IGNORED):
             # Not SIG_IGN, which everything below would inherit.
@@ -184,12 +215,68 @@ class Launcher:
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
 
     def _signalled(self, seconds: float) -> bool:
-        select.select([self._signals], [], [], seconds)
+        """Wait for a signal that stops the server; answer commands meanwhile."""
+        control = self._control
+        commands = [] if control is None else [control.fileno()]
+        ready = select.select([self._signals.fileno(), *commands], [], [], seconds)[0]
+        if control is not None and control.fileno() in ready:
+            self._answer_command(control)
         try:
             numbers = self._signals.recv(4096)
         except BlockingIOError:
             return False
-        return any(number in numbers for number in _STOPPING)
+        if signal.SIGHUP in numbers:
+            self._hung_up = True
+        stopping = any(number in numbers for number in _STOPPING)
+        return stopping or (self._hung_up and self._has_terminal)
+
+    def _answer_command(self, control: ControlSocket) -> None:
+        command = control.receive()
+        if command is None:
+            return
+        try:
+            command.answer(self._reload(command.log_level))
+        except Problem as problem:
+            command.answer(problem)
+
+    def _reload(self, log_level: str = "") -> str:
+        """Read tokens and log level anew; return what has changed, in words.
+
+        Raises:
+            Problem: Nothing has changed, or not all processes have the new state.
+        """
+        try:
+            changes = self._replace(log_level)
+        except (OSError, StartError, Problem) as error:
+            log.error("cannot reload: %s", error)
+            raise BadParameter(str(error)) from None
+        log.info("reloaded: %s", changes)
+        return changes
+
+    def _replace(self, log_level: str) -> str:
+        if self._draining:
+            raise Draining("the server is stopping")
+        old, new = self._settings, read_anew(self._given, self._settings, log_level)
+        supervisor = SupervisorClient(self._run)
+        # Without it, the reload would not be complete.
+        supervisor.status()
+        self._memory.replace(new, self._run)
+        self._settings = new
+        log_lines.set_level(new.log_level)
+        most = quotas(new)
+        self._names |= most.keys()
+        gone = sorted(self._names - most.keys())
+        body = msgspec.json.encode(Replaced(most, gone, new.log_level))
+        supervisor.forward(Op.RELOAD, RequestHead(), body)
+        return describe(old, new) + self._late()
+
+    def _late(self) -> str:
+        """Wait until web workers have the new settings; name those that do not."""
+        deadline = time.monotonic() + CONFIRM_SECONDS
+        while (late := self._memory.unconfirmed()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        pids = ", ".join(map(str, late))
+        return f"; not yet in web workers that hang, PID {pids}" if late else ""
 
     def _dead(self) -> str | None:
         for name, child in (
@@ -209,12 +296,16 @@ class Launcher:
         # Settings, the token above all, reach children by descriptor only.
         return {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
 
-    def _start_supervisor(self) -> int:
+    def _start_supervisor(self) -> tuple[int, int]:
+        """Start it; return the descriptor of its report, and its process ID."""
         reader, writer = os.pipe()
         passed = [self._alive_reader, self._heartbeat.writer, writer]
         modules, folders = resolve_imports(self._settings)
         settings = self._settings.without_token()
         settings = dataclasses.replace(settings, import_=modules)
+        given = self._given
+        # Environments in the sandbox must not read them.
+        secrets = (given.token_file, given.tokens, given.keyfile)
         start = {
             "launcher_pid": os.getpid(),
             "launcher": self._alive_reader,
@@ -225,48 +316,46 @@ class Launcher:
             "addresses": list(map(file_name, self._listeners)),
             "settings": msgspec.json.decode(settings.to_json()),
             "quotas": quotas(self._settings),
-            "secrets": self._secrets,
+            "secrets": [os.path.abspath(path) for path in secrets if path],
         }
-        with inherited_settings.write(self._settings, self._run) as left:
-            for name, listener in self._other_listeners.items():
-                # Only broker and gateway read the tokens there.
-                start |= {name: listener.fileno(), "settings_fd": left.fileno()}
-                passed += [listener.fileno(), left.fileno()]
-            with inherited_settings.memory_file(msgspec.json.encode(start)) as memory:
-                descriptor = str(memory.fileno())
-                module = "gym_http_server.supervisor"
-                self._supervisor = subprocess.Popen(
-                    [sys.executable, "-P", "-m", module, descriptor],
-                    env=self._environ(),
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=[*passed, memory.fileno()],
-                    start_new_session=True,
-                )
+        for name, listener in self._other_listeners.items():
+            # Only broker and gateway read the tokens there.
+            start |= {name: listener.fileno(), "settings_fd": self._memory.fileno()}
+            passed += [listener.fileno(), self._memory.fileno()]
+        with inherited_settings.memory_file(msgspec.json.encode(start)) as memory:
+            descriptor = str(memory.fileno())
+            module = "gym_http_server.supervisor"
+            self._supervisor = supervisor = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, descriptor],
+                env=self._environ(),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[*passed, memory.fileno()],
+                start_new_session=True,
+            )
         os.close(writer)
-        return reader
+        return reader, supervisor.pid
 
     def _start_gunicorn(self) -> int:
         reader, writer = os.pipe()
         sockets = [listener.fileno() for listener in self._listeners]
-        with inherited_settings.write(self._settings, self._run) as left:
-            environ = self._environ()
-            environ[inherited_settings.SETTINGS_FD] = str(left.fileno())
-            environ[inherited_settings.LISTENER_FDS] = ",".join(map(str, sockets))
-            environ[inherited_settings.REPORT_FD] = str(writer)
-            environ[inherited_settings.LAUNCHER_PID] = str(os.getpid())
-            if "PYTHONPATH" in environ:
-                places = environ["PYTHONPATH"].split(os.pathsep)
-                environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, places))
-            configuration = "python:gym_http_server.gunicorn_conf"
-            self._gunicorn = subprocess.Popen(
-                [sys.executable, "-P", "-m", "gunicorn", "-c", configuration],
-                env=environ,
-                # gunicorn imports from its working directory before all others.
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                pass_fds=[left.fileno(), *sockets, writer],
-                start_new_session=True,
-            )
+        environ = self._environ()
+        environ[inherited_settings.SETTINGS_FD] = str(self._memory.fileno())
+        environ[inherited_settings.LISTENER_FDS] = ",".join(map(str, sockets))
+        environ[inherited_settings.REPORT_FD] = str(writer)
+        environ[inherited_settings.LAUNCHER_PID] = str(os.getpid())
+        if "PYTHONPATH" in environ:
+            places = environ["PYTHONPATH"].split(os.pathsep)
+            environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, places))
+        configuration = "python:gym_http_server.gunicorn_conf"
+        self._gunicorn = subprocess.Popen(
+            [sys.executable, "-P", "-m", "gunicorn", "-c", configuration],
+            env=environ,
+            # gunicorn imports from its working directory before all others.
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            pass_fds=[self._memory.fileno(), *sockets, writer],
+            start_new_session=True,
+        )
         os.close(writer)
         return reader
 
@@ -295,6 +384,7 @@ class Launcher:
         A second signal ends all processes at once.
         """
         log.info("stopping")
+        self._draining = True
         try:
             self._run.begin_draining()
         except OSError as error:

@@ -28,6 +28,7 @@ __all__ = [
     "LimitedLog",
     "access",
     "configure",
+    "set_level",
     "write",
 ]
 
@@ -52,8 +53,16 @@ def configure(settings: Settings) -> None:
     handler = logging.StreamHandler(log_stream.install())
     handler.setFormatter(_Formatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("gym_http_server").setLevel(settings.log_level.upper())
     logging.getLogger(ACCESS).setLevel(logging.INFO)
+    set_level(settings.log_level)
+
+
+def set_level(level: str) -> None:
+    """Log lines of this level and above from now on, in this process and its forks."""
+    logging.getLogger("gym_http_server").setLevel(level.upper())
+    # At level info it logs only the start of each worker, which operators do not need.
+    gunicorns = "WARNING" if level == "info" else level.upper()
+    logging.getLogger("gunicorn.error").setLevel(gunicorns)
 
 
 def write(

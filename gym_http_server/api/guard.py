@@ -35,6 +35,7 @@ from gym_http_server.errors import (
     TicketRefused,
     Unauthorized,
 )
+from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.settings import Settings
 
 __all__ = ["STREAM", "Guard"]
@@ -77,10 +78,19 @@ class Guard:
     Args:
         settings: The settings.
         tickets: The tickets that open streams instead of the token.
+        memory: Where the launcher replaces settings; ``None``: no process does.
     """
 
-    def __init__(self, settings: Settings, tickets: Tickets) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        tickets: Tickets,
+        memory: SettingsMemory | None = None,
+    ) -> None:
         self._tickets = tickets
+        self._memory = memory
+        # State of the memory whose tokens these are.
+        self._state = 0
         self._no_dashboard = settings.no_dashboard
         self._keys = keys = Keys.of(settings)
         challenge = {"WWW-Authenticate": _CHALLENGE}
@@ -103,6 +113,8 @@ class Guard:
                 address in the last second.
             TicketRefused: The ticket in the address of a stream does not open it.
         """
+        if self._memory is not None and self._memory.state != self._state:
+            self._read_tokens(self._memory)
         shown = _shown(environ) if "HTTP_AUTHORIZATION" in environ else b""
         # A caller with a run's token is held to it, also where no token is needed.
         of_run = self._run_identity(shown) if shown else None
@@ -128,6 +140,11 @@ class Guard:
         if identity is None:
             self.refuse(environ)
         return identity
+
+    def _read_tokens(self, memory: SettingsMemory) -> None:
+        # Before the tokens, so that a later change is noticed.
+        self._state = memory.state
+        self._keys = self._authenticator.keys = Keys.of(memory.read()[0])
 
     def refuse(self, environ: Environ) -> NoReturn:
         """Refuse a request whose token is missing or wrong, and count a wrong one.

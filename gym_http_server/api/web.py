@@ -36,6 +36,7 @@ from gym_http_server.errors import (
     TooManyWrongTokens,
     Unauthorized,
 )
+from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.instances.broker import BrokerClient
 from gym_http_server.instances.host_client import HostClient
 from gym_http_server.instances.relay import RelayClient
@@ -94,11 +95,13 @@ class Web:
         routes: The routes by their endpoint.
     """
 
-    def __init__(self, settings: Settings, run: RunDir) -> None:
+    def __init__(
+        self, settings: Settings, run: RunDir, memory: SettingsMemory | None = None
+    ) -> None:
         self.settings = settings
         self.run = run
         self.tickets = Tickets(run.tickets)
-        self.guard = Guard(settings, self.tickets)
+        self.guard = Guard(settings, self.tickets, memory)
         self.hosts = HostClient(
             run, settings.max_answer, settings.max_waiting, settings.answer_budget
         )

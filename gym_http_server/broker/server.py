@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server import inherited_settings
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.access import Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
@@ -24,6 +23,7 @@ from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
 from gym_http_server.frame_socket import FrameSocket, limit_sending
+from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import Poller
 from gym_http_server.service_process import isolate, limit_waits, run_service
@@ -222,7 +222,7 @@ def run(
     tcp_listener, authenticator = None, None
     if doors is not None:
         tcp_listener = socket.socket(fileno=doors[0])
-        keys = Keys.of(inherited_settings.read_from(doors[1])[0])
+        keys = Keys.of(SettingsMemory(doors[1]).read()[0])
         advice = "show it as token in the hello"
         authenticator = Authenticator(keys, WrongTokens(), advice)
     broker = Broker(

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gym_http_server import inherited_settings
 from gym_http_server.access import CREATE, STEP, Identity, Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.errors import (
@@ -39,6 +38,7 @@ from gym_http_server.gateway.tango import (
     end_orphaned,
     problem_answer,
 )
+from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.service_process import isolate, run_service
 from gym_http_wire.problems import BadParameter, Problem
@@ -284,7 +284,7 @@ def run(
         parent_pid: The supervisor; the process ends with it.
     """
     isolate(parent_pid)
-    whole, run_dir = inherited_settings.read_from(settings_fd)
+    whole, run_dir = SettingsMemory(settings_fd).read()
     most = settings.max_message
     router = Router(os.dup(listener), settings.place, most, settings.heartbeat_s)
     authenticator = Authenticator(Keys.of(whole), WrongTokens(), "show it as token")

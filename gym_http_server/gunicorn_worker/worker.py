@@ -21,7 +21,7 @@ from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
 from gunicorn.sock import ssl_context  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
-from gym_http_server import prctl
+from gym_http_server import log_lines, prctl
 from gym_http_server.gunicorn_worker.balance import LEAVE_S, Balance
 from gym_http_server.gunicorn_worker.client_socket import (
     ClientSocket,
@@ -39,6 +39,7 @@ from gym_http_server.gunicorn_worker.fast_request import (
 )
 from gym_http_server.gunicorn_worker.parser import ClientParser
 from gym_http_server.gunicorn_worker.tls import TLSRelay, TLSRelays
+from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.log_lines import access
 
 _TICK_S = 0.1
@@ -122,12 +123,16 @@ class Worker(GeventWorker):  # type: ignore[misc]
         send_timeout_s: For a client to read an answer, in addition to a second for
             each 64 KiB.
         balance: The load of each worker; set it before the fork.
+        place: Number of this worker there; ``None``: there are too many.
+        memory: Where the launcher replaces settings; ``None``: no process does.
     """
 
     access_log: bool = False
     request_deadline_s: float = 10.0
     send_timeout_s: float = 60.0
     balance = Balance(1)
+    place: int | None = None
+    memory: SettingsMemory | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -137,6 +142,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
         self._clients: set[ClientSocket] = set()
         self._known_heads: KnownHeads = {}
         self._reads_fast = reads_fast(self.cfg)
+        # State of the memory whose settings this worker has.
+        self._state = 0
 
     def patch(self) -> None:
         """Make the standard library's waits gevent's, without plugins of gevent.
@@ -175,6 +182,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
             if time.monotonic() >= notified + _NOTIFY_S:
                 notified = time.monotonic()
                 self.notify()
+            if self.memory is not None and self.memory.state != self._state:
+                self._read_settings(self.memory)
             self.balance.measure()
             self._cut_overdue()
             if any(each.crowded and self._is_full(each) for each in servers):
@@ -183,7 +192,16 @@ class Worker(GeventWorker):  # type: ignore[misc]
         for server in servers:
             server.close()
         self.balance.withdraw()
+        if self.memory is not None and self.place is not None:
+            self.memory.forget(self.place)
         self._drain()
+
+    def _read_settings(self, memory: SettingsMemory) -> None:
+        # Before the settings, so that a later change is noticed.
+        self._state = memory.state
+        log_lines.set_level(memory.read()[0].log_level)
+        if self.place is not None:
+            memory.confirm(self.place, self._state)
 
     def _start(self, listener: Any) -> Server:
         listener.setblocking(True)

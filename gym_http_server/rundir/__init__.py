@@ -4,6 +4,7 @@
 
     RUN/                     0700, or 0710 with --host-user
      ├─ lock                 locked while the launcher lives
+     ├─ control.sock         requests to the launcher
      ├─ supervisor.sock      requests to the supervisor
      ├─ broker.sock          requests to the broker, once there is one
      ├─ relay.sock           requests to the relay, once there is one

@@ -44,6 +44,11 @@ class RunDir:
         return f"{self.path}/broker.sock"
 
     @property
+    def control_socket(self) -> str:
+        """Socket of the launcher, for `gym-http-server reload`."""
+        return f"{self.path}/control.sock"
+
+    @property
     def requests(self) -> str:
         """Directory in which web workers count requests."""
         return f"{self.path}/requests"
@@ -137,12 +142,30 @@ class RunDir:
         # A directory comes before its content.
         for folder in (self.path, self.trash, self.tickets):
             changed = _restore(folder, 0o700) or changed
-        for socket in (self.supervisor_socket, self.broker_socket, self.relay_socket):
+        for socket in (
+            self.control_socket,
+            self.supervisor_socket,
+            self.broker_socket,
+            self.relay_socket,
+        ):
             changed = _restore(socket, 0o600) or changed
         for instance_id in instance_ids:
             changed = _restore(self.instance(instance_id), 0o700) or changed
             changed = _restore(self.host_socket(instance_id), 0o600) or changed
         return changed
+
+    @classmethod
+    def found_in(cls, place: str) -> list[RunDir]:
+        """List the run directories in a directory, or the directory if it is one.
+
+        Args:
+            place: The directory; "" is the temporary one.
+        """
+        base = Path(place or tempfile.gettempdir())
+        if (base / LOCK).exists():
+            return [cls(str(base))]
+        paths = sorted(base.glob(f"{NAME_PREFIX}????????"))
+        return [cls(str(path)) for path in paths]
 
     @classmethod
     @contextlib.contextmanager

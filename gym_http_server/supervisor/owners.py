@@ -21,11 +21,14 @@ class Owners:
         hosts: The instances.
         quotas: Instances that each token may own at a time, by its name; ``None`` is
             any number.
+
+    Attributes:
+        quotas: The same.
     """
 
     def __init__(self, hosts: Hosts, quotas: Mapping[str, int | None]) -> None:
         self._hosts = hosts
-        self._quotas = quotas
+        self.quotas = quotas
 
     def choose(self, named: str | None, head: RequestHead) -> str:
         """Return the owner of an instance to be made.
@@ -41,7 +44,7 @@ class Owners:
         owner = head.creator if named is None else named
         if head.owner and owner != head.owner:
             raise ScopeMissing(head.owner, ADMIN)
-        if named is not None and named not in self._quotas:
+        if named is not None and named not in self.quotas:
             raise BadParameter(
                 f"for is {named!r:.80}: expected the name of a token in the server's "
                 "--tokens file"
@@ -50,7 +53,7 @@ class Owners:
 
     def quota_reached(self, owner: str) -> TooManyInstances | None:
         """Return the problem of an owner that has as many instances as it may have."""
-        most = self._quotas.get(owner)
+        most = self.quotas.get(owner)
         count = sum(each.owner == owner for each in self._hosts)
         if most is not None and count >= most:
             return TooManyInstances(

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
+from gym_http_server import log_lines
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import (
@@ -29,6 +30,7 @@ from gym_http_server.errors import (
     UnknownInstance,
 )
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.inherited_settings import Replaced
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import READ, WRITE, Poller
@@ -123,6 +125,7 @@ class Requests:
             Op.REGISTRY: self._registry,
             Op.STATUS: self._status,
             Op.SHUTDOWN: self._shutdown,
+            Op.RELOAD: self._reload,
             Op.BROKER: self._open_broker,
             Op.RELAY: self._open_relay,
         }
@@ -352,6 +355,13 @@ class Requests:
 
     def _open_relay(self, connection: RequestSocket, frame: Frame) -> None:
         self._start_relay()
+        self._reply(connection, {})
+
+    def _reload(self, connection: RequestSocket, frame: Frame) -> None:
+        """Have the settings with which the launcher has replaced earlier ones."""
+        replaced = msgspec.json.decode(frame.body, type=Replaced)
+        log_lines.set_level(replaced.log_level)
+        self._owners.quotas = replaced.quotas
         self._reply(connection, {})
 
     def _shutdown(self, connection: RequestSocket, frame: Frame) -> None:

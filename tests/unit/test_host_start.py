@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from gym_http_server import inherited_settings
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
-from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.frames import FrameReader
 from gym_http_wire.messages import problem_of
@@ -42,11 +40,3 @@ def test_a_host_without_room_for_its_folders_refuses(
         (frame,) = FrameReader(1024).feed(ours.recv(4096))
     error = problem_of(frame)
     assert (error.status, error.code) == (507, "disk-full")
-
-
-def test_settings_are_left_in_memory_alone() -> None:
-    settings = Settings(token="0123456789abcdef")
-    with inherited_settings.write(settings, RunDir("/run")) as left:
-        assert Path(f"/proc/self/fd/{left.fileno()}").readlink().match("/memfd:*")
-        read, run = inherited_settings.read_from(left.fileno())
-    assert (read, run.path) == (settings, "/run")

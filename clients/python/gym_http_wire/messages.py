@@ -93,6 +93,7 @@ class Op(IntEnum):
     RELAY = 76
     FIGURES = 77
     STREAM_LOG = 78
+    RELOAD = 79
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97

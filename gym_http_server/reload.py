@@ -1,0 +1,233 @@
+"""Reload: tokens, certificate and log level are read anew while the server runs.
+
+`gym-http-server reload` connects to the launcher's socket in the run directory. The
+launcher reads and checks everything before it changes anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import socket
+import struct
+import tempfile
+
+import msgspec
+
+from gym_http_server import tokens
+from gym_http_server.access import by_name
+from gym_http_server.errors import StartError
+from gym_http_server.frame_socket import FrameSocket, close_unread, limit_sending
+from gym_http_server.peer_credentials import PeerCredentials
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.sockets import listen, refuse_descriptors
+from gym_http_server.settings import Settings, from_mapping
+from gym_http_wire.frames import Frame, FrameError
+from gym_http_wire.messages import (
+    Op,
+    RequestHead,
+    answer,
+    problem_answer,
+    problem_of,
+    request,
+    request_head,
+)
+from gym_http_wire.problems import Problem
+
+__all__ = ["ControlSocket", "ReloadRequest", "describe", "read_anew", "request_reload"]
+
+BACKLOG = 8
+#: Seconds that a command may take to send its request.
+RECEIVE_SECONDS = 1.0
+#: Seconds that the launcher may take to answer; while it starts, it does not.
+ANSWER_SECONDS = 30.0
+MAX_BODY = 1024 * 1024
+#: Names of tokens that one message lists.
+MAX_NAMES = 20
+_CREDENTIALS = struct.Struct("=iII")
+
+
+def read_anew(given: Settings, current: Settings, log_level: str = "") -> Settings:
+    """Read the files anew that settings name, and check them as at the start.
+
+    Args:
+        given: The settings as they were given, with the paths of the files.
+        current: The present ones, with the content of the files.
+        log_level: The level to log from now on; "" is that of the start.
+
+    Returns:
+        The present settings with the new content and level.
+
+    Raises:
+        SettingError: A file cannot be read, or has a mistake; the level is unknown.
+    """
+    level = log_level or given.log_level
+    level = from_mapping({}, {"log_level": level}).log_level
+    if given.token == tokens.AUTO:
+        given = dataclasses.replace(given, token=current.token)
+    new = tokens.resolve_tokens(given)
+    return dataclasses.replace(
+        current, token=new.token, tokens=new.tokens, log_level=level
+    )
+
+
+def describe(old: Settings, new: Settings) -> str:
+    """Return what a reload has changed, in words for the log."""
+    before, after = by_name(old), by_name(new)
+    both = before.keys() & after.keys()
+    parts = [
+        _listed("new tokens", after.keys() - before.keys()),
+        _listed("removed tokens", before.keys() - after.keys()),
+        _listed("changed tokens", {n for n in both if before[n] != after[n]}),
+        "a new token" if old.token != new.token else "",
+        f"log level {new.log_level}" if old.log_level != new.log_level else "",
+    ]
+    return "; ".join(filter(None, parts)) or "nothing has changed"
+
+
+def _listed(what: str, names: set[str]) -> str:
+    if not names:
+        return ""
+    shown = ", ".join(sorted(names)[:MAX_NAMES])
+    more = len(names) - MAX_NAMES
+    return f"{what}: {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+class ReloadRequest:
+    """A command that waits for a reload.
+
+    Args:
+        connection: The connection to it.
+        number: Number of its request.
+
+    Attributes:
+        log_level: The level that it requests, or "".
+    """
+
+    def __init__(self, connection: FrameSocket, frame: Frame) -> None:
+        self.log_level = request_head(frame).value or ""
+        self._connection = connection
+        self._number = frame.number
+
+    def answer(self, result: str | Problem) -> None:
+        """Answer it, and close the connection."""
+        if isinstance(result, Problem):
+            frame = problem_answer(result, self._number)
+        else:
+            frame = answer(200, msgspec.json.encode(result), number=self._number)
+        with contextlib.suppress(OSError):
+            self._connection.send(frame)
+        self._connection.close()
+
+
+class ControlSocket:
+    """The launcher's end of the socket to which the command connects.
+
+    Processes of environments and other users are refused: the command is for the user
+    of the server, and for root.
+
+    Args:
+        run: The run directory.
+        peers: Distinguishes processes of environments from others.
+    """
+
+    def __init__(self, run: RunDir, peers: PeerCredentials) -> None:
+        self._peers = peers
+        self._listener = listen(run.control_socket, BACKLOG)
+        self._listener.setblocking(False)
+        refuse_descriptors(self._listener)
+
+    def fileno(self) -> int:
+        """Return the descriptor, which is readable when a command has connected."""
+        return self._listener.fileno()
+
+    def receive(self) -> ReloadRequest | None:
+        """Accept a connection and read its request; ``None`` if there is none."""
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return None
+        if not self._permits(sock):
+            close_unread(sock)
+            return None
+        sock.settimeout(RECEIVE_SECONDS)
+        limit_sending(sock)
+        connection = FrameSocket(sock, MAX_BODY)
+        try:
+            frame = connection.receive_one()
+            if frame is not None and frame.kind == Op.RELOAD:
+                return ReloadRequest(connection, frame)
+        except (FrameError, msgspec.MsgspecError):
+            pass
+        connection.close()
+        return None
+
+    def _permits(self, sock: socket.socket) -> bool:
+        return _peer(sock)[1] in (0, os.geteuid()) and self._peers.permits(sock)
+
+    def close(self) -> None:
+        """Close the listener."""
+        self._listener.close()
+
+
+def request_reload(place: str, log_level: str) -> str:
+    """Have a server of this machine reload; return what has changed.
+
+    Args:
+        place: Directory in which its run directory is, or the run directory; "" is the
+            temporary directory.
+        log_level: The level that it shall log from now on; "" is that of its start.
+
+    Raises:
+        StartError: There is no such server, or there are several; it does not answer;
+            or it has found a mistake, and nothing has changed.
+    """
+    connection = _connect(place)
+    try:
+        connection.send(request(Op.RELOAD, head=RequestHead(value=log_level)))
+        frame = connection.receive_one()
+    except (OSError, FrameError):
+        frame = None
+    finally:
+        connection.close()
+    if frame is None:
+        raise StartError("the server does not answer: it is starting or stopping")
+    if frame.status != 200:
+        raise StartError(problem_of(frame).message)
+    return str(msgspec.json.decode(frame.body))
+
+
+def _connect(place: str) -> FrameSocket:
+    found: list[tuple[RunDir, socket.socket]] = []
+    for run in RunDir.found_in(place):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(ANSWER_SECONDS)
+        try:
+            sock.connect(run.control_socket)
+        except OSError:
+            sock.close()
+        else:
+            found.append((run, sock))
+    if len(found) == 1:
+        return FrameSocket(found[0][1], MAX_BODY)
+    base = place or tempfile.gettempdir()
+    servers = [f"{run.path} (PID {_peer(sock)[0]})" for run, sock in found]
+    for _, sock in found:
+        sock.close()
+    if not servers:
+        raise StartError(
+            f"no server of this user has its run directory in {base}: name the "
+            "directory that it was started with, with --run-dir"
+        )
+    raise StartError(
+        f"several servers have their run directories in {base}: choose one of "
+        f"{', '.join(servers)} with --run-dir"
+    )
+
+
+def _peer(sock: socket.socket) -> tuple[int, int]:
+    """Return process ID and user ID of the other end of a Unix socket."""
+    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, user, _ = _CREDENTIALS.unpack(data)
+    return pid, user

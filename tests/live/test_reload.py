@@ -1,0 +1,338 @@
+"""`gym-http-server reload`, and SIGHUP: tokens are read anew while the server runs."""
+
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support import processes
+from tests.support.api import Api, error, no_content, ok
+from tests.support.server import ROOT, Server
+from tests.support.token_file import api_of, line, token_of
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.live
+
+USER = "read,step,create"
+
+
+class Tokens:
+    """A file of tokens that a test rewrites, as an editor does: by a rename."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "tokens"
+
+    def write(self, **scopes: str) -> None:
+        """Replace the file by one with these names."""
+        self.write_text("".join(line(name, rest) for name, rest in scopes.items()))
+
+    def write_text(self, text: str) -> None:
+        """Replace the file by one with this text."""
+        new = self.path.with_suffix(".new")
+        new.write_text(text)
+        new.chmod(0o644)
+        new.rename(self.path)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    """A file with an admin, ada and bob."""
+    made = Tokens(tmp_path)
+    made.write(root="admin", ada=USER, bob=f"{USER} 1")
+    return made
+
+
+@pytest.fixture
+def server(tokens: Tokens, make_server: Callable[..., Server]) -> Server:
+    """A server with that file and two web workers."""
+    return make_server(
+        "--tokens", str(tokens.path), "--workers", "2", token=token_of("root")
+    )
+
+
+def reload(server: Server, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run the command against a server."""
+    command = [sys.executable, "-m", "gym_http_server", "reload", *args]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+    env["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "clients/python")))
+    env["GHS_RUN_DIR"] = str(server.run_dir)
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def reloaded(server: Server, *args: str) -> str:
+    """Run the command, which must succeed, and return its output."""
+    done = reload(server, *args)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def lines_about(server: Server, words: str) -> list[str]:
+    """Return the lines of the log that have these words."""
+    return [each for each in server.stderr.splitlines() if words in each]
+
+
+class KeptAlive:
+    """A connection to the server that stays open, for one token."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", server.port))
+        self._head = (
+            f"Host: 127.0.0.1:{server.port}\r\n"
+            f"Authorization: Bearer {token_of(name)}\r\n"
+        )
+
+    def get(self, path: str) -> int:
+        """Send a GET, and return the status of its answer."""
+        self._socket.sendall(f"GET {path} HTTP/1.1\r\n{self._head}\r\n".encode())
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._socket.recv(65536)
+        head, _, body = data.partition(b"\r\n\r\n")
+        size = int(re.search(rb"(?i)content-length: (\d+)", head)[1])  # type: ignore[index]
+        while len(body) < size:
+            body += self._socket.recv(65536)
+        return int(head.split()[1])
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+
+def test_tokens_come_and_go_while_instances_run(server: Server, tokens: Tokens) -> None:
+    ada, bob, carol = (api_of(server, name) for name in ("ada", "bob", "carol"))
+    ada_steps, bob_steps = ada.create(), bob.create()
+    ada_steps.reset(seed=1)
+    # Enough that both web workers have some.
+    kept = [KeptAlive(server, "ada") for _ in range(8)]
+    assert [each.get("/v1/envs/") for each in kept] == [200] * 8
+    error(carol.get("/v1/envs/"), 401, "unauthorized")
+    tokens.write(root="admin", bob=f"{USER} 2", carol=USER)
+    said = reloaded(server)
+    assert said == ("new tokens: carol; removed tokens: ada; changed tokens: bob\n")
+    assert [each.get("/v1/envs/") for each in kept] == [401] * 8
+    for each in kept:
+        each.close()
+    error(ada.get("/v1/envs/"), 401, "unauthorized")
+    error(ada_steps.post("step/", {"action": 0}), 401, "unauthorized")
+    # The instance is in the hands of admins alone.
+    assert ada_steps.id not in bob.instances()
+    root = Api(server)
+    assert {ada_steps.id, bob_steps.id} <= root.instances().keys()
+    assert ok(root.post(ada_steps.path("step/"), {"action": 0}))["done"] is False
+    no_content(root.post(ada_steps.path("close/")))
+    # Quotas, and names that a create may name.
+    second = bob.create()
+    error(bob.post("/v1/envs/", {"env_id": "CartPole-v1"}), 429, "too-many-instances")
+    made = root.create(**{"for": "carol"})
+    assert made.id in carol.instances()
+    wrong = {"env_id": "CartPole-v1", "for": "ada"}
+    error(root.post("/v1/envs/", wrong), 400, "bad-parameter")
+    no_content(second.close())
+    assert len(lines_about(server, "reloaded: ")) == 1
+
+
+def test_scopes_hold_from_the_next_request(server: Server, tokens: Tokens) -> None:
+    ada = api_of(server, "ada")
+    instance = ada.create()
+    tokens.write(root="admin", ada="read", bob=USER)
+    reloaded(server)
+    error(instance.post("reset/"), 403, "scope-missing")
+    assert instance.id in ada.instances()
+
+
+def test_a_web_worker_that_starts_later_has_the_new_tokens(
+    server: Server, tokens: Tokens
+) -> None:
+    tokens.write(root="admin", carol=USER)
+    reloaded(server)
+    before = processes.gunicorn(server.pid)[1]
+    for worker in before:
+        worker.kill()
+
+    def replaced() -> bool:
+        now = processes.gunicorn(server.pid)[1]
+        return len(now) == 2 and not set(now) & set(before)
+
+    wait_until(replaced, 20.0, "new web workers")
+    kept = [KeptAlive(server, "carol") for _ in range(8)]
+    assert [each.get("/v1/envs/") for each in kept] == [200] * 8
+    gone = [KeptAlive(server, "ada") for _ in range(8)]
+    assert [each.get("/v1/envs/") for each in gone] == [401] * 8
+    for each in (*kept, *gone):
+        each.close()
+
+
+def nothing_changed(server: Server, done: subprocess.CompletedProcess[str]) -> str:
+    """Check a refused reload; return the command's message."""
+    assert (done.returncode, done.stdout) == (1, "")
+    (said,) = done.stderr.splitlines()
+    message = said.removeprefix("gym-http-server: ")
+    (logged,) = lines_about(server, "cannot reload: ")
+    assert logged.endswith(f"ERROR gym_http_server.launcher: cannot reload: {message}")
+    assert api_of(server, "ada").get("/v1/envs/").status == 200
+    assert api_of(server, "carol").get("/v1/envs/").status == 401
+    return message
+
+
+GOOD = line("root", "admin") + line("carol", USER)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (GOOD + "dave 12 read\n", "line 3: the second field is not a SHA-256"),
+        (GOOD + line("carol", "read"), "line 3: the name 'carol' is also on line 2"),
+        (GOOD + line("dave", "fly"), "line 3: the scope 'fly' is unknown"),
+        ("# nobody\n", "has no token in it"),
+    ],
+)
+def test_a_file_with_a_mistake_changes_nothing(
+    text: str, why: str, server: Server, tokens: Tokens
+) -> None:
+    tokens.write_text(text)
+    assert why in nothing_changed(server, reload(server))
+
+
+def test_a_file_that_others_can_write_changes_nothing(
+    server: Server, tokens: Tokens
+) -> None:
+    tokens.write_text(GOOD)
+    tokens.path.chmod(0o666)
+    assert "chmod go-w it" in nothing_changed(server, reload(server))
+
+
+def test_a_file_that_is_gone_changes_nothing(server: Server, tokens: Tokens) -> None:
+    tokens.path.unlink()
+    assert "cannot read the file" in nothing_changed(server, reload(server))
+
+
+def test_sighup_without_a_terminal_reloads(server: Server, tokens: Tokens) -> None:
+    tokens.write(root="admin", carol=USER)
+    os.kill(server.pid, signal.SIGHUP)
+    wait_until(lambda: lines_about(server, "reloaded: "), 10.0, "the reload")
+    assert api_of(server, "carol").get("/v1/envs/").status == 200
+    tokens.write_text("?")
+    os.kill(server.pid, signal.SIGHUP)
+    wait_until(lambda: lines_about(server, "cannot reload: "), 10.0, "the refusal")
+    assert api_of(server, "carol").get("/v1/envs/").status == 200
+    assert server.returncode is None
+
+
+#: Gives the command that follows a controlling terminal, as it begins a session.
+ON_TERMINAL = (
+    "import os, sys; os.open(sys.argv[1], os.O_RDWR); "
+    "os.execv(sys.argv[2], sys.argv[2:])"
+)
+
+
+def test_a_closed_terminal_stops_the_server(make_server: Callable[..., Server]) -> None:
+    ours, theirs = pty.openpty()
+    prefix = (sys.executable, "-c", ON_TERMINAL, os.ttyname(theirs))
+    server = make_server(prefix=prefix)
+    os.close(theirs)
+    os.close(ours)
+    assert server.wait_exit() == 0
+    assert list(server.run_dir.iterdir()) == []
+    assert not lines_about(server, "reload")
+
+
+def test_the_command_names_the_servers_that_it_finds(
+    server: Server, make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    none = reload(server, "--run-dir", str(tmp_path))
+    assert (none.returncode, none.stdout) == (1, "")
+    assert f"no server of this user has its run directory in {tmp_path}" in none.stderr
+    (first,) = server.run_dir.iterdir()
+    assert reloaded(server, "--run-dir", str(first)) == "nothing has changed\n"
+    second = make_server("--run-dir", str(server.run_dir))
+    several = reload(server)
+    assert (several.returncode, several.stdout) == (1, "")
+    for each in (server, second):
+        assert f"(PID {each.pid})" in several.stderr
+    assert str(first) in several.stderr
+
+
+def info_lines(server: Server) -> int:
+    """Have supervisor and web workers log at level info; return the number of lines.
+
+    gunicorn logs nothing at this level unless that of the server is debug.
+    """
+    before = len(lines_about(server, " INFO "))
+    api = Api(server)
+    no_content(api.create().close())
+    for _ in range(8):
+        with socket.create_connection(("127.0.0.1", server.port)) as sock:
+            sock.sendall(b"GARBAGE\r\n\r\n")
+            while sock.recv(4096):
+                pass
+    # Written before the answers.
+    return len(lines_about(server, " INFO ")) - before
+
+
+def test_the_log_level_is_that_of_the_command_or_of_the_start(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--log-level", "warning", "--workers", "2")
+    assert info_lines(server) == 0
+    assert reloaded(server, "--log-level", "debug") == "log level debug\n"
+    # Made, ended, and the malformed requests.
+    assert info_lines(server) == 10
+    assert reloaded(server, "--log-level", "info") == "log level info\n"
+    assert info_lines(server) == 2
+    bad = reload(server, "--log-level", "loud")
+    assert (bad.returncode, bad.stdout) == (1, "")
+    words = "--log-level is 'loud': expected debug, info, warning or error"
+    assert words in bad.stderr
+    assert len(lines_about(server, words)) == 1
+    assert info_lines(server) == 2
+    assert reloaded(server) == "log level warning\n"
+    assert info_lines(server) == 0
+
+
+def test_a_web_worker_that_hangs_is_named(server: Server, tokens: Tokens) -> None:
+    (worker, _) = processes.gunicorn(server.pid)[1]
+    worker.suspend()
+    tokens.write(root="admin", ada=USER, carol=USER)
+    said = reloaded(server)
+    worker.resume()
+    assert said.endswith(f"; not yet in web workers that hang, PID {worker.pid}\n")
+    kept = [KeptAlive(server, "carol") for _ in range(8)]
+    assert [each.get("/v1/envs/") for each in kept] == [200] * 8
+    for each in kept:
+        each.close()
+
+
+def test_two_reloads_at_once(server: Server, tokens: Tokens) -> None:
+    tokens.write(root="admin", ada=USER, carol=USER)
+    with ThreadPoolExecutor(4) as threads:
+        said = list(threads.map(lambda _: reloaded(server), range(4)))
+    assert sorted(said) == [
+        "new tokens: carol; removed tokens: bob\n",
+        *["nothing has changed\n"] * 3,
+    ]
+
+
+def test_a_server_that_stops_reloads_nothing(
+    tokens: Tokens, make_server: Callable[..., Server]
+) -> None:
+    flags = ("--tokens", str(tokens.path), "--drain-delay", "5")
+    server = make_server(*flags, token=token_of("root"))
+    os.kill(server.pid, signal.SIGTERM)
+    wait_until(lambda: Api(server).get("/readyz").status == 503, 10.0, "draining")
+    tokens.write(root="admin", carol=USER)
+    done = reload(server)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the server is stopping" in done.stderr
+    error(api_of(server, "carol").get("/v1/envs/"), 401, "unauthorized")
+    os.kill(server.pid, signal.SIGTERM)
+    assert server.wait_exit(5.0) == 0
