@@ -32,11 +32,13 @@ class _Ended(BaseException):
     """SIGTERM has arrived."""
 
 
-def isolate(parent_pid: int) -> None:
+def isolate(parent_pid: int, *, own_session: bool = False) -> None:
     """Undo the signal handling that this process inherited, and end with its parent.
 
     Args:
         parent_pid: Process ID of the supervisor.
+        own_session: Whether it leaves the supervisor's session; it is then refused at
+            internal sockets, as environments are.
     """
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM):
@@ -44,8 +46,11 @@ def isolate(parent_pid: int) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
-    # It stays in the supervisor's session, which distinguishes it from environments.
-    os.setpgid(0, 0)
+    if own_session:
+        os.setsid()
+    else:
+        # The supervisor's session distinguishes it from environments.
+        os.setpgid(0, 0)
 
 
 def limit_waits() -> None:

@@ -221,9 +221,10 @@ class RemoverProcess(ServiceProcess):
         self._fork([self._reader], self._run)
 
     def _run(self, parent: int) -> int:
-        isolate(parent)
+        # Where the kernel groups processes by session, niceness acts inside a group,
+        # and the group's niceness on all of it.
+        isolate(parent, own_session=True)
         os.nice(NICENESS)
-        # Where the kernel groups processes by session, niceness acts inside a group.
         with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:
             file.write(str(NICENESS))
         while True:

@@ -31,6 +31,24 @@ def remover(server: Server) -> psutil.Process:
     return found
 
 
+def group_niceness(process: psutil.Process) -> int:
+    """Return the niceness of the group in which the kernel schedules a process."""
+    try:
+        return int(Path(f"/proc/{process.pid}/autogroup").read_text().split()[-1])
+    except FileNotFoundError:
+        # This kernel does not group processes by session.
+        return process.nice()
+
+
+def test_only_the_remover_has_a_low_priority(api: Api) -> None:
+    # Its directory is moved to the remover, which runs by then.
+    api.create().close()
+    server = api.server
+    expected = {each: each == remover(server) for each in server.members()}
+    low = {each: group_niceness(each) > 0 for each in expected}
+    assert low == expected
+
+
 def fill(server: Server, count: int) -> Instance:
     """Return an instance that has left so many files."""
     kwargs = {"count": count}
