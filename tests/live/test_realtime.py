@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ import pytest
 
 from gym_http_server.rundir.status import Status, StatusReader
 from gym_http_wire.messages import Op
+from gym_http_wire.step_records import Kind, StepDecoder
 from gym_http_wire.values import binary
 from tests.support import api as calls
 from tests.support.api import Api, Instance
@@ -32,9 +34,15 @@ FREE = {"mode": "free_running", "hz": 50, "default_action": 0, "on_done": "reset
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[Api]:
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def api(data_dir: Path) -> Iterator[Api]:
     """A client of a server with a short queue."""
-    with Server("--workers", "2", "--max-waiting", "1") as server:
+    flags = ("--workers", "2", "--max-waiting", "1", "--data-dir", str(data_dir))
+    with Server(*flags) as server:
         yield Api(server)
 
 
@@ -101,7 +109,7 @@ def test_elastic_steps_return_what_the_action_before_caused(
         began = time.monotonic()
         actions = [[0.0], [1.0], [-2.0], [0.5]]
         for number, action in enumerate(actions):
-            answer = call("step", action=actions[number + 1 : number + 2] or action)
+            answer = call("step", action=(*actions, action)[number + 1])
             expected, reward, _, _, _ = local.step(np.float32(action))
             assert np.allclose(answer["observation"], expected, atol=1e-6)
             assert answer["reward"] == pytest.approx(float(reward))
@@ -145,6 +153,91 @@ def test_a_free_running_world_goes_on_and_counts_what_it_gets(
     assert counts["received"] == sum(counts[name] for name in names) == 3
     assert counts["rejected"] == 1
     assert result["scheduler"] == {"policy": "other", "priority": 0, "spin_us": 0}
+
+
+FAR = {"mode": "free_running", "default_action": [0.0], "on_done": "wait"}
+WRONG = "must be a finite number from -2.0 to 2.0"
+
+
+@pytest.mark.parametrize("mode", ["free_running", "elastic"])
+def test_no_action_outside_the_action_space_reaches_a_world_with_a_clock(
+    clocked: Callable[..., Instance], mode: str
+) -> None:
+    instance = clocked("Pendulum-v1", **FAR | {"mode": mode})
+    instance.reset(seed=1)
+    far, nothing = [1e30], [float("nan")]
+    with contextlib.ExitStack() as stack:
+        text = stack.enter_context(WebSocket.to(instance, sec_websocket_protocol=TEXT))
+        lossless = stack.enter_context(WebSocket.to(instance))
+        refused = [
+            instance.post("action/", {"action": far}),
+            instance.post("action/", {"action": far, "priority": 9, "valid_s": 1}),
+            instance.post("action/", {"actions": [[0.5], far]}),
+            instance.post("step/", {"action": far}),
+            instance.post("step/", {"action": [2.001]}),
+        ]
+        for answer in refused:
+            calls.error(answer, 400, "invalid-action")
+            assert WRONG in answer.json()["message"]
+        assert "actions[1]: action[0] is 1e+30" in refused[2].json()["message"]
+        for op in ("act", "step"):
+            body = text.call(op=op, action=far)["body"]
+            assert (body["code"], WRONG in body["message"]) == ("invalid-action", True)
+        for number, (op, wrong) in enumerate(
+            (op, wrong) for op in (Op.ACT, Op.STEP) for wrong in (far, nothing)
+        ):
+            given = binary.encode({"action": np.array(wrong)})
+            reply = lossless.call_binary(op, number + 1, given)
+            assert (reply.status, WRONG.encode() in reply.body) == (400, True)
+        # Bounds are legal in any dtype.
+        for number, action in enumerate((np.float32([2.0]), np.array([-2.0]))):
+            given = binary.encode({"action": action})
+            assert lossless.call_binary(Op.STEP, number + 9, given).status == 200
+        assert text.call(op="act", action=[2])["status"] == 200
+    counts = timing(instance)["actions"]
+    assert (counts["rejected"], counts["received"]) == (12, 15)
+    read = calls.ok(instance.get("updates/?after=0&deliver=all"))["updates"]
+    actions = [each["realtime"]["action"] for each in read]
+    assert {each["value"][0] for each in actions if each} <= {0.0, 2.0, -2.0}
+
+
+def test_a_clock_need_not_check_actions_and_no_other_instance_does(
+    api: Api, clocked: Callable[..., Instance]
+) -> None:
+    lenient = clocked("Pendulum-v1", **FAR, strict_actions=False)
+    assert timing(lenient)["settings"]["strict_actions"] is False
+    plain = api.create("Pendulum-v1")
+    for each in (lenient, plain):
+        each.reset(seed=1)
+        # As Gymnasium, which clips it within.
+        assert calls.ok(each.post("step/", {"action": [1e30]}))["reward"] < 0
+        assert calls.ok(each.post("step/", {"action": [[True]]}))["reward"] < 0
+    plain.close()
+
+
+def test_limits_of_actions_are_told_and_recorded(
+    clocked: Callable[..., Instance], data_dir: Path
+) -> None:
+    limits = {"clip": True, "rate": 0.5}
+    instance = clocked("Pendulum-v1", **FAR, hz=50, limits=limits)
+    calls.no_content(
+        instance.post("monitor/start/", {"directory": "limits", "steps": True})
+    )
+    instance.reset(seed=1)
+    stepped = calls.ok(instance.post("step/", {"action": [1e30]}))
+    action = stepped["realtime"]["action"]
+    # A tick of 20 ms at most: 0.01.
+    assert 0 < action["value"][0] <= 0.0101
+    assert action["asked"][0] == pytest.approx(1e30)
+    assert action["limited"] == ["clip", "rate"]
+    result = timing(instance)
+    assert result["limited"] >= 1
+    assert result["settings"]["limits"] == limits
+    calls.no_content(instance.post("monitor/close/"))
+    records = StepDecoder().feed((data_dir / "limits" / "steps.gym").read_bytes())
+    taken = [each.value["action"] for each in records if each.kind == Kind.STEP]
+    assert action["value"][0] in [float(str(each[0])) for each in taken]
+    assert max(taken) <= 2
 
 
 def test_after_a_takeover_the_newest_action_of_the_policy_acts(
@@ -495,8 +588,8 @@ def test_a_server_that_stops_answers_requests_that_wait(
         (Op.UPDATES, {"deliver": np.zeros(2)}, 400, "deliver is array([0., 0.])"),
         (Op.UPDATES, {"deliver": ""}, 400, "deliver is ''"),
         (Op.UPDATES, {"after": np.zeros(2)}, 400, "after is array([0., 0.])"),
-        (Op.ACT, {"action": np.array([1j])}, 400, "is not in Box"),
-        (Op.ACT, {"action": np.array(["x"])}, 400, "is not in Box"),
+        (Op.ACT, {"action": np.array([1j])}, 400, "must be numbers in an array"),
+        (Op.ACT, {"action": np.array(["x"])}, 400, "must be numbers in an array"),
         (Op.ACT, {"action": np.array([0.5])}, 200, "queued"),
     ],
 )

@@ -89,8 +89,14 @@ export interface Timing {
   update: number;
   tick: number;
   episode: number;
-  /** The action in force when the observation was captured. */
-  action: { number: number; value: any; priority: number } | null;
+  /** The action in force when the observation was captured; `asked` if it was limited. */
+  action: {
+    number: number;
+    value: any;
+    priority: number;
+    asked?: any;
+    limited?: ("clip" | "rate")[];
+  } | null;
   capture_ns: number;
   /** How late the capture was. */
   late_ns: number;
@@ -100,7 +106,7 @@ export interface Timing {
   timed_out: boolean;
   /** Ticks that were skipped directly before. */
   skipped: number;
-  /** Actions that wait for their tick. */
+  /** Actions that wait for their tick, or for the end of a takeover. */
   queued: number;
   /** Earlier updates whose rewards are added in this one. */
   merged: number;
@@ -136,7 +142,7 @@ export interface Acted {
   tick: number;
   now_ns: number;
   sequence?: number;
-  /** Actions that wait for their tick. */
+  /** Actions that wait for their tick, or for the end of a takeover. */
   queued: number;
   repeated?: boolean;
 }

@@ -152,7 +152,7 @@ class ActReceiver:
         elif values:
             try:
                 if read_action is not None:
-                    values = [read_action(each) for each in values]
+                    values = _read_values(values, given.chunk, read_action)
                 if given.chunk:
                     self._actions.check_room(len(values))
             except (BadParameter, InvalidAction):
@@ -229,6 +229,20 @@ def read_act(given: object, caller: str, upcoming: int, blends: bool) -> ActRequ
         _read_valid(given),
         _integer(given, "priority", -MAX_PRIORITY, MAX_PRIORITY) or 0,
     )
+
+
+def _read_values(
+    values: list[Any], chunk: bool, read_action: Callable[[Any], Any]
+) -> list[Any]:
+    read: list[Any] = []
+    for index, value in enumerate(values):
+        try:
+            read.append(read_action(value))
+        except InvalidAction as error:
+            if not chunk:
+                raise
+            raise InvalidAction(f"actions[{index}]: {error.message}") from None
+    return read
 
 
 def _count_of(given: object) -> int:

@@ -98,15 +98,9 @@ class Elastic(Mode):
         if fresh:
             self._pacer.anchor(update.capture_ns)
         self._state.run()
-        default = self._actions.default.value
-        first = default
-        if self.settings.reset_action == "last":
-            first = self._history.newest(default)
-        self._history.reset(default, first)
+        action = self._first_action()
         self._publish(update)
         merged = Merged(update)
-        action = Action(first, 0, 0, None)
-        self._actions.force(action)
         merged.timed_out = self._begin(action)
         self._set_due()
         return self._answer(agent, merged, merged.observation(), None)
@@ -130,6 +124,8 @@ class Elastic(Mode):
         else:
             self._actions.offer(action)
             chosen = self._actions.choose(self._tick_number + 1, now)
+            if self._limiter is not None:
+                chosen = self._limiter.limit(chosen, now)
             self._history.add(chosen.value)
             merged.timed_out = self._begin(chosen)
         self._set_due()
@@ -174,8 +170,9 @@ class Elastic(Mode):
         """Let a silent agent's world run for one more time step, in a safe state."""
         if self._pending is not None and self._pending.update.over:
             return
+        # Not limited, since no further time step would reach it.
         default = self._actions.default
-        self._actions.force(default)
+        self._force(default)
         self._history.add(default.value)
         try:
             self._begin(default)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from gym_http_server.envhost.realtime import trace
-from gym_http_server.envhost.realtime.actions import Action
 from gym_http_server.envhost.realtime.callers import Caller
 from gym_http_server.envhost.realtime.mode import (
     MISSED,
@@ -151,6 +150,8 @@ class FreeRunning(Mode):
             self._statistics.reanchored += 1
         self._tick_number = tick = pacer.index
         action = self._actions.choose(tick, now)
+        if self._limiter is not None:
+            action = self._limiter.limit(action, now)
         self._history.add(action.value)
         late = now - pacer.time
         try:
@@ -215,13 +216,8 @@ class FreeRunning(Mode):
     ) -> None:
         """Reset the world, within a tick or for a caller."""
         update = self._reset_world(seed, options, start)
-        default = self._actions.default.value
-        first = default
-        if self.settings.reset_action == "last":
-            first = self._history.newest(default)
-        self._history.reset(default, first)
         # Until an agent acts, this action holds.
-        self._actions.force(Action(first, 0, 0, None))
+        self._first_action()
         self._gathered, self._gathered_ticks = None, 0
         self._newest = update
         self._publish(update)

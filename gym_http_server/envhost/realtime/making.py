@@ -61,6 +61,7 @@ def make_clocked(
         max_spin_us=max_spin_us,
         external=request.external or request.env_id.startswith("interface/"),
         default_action=default_action,
+        strict_actions=strict_actions,
     )
 
     def begin(now_ns: int) -> None:
@@ -73,7 +74,6 @@ def make_clocked(
         clocked_env(env, settings),
         mode,
         first_seed=request.seed,
-        strict_actions=strict_actions,
     )
 
 

@@ -13,6 +13,7 @@ from gym_http_server.envhost.realtime.actions import Action, Actions
 from gym_http_server.envhost.realtime.callers import Caller, Callers
 from gym_http_server.envhost.realtime.clock_state import ClockState
 from gym_http_server.envhost.realtime.history import ActionHistory
+from gym_http_server.envhost.realtime.limits import ActionLimiter
 from gym_http_server.envhost.realtime.rewards import Rewards
 from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.statistics import Statistics
@@ -151,6 +152,12 @@ class Mode:
         self._events: list[Event] = []
         self._actions = Actions(settings)
         self._receiver = ActReceiver(self._actions)
+        limits = settings.limits
+        self._limiter = (
+            None if limits is None else ActionLimiter(limits, self.period_ns)
+        )
+        # The last action that the world got.
+        self._in_force: Action | None = None
         self._history = ActionHistory(settings.history, settings.default_action)
         self._rules = Rewards(settings.rewards)
         self._updates = UpdateBuffer(settings.buffer)
@@ -202,6 +209,8 @@ class Mode:
         self.settings = settings
         self.period_ns = settings.period[0] // settings.period[1]
         self._actions.set_default(settings.default_action)
+        if self._limiter is not None:
+            self._limiter.period_ns = self.period_ns
         self._record(trace.CHANGE, self._tick_number, self._clock())
         self._set_due()
 
@@ -373,6 +382,7 @@ class Mode:
             "episode": self._state.episode,
             **self._statistics.shown(elapsed, self.world_ns, self.answers_ns),
             "actions": self._actions.counts(),
+            "limited": 0 if self._limiter is None else self._limiter.count,
             "updates": self._updates.counts(),
         }
 
@@ -414,13 +424,14 @@ class Mode:
         self._record(trace.RESET, self._tick_number, start, now - start)
         self._state.episode += 1
         update = Update(_copied(observation), _copied(info))
-        update.action = self._actions.in_force
+        update.action = self._in_force
         update.capture_ns = now
         return update
 
     def _send(self, action: Action, start: int) -> int:
         """Hand an action over; return the time after that."""
         self.busy, self.due_ns = True, None
+        self._in_force = action
         try:
             self._begin_call(start)
             self._world.send(action.value)
@@ -449,7 +460,9 @@ class Mode:
         update.terminated, update.truncated = terminated, truncated
         update.capture_ns = start
         update.late_ns = late
-        update.action = self._actions.in_force
+        update.action = self._in_force
+        if self._limiter is not None:
+            self._limiter.confirm()
         took = self._clock() - start
         self.world_ns += took
         self._recorded.append((trace.CAPTURE, self._tick_number, start, took, late))
@@ -500,6 +513,24 @@ class Mode:
         self._events.append(event)
         if len(self._recorded) >= _RECORDED:
             self._count_recorded()
+
+    def _first_action(self) -> Action:
+        """Put the action in force with which an episode begins; return it."""
+        default = self._actions.default.value
+        first = default
+        if self.settings.reset_action == "last":
+            first = self._history.newest(default)
+        self._history.reset(default, first)
+        action = Action(first, 0, 0, None)
+        self._force(action)
+        return action
+
+    def _force(self, action: Action) -> None:
+        """Put an action of no agent in force, which is not limited."""
+        self._actions.force(action)
+        self._in_force = action
+        if self._limiter is not None:
+            self._limiter.begin(action.value, self._clock())
 
     # States.
 

@@ -13,7 +13,9 @@ from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 from gym_http_core.env_errors import env_error
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
+from gym_http_server.envhost.realtime.limits import ActionCheck
 from gym_http_server.envhost.realtime.mode import Event, Mode, Result
+from gym_http_wire.elements import NotAnElement
 from gym_http_wire.problems import InvalidAction, Problem, ResetNeeded
 
 __all__ = ["ClockedCalls", "ClockedOperations"]
@@ -28,7 +30,6 @@ class ClockedOperations(Operations):
         env: The environment, with the spaces that the clock gives it.
         mode: The clock.
         first_seed: Seed of the first reset without a seed.
-        strict_actions: Refuse actions that the action space does not contain.
 
     Attributes:
         mode: The clock.
@@ -44,9 +45,13 @@ class ClockedOperations(Operations):
         mode: Mode,
         *,
         first_seed: int | None = None,
-        strict_actions: bool = False,
     ) -> None:
-        super().__init__(env, first_seed=first_seed, strict_actions=strict_actions)
+        settings = mode.settings
+        strict, limits = settings.strict_actions, settings.limits
+        super().__init__(env, first_seed=first_seed, strict_actions=strict)
+        bounds = limits is None or not limits.clips
+        check = ActionCheck(env.action_space, bounds=bounds)
+        self._check: ActionCheck | None = check if strict else None
         self.mode = mode
         self.caller = ""
         self.max_hz = 0.0
@@ -85,17 +90,31 @@ class ClockedOperations(Operations):
         update = event.update
         self.count(event.reward, update.terminated, update.truncated)
 
+    def check_action(self, action: Any) -> None:
+        """Refuse an action that is not in the action space, unless that is permitted.
+
+        Raises:
+            InvalidAction: It is not, or not finite.
+        """
+        if self._check is None:
+            return
+        try:
+            self._check(action)
+        except NotAnElement as error:
+            raise InvalidAction(str(error)) from None
+
     def check_element(self, action: Any) -> Any:
         """Return an action that was sent in a lossless form, if the world can take it.
 
         Raises:
-            InvalidAction: It is no element of the action space, nor an array of the
-                right shape with values beyond its bounds.
+            InvalidAction: It is not in the action space. If that is permitted: nor an
+                array of the right shape with values beyond its bounds.
         """
         space = self.env.action_space
-        if not self.has("action", action) and not _is_like(action, space):
+        if self._check is not None:
+            self.check_action(action)
+        elif not self.has("action", action) and not _is_like(action, space):
             raise InvalidAction(f"the action {action!r:.80} is not in {space}")
-        self.check_action(action)
         return action
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "ELASTIC",
     "FREE_RUNNING",
     "SECOND",
+    "ActionLimits",
     "ClockSettings",
     "History",
     "RewardSettings",
@@ -33,6 +34,30 @@ class History(msgspec.Struct, frozen=True):
     length: int = 1
     in_observation: bool = False
     reset: bool = True
+
+
+class ActionLimits(msgspec.Struct, frozen=True, eq=False):
+    """The limits between an agent's actions and those that the world gets; of a Box.
+
+    Attributes:
+        clips: Whether numbers beyond the bounds are replaced by the bound.
+        rate: By how much an element may change in a second, for each of them; ``None``:
+            by any amount.
+        low: The bounds of the action space, as float64.
+        high: The same.
+        dtype: The dtype of actions.
+    """
+
+    clips: bool
+    rate: Any
+    low: Any
+    high: Any
+    dtype: Any
+
+    def shown(self) -> dict[str, Any]:
+        """Return the member ``limits``."""
+        rate = None if self.rate is None else self.rate.tolist()
+        return {"clip": self.clips, "rate": rate}
 
 
 class RewardSettings(msgspec.Struct, frozen=True):
@@ -60,6 +85,8 @@ class ClockSettings(msgspec.Struct, frozen=True, eq=False):
         default_action: The action that is safe.
         zero_action: The zero of the action space, if it has one.
         agent_timeout_ns: How long an agent may be silent; ``None``: for ever.
+        strict_actions: Whether actions that are not in the action space are refused.
+        limits: What is done to actions before the world gets them; ``None``: nothing.
     """
 
     mode: str
@@ -83,6 +110,8 @@ class ClockSettings(msgspec.Struct, frozen=True, eq=False):
     rewards: RewardSettings = RewardSettings()
     buffer: int = 64
     spin_us: int = 0
+    strict_actions: bool = True
+    limits: ActionLimits | None = None
 
     def shown(self) -> dict[str, Any]:
         """Return all members with their values; null where the mode has none."""
@@ -117,4 +146,6 @@ class ClockSettings(msgspec.Struct, frozen=True, eq=False):
             },
             "buffer": self.buffer,
             "spin_us": self.spin_us,
+            "strict_actions": self.strict_actions,
+            "limits": None if self.limits is None else self.limits.shown(),
         }

@@ -16,6 +16,7 @@ from gym_http_server.envhost.realtime.settings import (
     ELASTIC,
     FREE_RUNNING,
     SECOND,
+    ActionLimits,
     ClockSettings,
     History,
     RewardSettings,
@@ -83,6 +84,8 @@ _MEMBERS = (
     "rewards",
     "buffer",
     "spin_us",
+    "strict_actions",
+    "limits",
 )
 _CHANGEABLE = (
     "hz",
@@ -107,6 +110,7 @@ def read_settings(
     max_spin_us: int,
     external: bool,
     default_action: Any = None,
+    strict_actions: bool = False,
 ) -> ClockSettings:
     """Parse the member ``realtime`` of a create request.
 
@@ -118,6 +122,8 @@ def read_settings(
         external: Whether the world goes on without the server: an external environment
             or an interface.
         default_action: The world's own default action; ``None``: it has none.
+        strict_actions: Whether the server permits no other actions than those in the
+            action space.
 
     Raises:
         BadParameter: A member is unknown, missing or has an invalid value.
@@ -140,6 +146,7 @@ def read_settings(
     on_overrun = _choice(members, "on_overrun", ("skip", "catch_up", "shift"), "skip")
     done = ("wait",) if mode == ELASTIC else ("wait", "reset")
     timeout = 1 if external and "preset" not in members else None
+    strict = _read_strict(members, strict_actions)
     return ClockSettings(
         mode=mode,
         preset=members.get("preset"),
@@ -164,6 +171,8 @@ def read_settings(
         rewards=_read_rewards(members.get("rewards")),
         buffer=_integer(members, "buffer", 1, MAX_BUFFER, 64),
         spin_us=_read_spin(members, max_spin_us),
+        strict_actions=strict,
+        limits=_read_limits(members.get("limits"), action_space, strict),
     )
 
 
@@ -405,6 +414,67 @@ def _read_flag(members: Json, name: str, default: bool) -> bool:
     if type(given) is not bool:
         raise BadParameter(f"{name} is {given!r:.80}: expected true or false")
     return given
+
+
+def _read_strict(members: Json, always: bool) -> bool:
+    strict = _read_flag(members, "strict_actions", True)
+    if always and not strict:
+        raise BadParameter(
+            "strict_actions is False: expected true, since this server accepts no "
+            "actions outside the action space (--strict-actions)"
+        )
+    return strict
+
+
+def _read_limits(
+    given: object, space: gymnasium.Space[Any], strict: bool
+) -> ActionLimits | None:
+    if given is None:
+        return None
+    members = _object(given, "limits", ("clip", "rate"))
+    clips = _read_flag(members, "limits.clip", False)
+    rate = members.get("rate")
+    if not clips and rate is None:
+        return None
+    if not isinstance(space, gymnasium.spaces.Box):
+        raise BadParameter(
+            f"limits is {given!r:.80}: expected null, since the action space is "
+            f"{space}, and only actions of a Box are limited"
+        )
+    if not strict:
+        raise BadParameter(
+            f"limits is {given!r:.80} with strict_actions False: expected true, since "
+            "only numbers in the shape of the action space can be limited"
+        )
+    if clips and not (space.bounded_below.any() or space.bounded_above.any()):
+        raise BadParameter(
+            f"limits.clip is True: expected false, since {space} has no bounds"
+        )
+    if rate is not None:
+        rate = _read_rate(rate, space)
+    low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+    return ActionLimits(clips, rate, low, high, space.dtype)
+
+
+def _read_rate(given: object, space: gymnasium.spaces.Box) -> Any:
+    if space.dtype.kind != "f":
+        raise BadParameter(
+            f"limits.rate is {given!r:.80}: expected null, since {space} has integers, "
+            "which do not change by fractions"
+        )
+    try:
+        rate = np.asarray(given)
+    except ValueError:
+        rate = np.array(None)
+    if rate.dtype.kind not in "iuf" or rate.shape not in ((), space.shape):
+        rate = np.array(0)
+    rate = rate.astype(np.float64)
+    if not (np.isfinite(rate) & (rate > 0)).all():
+        raise BadParameter(
+            f"limits.rate is {given!r:.80}: expected a number above 0, the change in a "
+            f"second, or an array of the shape {space.shape} with one for each element"
+        )
+    return rate
 
 
 def _read_history(given: object) -> History:

@@ -19,6 +19,57 @@ def change(settings: ClockSettings, given: Any) -> ClockSettings:
     return read_change(given, settings, action_space=BOX, max_hz=1000)
 
 
+@pytest.mark.parametrize(
+    ("limits", "space", "default", "words"),
+    [
+        ({"clip": True}, Discrete(3), 0, "Discrete(3), and only actions of a Box"),
+        ({"rate": 1}, Dict(a=Box(0, 1)), {"a": [0]}, "only actions of a Box"),
+        ({"rate": 1}, Tuple([Box(0, 1)]), [[0]], "only actions of a Box"),
+        (
+            {"clip": True},
+            Box(-np.inf, np.inf, (1,)),
+            [0],
+            "limits.clip is True: expected false, since Box(-inf, inf, (1,), float32) "
+            "has no bounds",
+        ),
+        ({"rate": 1}, Box(0, 9, (1,), np.int64), [0], "has integers"),
+    ],
+)
+def test_limits_that_an_action_space_cannot_have(
+    limits: Any, space: Any, default: Any, words: str
+) -> None:
+    given = FREE | {"default_action": default, "limits": limits}
+    with pytest.raises(BadParameter) as caught:
+        settings_of(given, action_space=space)
+    assert words in str(caught.value)
+
+
+def test_limits_are_shown_with_their_values() -> None:
+    space = Box(-1, 1, (2,))
+    given: dict[str, Any] = {"limits": {"clip": True, "rate": [2, 0.5]}}
+    shown = settings_of(FREE | given, action_space=space).shown()
+    assert shown["limits"] == {"clip": True, "rate": [2, 0.5]}
+    assert settings_of(FREE | {"limits": {}}).shown()["limits"] is None
+    # Bounds of one side are enough, and so is one rate for all.
+    half = Box(np.array([0, -np.inf]), np.array([np.inf, np.inf]), dtype=np.float64)
+    given = {"limits": {"clip": True, "rate": 3}}
+    shown = settings_of(FREE | given, action_space=half).shown()
+    assert shown["limits"] == {"clip": True, "rate": 3}
+
+
+def test_a_strict_server_has_no_clocks_that_are_not() -> None:
+    assert settings_of(FREE | {"strict_actions": False}).strict_actions is False
+    with pytest.raises(BadParameter, match="--strict-actions"):
+        settings_of(FREE | {"strict_actions": False}, strict_actions=True)
+    assert settings_of(FREE, strict_actions=True).strict_actions is True
+
+
+def test_limits_are_fixed() -> None:
+    for name in ("limits", "strict_actions"):
+        with pytest.raises(BadParameter, match=f"{name} is fixed"):
+            change(settings_of(FREE), {name: None})
+
+
 def test_documented_defaults() -> None:
     assert settings_of(FREE).shown() == {
         "preset": None,
@@ -41,6 +92,8 @@ def test_documented_defaults() -> None:
         "rewards": {"channels": None, "scalar": "sum", "skipped": "sum"},
         "buffer": 64,
         "spin_us": 0,
+        "strict_actions": True,
+        "limits": None,
     }
     shown = settings_of(ELASTIC).shown()
     assert (shown["capture_s"], shown["elasticity"]) == (0.05, 1)
@@ -113,6 +166,24 @@ def test_a_period_is_the_decimal_fraction_that_was_written(
         (FREE | {"on_agent_lost": "kill"}, "on_agent_lost is 'kill'"),
         (FREE | {"reset_action": "zero"}, "reset_action is 'zero'"),
         (FREE | {"history": 3}, "history is 3: expected an object"),
+        (FREE | {"strict_actions": "no"}, "strict_actions is 'no': expected true"),
+        (FREE | {"limits": 3}, "limits is 3: expected an object"),
+        (FREE | {"limits": {"speed": 1}}, "limits has the unknown member 'speed'"),
+        (FREE | {"limits": {"clip": 1}}, "limits.clip is 1: expected true or false"),
+        (
+            FREE | {"limits": {"rate": 0}},
+            "limits.rate is 0: expected a number above 0, the change in a second, or "
+            "an array of the shape (1,)",
+        ),
+        (FREE | {"limits": {"rate": [1, 2]}}, "limits.rate is [1, 2]: expected"),
+        (FREE | {"limits": {"rate": [[1], 2]}}, "limits.rate is [[1], 2]: expected"),
+        (FREE | {"limits": {"rate": "fast"}}, "limits.rate is 'fast'"),
+        (FREE | {"limits": {"rate": True}}, "limits.rate is True"),
+        (FREE | {"limits": {"rate": float("inf")}}, "limits.rate is inf"),
+        (
+            FREE | {"limits": {"clip": True}, "strict_actions": False},
+            "limits is {'clip': True} with strict_actions False: expected true",
+        ),
         (FREE | {"history": {"length": -1}}, "history.length is -1"),
         (FREE | {"history": {"reset": 1}}, "history.reset is 1: expected true"),
         (FREE | {"history": {"size": 1}}, "history has the unknown member 'size'"),
