@@ -39,6 +39,7 @@ from gym_http_server.supervisor.output import KeptLogs, last_words
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.starts import start_host
 from gym_http_server.supervisor.time_limits import TimeLimits
+from gym_http_server.supervisor.usage import Usages
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import DiskFull
@@ -86,6 +87,7 @@ class Hosts:
         tombstones: The instances that have ended.
         kept_logs: The logs of the last ended instances.
         figures: What all instances did, by env ID.
+        usages: Reads memory and processor time of the instances.
         exempt: Child processes that no host started; they outlive the ends of hosts.
     """
 
@@ -107,6 +109,7 @@ class Hosts:
         self.tombstones = Tombstones()
         self.kept_logs = KeptLogs()
         self.figures = Figures()
+        self.usages = Usages()
         # Processes that modules started when they were imported.
         self.exempt = set(processes.children(os.getpid()))
         self._run = run
@@ -422,6 +425,7 @@ class Hosts:
             self._kill_strays()
         self.log_ends(now - UNNAMED_SECONDS)
         self._check_memory()
+        self.usages.tick(self)
 
     def _signal_end(self, instance: Instance, now: float) -> None:
         instance.kills += 1
@@ -449,7 +453,7 @@ class Hosts:
         """Collect every child process that has ended."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 break
             if pid == 0:
@@ -462,7 +466,7 @@ class Hosts:
                 self._stray = True
             instance = self._by_pid.pop(pid, None)
             if instance is not None:
-                self._record_end(instance, status)
+                self._record_end(instance, status, used.ru_utime + used.ru_stime)
                 self._stray = True
         if self._stray:
             self._kill_strays()
@@ -479,7 +483,7 @@ class Hosts:
         exempt = {*self.exempt, *self._fork_server.spare_pids}
         self._stray = self._strays.kill(hosts, exempt)
 
-    def _record_end(self, instance: Instance, wait_status: int) -> None:
+    def _record_end(self, instance: Instance, wait_status: int, cpu_s: float) -> None:
         # Its last messages may not have been read yet.
         self.receive(instance)
         instance_id = instance.instance_id
@@ -510,7 +514,9 @@ class Hosts:
         self._remove(self._run.instance(instance_id))
         if instance.live:
             self.tombstones.add(instance_id, ended)
-            self.figures.add_ended(ended.env_id, ended.owner, ended.reason, page)
+            # No counter may fall: the time of descendants was read, if of any process.
+            cpu_s = max(cpu_s, instance.usage.cpu_s)
+            self.figures.add_ended(ended.env_id, ended.owner, ended.reason, page, cpu_s)
             self.kept_logs.add(instance_id, instance.output)
             self._unlogged[instance_id] = now
             if ended.wanted or not page.busy_since_ns or instance.end_request_id:

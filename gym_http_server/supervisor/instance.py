@@ -22,6 +22,7 @@ from gym_http_server.rundir.status import StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output
+from gym_http_server.supervisor.usage import UNREAD, Usage
 from gym_http_wire.frames import Frame
 from gym_http_wire.problems import Problem
 
@@ -57,7 +58,7 @@ class Instance:
         waiters: Connections that wait for the end.
         successors: Create requests that wait for its slot, with their connections.
         heartbeat: Whether its loop runs.
-        memory: Its resident memory, in bytes, and when that was read.
+        usage: Its memory and processor time, as they were last read.
         log_allowance: How much it may write to the server's log.
         stream_allowance: How many lines about its streams it may write there.
     """
@@ -83,7 +84,7 @@ class Instance:
     openers: set[int] = field(default_factory=set)
     owner: str = ""
     request_id: str = ""
-    memory: tuple[int, float] = (0, float("-inf"))
+    usage: Usage = UNREAD
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
     successors: list[tuple[Any, Frame]] = field(default_factory=list)

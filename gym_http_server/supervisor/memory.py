@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from gym_http_server.supervisor.processes import descendants
 
-__all__ = ["MemoryLimit", "OomKills", "proportional_bytes", "resident_bytes"]
+__all__ = ["MemoryLimit", "OomKills", "proportional_bytes"]
 
 #: Ticks between two checks of resident memory.
 LOOK_TICKS = 2
@@ -134,14 +134,6 @@ def _usage(processes: list[int]) -> _Usage:
         resident += own
         most = max(most, own - shared)
     return _Usage(resident, most, processes)
-
-
-def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process and its descendants, added up.
-
-    A page that several of them share counts once for each.
-    """
-    return _usage([pid, *descendants(pid)]).resident
 
 
 def proportional_bytes(pid: int) -> int:

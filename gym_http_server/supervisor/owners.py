@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gym_http_server.access import ADMIN
 from gym_http_server.errors import ScopeMissing, TooManyInstances, UnknownInstance
+from gym_http_server.supervisor.figures import OTHER
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Instance
 from gym_http_wire.messages import RequestHead
@@ -61,6 +63,18 @@ class Owners:
                 "(max_instances in the server's --tokens file): close one"
             )
         return None
+
+    def slots(self, head: RequestHead) -> dict[str, int]:
+        """Return the slots that each owner takes, by name.
+
+        Owners that the caller may not see count as one. Slots without an owner are
+        left out.
+        """
+        taken: Counter[str] = Counter()
+        for each in self._hosts.serving():
+            if each.owner:
+                taken[each.owner if head.owner in ("", each.owner) else OTHER] += 1
+        return dict(sorted(taken.items()))
 
     def owned(self, instances: Iterable[Instance], head: RequestHead) -> list[Instance]:
         """List those of the instances that a caller may see."""

@@ -345,8 +345,14 @@ class Requests:
 
     def _send_figures(self, connection: RequestSocket, frame: Frame) -> None:
         hosts = self._hosts
-        slots = {"of": self._settings.max_instances, "taken": len(hosts.serving())}
-        envs = hosts.figures.all(hosts, request_head(frame).owner)
+        hosts.usages.ask(hosts)
+        head = request_head(frame)
+        slots = {
+            "of": self._settings.max_instances,
+            "owners": self._owners.slots(head),
+            "taken": len(hosts.serving()),
+        }
+        envs = hosts.figures.all(hosts, head.owner)
         self._reply(connection, {"envs": envs, "slots": slots})
 
     def _open_broker(self, connection: RequestSocket, frame: Frame) -> None:

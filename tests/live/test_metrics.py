@@ -45,9 +45,13 @@ def metrics(api: Api) -> Values:
 
 
 def sums(values: Values) -> Values:
-    """Those that must not fall."""
+    """Those that must not fall; those of one process end with it."""
     kinds = ("_total", "_count", "_sum", "_bucket")
-    return {key: value for key, value in values.items() if key[0].endswith(kinds)}
+    return {
+        key: value
+        for key, value in values.items()
+        if key[0].endswith(kinds) and not key[0].startswith("process_")
+    }
 
 
 def test_metrics_agree_with_what_was_done_through_every_door(api: Api) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gym_http_server.supervisor.figures import Wanted, listed, memory_of
 from gym_http_server.supervisor.instance import Tombstone, Tombstones
+from gym_http_server.supervisor.usage import UNREAD, Usages
 
 
 def test_the_last_hundred_that_ended_are_listed() -> None:
@@ -24,10 +25,32 @@ def test_the_last_hundred_that_ended_are_listed() -> None:
 
 
 def test_a_figure_of_memory_is_kept_for_two_seconds() -> None:
-    instance: Any = SimpleNamespace(pid=os.getpid(), memory=(0, float("-inf")))
+    instance: Any = SimpleNamespace(pid=os.getpid(), usage=UNREAD)
     before = memory_of(instance, 100.0)
     # Fresh pages, which memory that the process has freed does not have.
     with mmap.mmap(-1, 40 << 20) as more:
         more.write(b"x" * len(more))
         assert memory_of(instance, 101.0) == before
         assert memory_of(instance, 103.0) > before + len(more) // 2
+
+
+def test_a_scrape_reads_some_usages_at_once_and_ticks_the_others() -> None:
+    usages = Usages()
+    instances: list[Any] = [
+        SimpleNamespace(pid=os.getpid(), usage=UNREAD) for _ in range(2000)
+    ]
+
+    def read() -> int:
+        return sum(each.usage is not UNREAD for each in instances)
+
+    usages.tick(instances)
+    assert read() == 0
+    usages.ask(instances)
+    assert 0 < read() < len(instances)
+    while read() < len(instances):
+        usages.tick(instances)
+    before = [each.usage for each in instances]
+    assert all(each.resident > 0 and each.cpu_s > 0 for each in before)
+    # Until the next scrape, nothing is read.
+    usages.tick(instances)
+    assert all(each.usage is was for each, was in zip(instances, before, strict=True))
