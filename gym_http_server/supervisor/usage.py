@@ -63,7 +63,7 @@ def read_usage(pid: int, before: Usage, now: float) -> Usage:
     return Usage(resident, max(before.cpu_s, ticks * _TICK), now)
 
 
-class _Measured(Protocol):
+class _HasUsage(Protocol):
     pid: int
     usage: Usage
 
@@ -74,12 +74,12 @@ class Usages:
     def __init__(self) -> None:
         self._asked = float("-inf")
 
-    def ask(self, instances: Iterable[_Measured]) -> None:
+    def ask(self, instances: Iterable[_HasUsage]) -> None:
         """Read the usage of some instances now, and of the others in the next ticks."""
         self._asked = time.monotonic()
         self.tick(instances)
 
-    def tick(self, instances: Iterable[_Measured]) -> None:
+    def tick(self, instances: Iterable[_HasUsage]) -> None:
         """Read the usage of some instances that was read before the last scrape."""
         until = time.monotonic() + SLICE_SECONDS
         due = [each for each in instances if each.usage.at < self._asked]

@@ -139,10 +139,10 @@ def test_memory_and_processor_time_are_summed_up_by_environment(
     api = Api(server)
     carts = [api.create("CartPole-v1"), api.create("CartPole-v1")]
     vector = api.create("Pendulum-v1", num_envs=2, vectorization_mode="async")
+    # The shards of a vector have the title of its host.
+    started = server.supervisor.children()
     hosts = {
-        made.id: next(
-            p for p in server.members() if made.id in p.name() + str(p.cmdline())
-        )
+        made.id: next(each for each in started if made.id in str(each.cmdline()))
         for made in (*carts, vector)
     }
 
