@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = [
     "AnswerBudgetFull",
@@ -129,6 +129,12 @@ class StartError(Exception):
 
 class SettingError(StartError):
     """A setting has a name or a value that it cannot have."""
+
+
+class InvalidDirectory(BadParameter):
+    """The server itself uses the directory that a recording was to be in."""
+
+    default_code = "invalid-directory"
 
 
 class UnknownEnv(Problem):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from gym_http_server.errors import NotFound
+from gym_http_server.own_paths import DataDir
 from gym_http_wire.problems import BadParameter
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "EPISODES_FILE",
     "OWNER_FILE",
     "PART",
-    "RESERVED",
     "VIDEO",
     "About",
     "RecordingFiles",
@@ -42,8 +42,6 @@ EPISODES_FILE = "episodes.jsonl"
 ABOUT_FILE = "recording.json"
 #: Name of the token that owns the directory.
 OWNER_FILE = ".owner"
-#: Of the data directory; the supervisor keeps the IDs of instances in it.
-RESERVED = "instance-ids"
 #: Names of the parts of a recording of steps.
 PART = re.compile(r"steps(\.[1-9][0-9]{0,8})?\.gym", re.ASCII)
 #: Names of videos: episode, environment of a vector, and a number if the name is taken.
@@ -109,10 +107,10 @@ def path_parts(directory: str) -> list[str]:
             "backslashes and control characters; it is taken as below the server's "
             "data directory"
         )
-    if parts[0] == RESERVED or OWNER_FILE in parts:
+    if OWNER_FILE in parts:
         raise BadParameter(
-            f"directory is {directory!r:.120}: {RESERVED} and {OWNER_FILE} are the "
-            "server's own; expected another name"
+            f"directory is {directory!r:.120}: {OWNER_FILE} is the server's own; "
+            "expected another name"
         )
     longest = max(len(os.fsencode(part)) for part in parts)
     if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
@@ -145,31 +143,27 @@ def check_owner(folder: int, parts: list[str], owner: str) -> bool:
     return True
 
 
-def find_recordings(
-    data_dir: str, owner: str, skipped: str = ""
-) -> Iterator[RecordingFiles]:
+def find_recordings(data_dir: DataDir, owner: str) -> Iterator[RecordingFiles]:
     """Yield the recordings below the data directory.
 
     Args:
-        data_dir: The data directory.
+        data_dir: The data directory. The server's own paths in it are left out.
         owner: Token whose recordings to yield; "": all.
-        skipped: Path of a directory to leave out.
     """
     owners: dict[str, str | None] = {}
-    for path, folders, names, folder in os.fwalk(data_dir):
+    top, own = os.path.realpath(data_dir.path), set(data_dir.own())
+    for path, folders, names, folder in os.fwalk(top):
         above = owners.get(os.path.dirname(path))
         owned = owners[path] = above if above is not None else _owner_of(folder)
-        depth = path[len(data_dir) :].count("/")
+        depth = path[len(top) :].count("/")
         folders[:] = sorted(
             each
             for each in folders
-            if depth < MAX_PARTS
-            and (path != data_dir or each != RESERVED)
-            and os.path.join(path, each) != skipped
+            if depth < MAX_PARTS and os.path.join(path, each) not in own
         )
-        if path == data_dir or EPISODES_FILE not in names or (owner and owned != owner):
+        if path == top or EPISODES_FILE not in names or (owner and owned != owner):
             continue
-        directory = os.path.relpath(path, data_dir)
+        directory = os.path.relpath(path, top)
         if directory.isprintable():
             yield describe(folder, directory)
 
@@ -184,7 +178,7 @@ def describe(folder: int, directory: str) -> RecordingFiles:
     return RecordingFiles(directory, _about(folder), _files(folder), _is_active(folder))
 
 
-def open_existing(data_dir: str, directory: str, owner: str) -> int:
+def open_existing(data_dir: DataDir, directory: str, owner: str) -> int:
     """Open the directory of a recording; return its descriptor.
 
     Args:
@@ -194,6 +188,8 @@ def open_existing(data_dir: str, directory: str, owner: str) -> int:
 
     Raises:
         BadParameter: The path leaves the data directory.
+        InvalidDirectory: It leads to the server's own paths. A recording that was made
+            there by an earlier version can be read.
         NotFound: No recording is there, or it belongs to another token.
     """
     parts = path_parts(directory)
@@ -202,7 +198,7 @@ def open_existing(data_dir: str, directory: str, owner: str) -> int:
     )
     with contextlib.ExitStack() as stack:
         try:
-            folder = os.open(data_dir, _FOLDER)
+            folder = os.open(data_dir.path, _FOLDER)
             stack.callback(lambda: os.close(folder))
             owned = None
             for part in parts:
@@ -212,6 +208,7 @@ def open_existing(data_dir: str, directory: str, owner: str) -> int:
                 owned = owned if owned is not None else _owner_of(folder)
             found = os.stat(EPISODES_FILE, dir_fd=folder, follow_symlinks=False)
         except OSError:
+            data_dir.check(parts)
             raise missing from None
         if not stat.S_ISREG(found.st_mode) or (owner and owned != owner):
             raise missing

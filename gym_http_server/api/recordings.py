@@ -71,10 +71,7 @@ def _list(web: Web, environ: Environ) -> Answer:
 
 
 def _find(web: Web, owner: str) -> list[RecordingFiles]:
-    settings = web.settings
-    relay_dir = os.path.abspath(settings.relay_dir) if settings.relay_dir else ""
-    data_dir = os.path.abspath(settings.data_dir)
-    found = list(find_recordings(data_dir, owner, relay_dir))
+    found = find_recordings(web.data_dir, owner)
     return sorted(found, key=lambda each: (-each.about.began_at, each.directory))
 
 
@@ -82,7 +79,7 @@ def _describe(web: Web, environ: Environ, directory: str) -> Answer:
     read_body(environ, web.settings.max_body)
 
     def described() -> RecordingFiles:
-        folder = open_existing(web.settings.data_dir, directory, owner)
+        folder = open_existing(web.data_dir, directory, owner)
         try:
             return describe(folder, directory)
         finally:
@@ -97,7 +94,7 @@ def _download(web: Web, environ: Environ, directory: str, name: str) -> Answer:
     read_body(environ, web.settings.max_body)
 
     def opened() -> int:
-        folder = open_existing(web.settings.data_dir, directory, owner)
+        folder = open_existing(web.data_dir, directory, owner)
         try:
             return open_recorded(folder, name)
         finally:

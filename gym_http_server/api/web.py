@@ -42,6 +42,7 @@ from gym_http_server.instances.host_client import HostClient
 from gym_http_server.instances.relay import RelayClient
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.log_lines import LimitedLog
+from gym_http_server.own_paths import DataDir
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.requests import RequestCounts
 from gym_http_server.settings import Settings
@@ -85,6 +86,7 @@ class Web:
 
     Attributes:
         settings: The settings.
+        data_dir: The data directory.
         tickets: Tickets that open streams instead of the token.
         guard: Access control.
         hosts: Calls hosts of instances.
@@ -100,6 +102,7 @@ class Web:
     ) -> None:
         self.settings = settings
         self.run = run
+        self.data_dir = DataDir(settings, run.path)
         self.tickets = Tickets(run.tickets)
         self.guard = Guard(settings, self.tickets, memory)
         self.hosts = HostClient(

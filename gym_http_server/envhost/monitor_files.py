@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.own_paths import DataDir
 from gym_http_server.recording_files import (
     ABOUT_FILE,
     EPISODES_FILE,
@@ -115,7 +116,7 @@ def request_file(channel: socket.socket, request: FileRequest) -> int:
 
 def answer_file(
     line: socket.socket,
-    data_dir: str,
+    data_dir: DataDir,
     request: FileRequest,
     about: About,
     recordings_disk: int = sys.maxsize,
@@ -123,7 +124,7 @@ def answer_file(
     """Open the file that a host has requested, and send it the descriptor."""
     try:
         if request.steps or request.video:
-            _check_disk(data_dir, recordings_disk)
+            _check_disk(data_dir.path, recordings_disk)
         file = open_file(data_dir, request, about)
     except Problem as problem:
         FrameSocket(line).send(problem_answer(problem))
@@ -132,7 +133,7 @@ def answer_file(
     os.close(file)
 
 
-def open_file(data_dir: str, request: FileRequest, about: About = _NOTHING) -> int:
+def open_file(data_dir: DataDir, request: FileRequest, about: About = _NOTHING) -> int:
     """Open the file of a monitor below the data directory; return its descriptor.
 
     Args:
@@ -143,14 +144,17 @@ def open_file(data_dir: str, request: FileRequest, about: About = _NOTHING) -> i
     Raises:
         BadParameter: The directory contains "..", belongs to another token or is inside
             such a directory, or holds data and neither ``force`` nor ``resume`` is set.
+        InvalidDirectory: It leads to the server's own paths.
         DiskFull: There is no room.
     """
     directory, owner = request.directory, about.owner
     parts = path_parts(directory)
+    data_dir.check(parts)
     with _translated(directory):
         folder = _open_folder(data_dir, parts, owner)
     try:
         with _translated(directory):
+            data_dir.check_open(folder, parts)
             # Another token may be about to own it.
             fcntl.flock(folder, fcntl.LOCK_EX)
             owned = check_owner(folder, parts, owner)
@@ -177,12 +181,13 @@ def _write_owner(folder: int, owner: str) -> None:
         os.close(file)
 
 
-def _open_folder(data_dir: str, parts: list[str], owner: str) -> int:
-    os.makedirs(data_dir, mode=0o700, exist_ok=True)
+def _open_folder(data_dir: DataDir, parts: list[str], owner: str) -> int:
+    os.makedirs(data_dir.path, mode=0o700, exist_ok=True)
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    folder = os.open(data_dir, flags)
+    folder = os.open(data_dir.path, flags)
     for number, part in enumerate(parts):
         try:
+            data_dir.check_open(folder, parts)
             check_owner(folder, parts[:number], owner)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, 0o700, dir_fd=folder)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gym_http_server.errors import RelayTaken, StorageFull
+from gym_http_server.own_paths import BODIES, DATABASE, LOCK, RESERVE
 from gym_http_server.relay.files import (
     MIN_FREE_BYTES,
     BodyFiles,
@@ -110,10 +111,10 @@ class Database:
         sync_folder(os.path.dirname(self.folder))
         self._lock = _lock(self.folder)
         try:
-            self.files = BodyFiles(f"{self.folder}/bodies")
-            self._reserve = Reserve(f"{self.folder}/reserve", min_free // 4)
+            self.files = BodyFiles(f"{self.folder}/{BODIES}")
+            self._reserve = Reserve(f"{self.folder}/{RESERVE}", min_free // 4)
             self._release_reserve()
-            self._sql = _open(f"{self.folder}/relay.sqlite3")
+            self._sql = _open(f"{self.folder}/{DATABASE}")
             sync_folder(self.folder)
         except BaseException:
             os.close(self._lock)
@@ -355,7 +356,7 @@ class Database:
 
 
 def _lock(folder: str) -> int:
-    descriptor = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(f"{folder}/{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -27,7 +27,6 @@ from gym_http_wire.problems import Problem
 
 __all__ = [
     "ADMITTED",
-    "DATABASE",
     "MOST_BATCHES",
     "MOST_DIGESTS_BYTES",
     "MOST_FILES",
@@ -46,8 +45,6 @@ __all__ = [
     "request_of",
 ]
 
-#: Name of the database in the relay's directory.
-DATABASE = "relay.sqlite3"
 #: Batches in one bundle. More would hold up all other requests for seconds.
 MOST_BATCHES = 2**15
 #: Files that one answer may refer to.

@@ -24,6 +24,7 @@ from gym_http_server.envhost.host import AGENT_LOST, CLOSE, DRAIN
 from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import ACCESS, SUPERVISOR, write
+from gym_http_server.own_paths import DataDir
 from gym_http_server.recording_files import About
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.sockets import close_at_once
@@ -114,6 +115,7 @@ class Hosts:
         self.exempt = set(processes.children(os.getpid()))
         self._run = run
         self._settings = settings
+        self._data_dir = DataDir(settings, run.path)
         self._modules = modules
         self._earlier_ids = earlier_ids
         self._remove = remove
@@ -361,7 +363,7 @@ class Hosts:
             return
         try:
             pid = _open_monitor_file(
-                self._settings.data_dir,
+                self._data_dir,
                 frame,
                 line,
                 About(
@@ -551,12 +553,12 @@ class Hosts:
 
 
 def _open_monitor_file(
-    data_dir: str, frame: Frame, answer_to: int, about: About, recordings_disk: int
+    data_dir: DataDir, frame: Frame, answer_to: int, about: About, recordings_disk: int
 ) -> int:
     """Fork a child that opens the file which a host has requested.
 
     Args:
-        data_dir: Directory below which monitors write.
+        data_dir: The directory below which monitors write.
         frame: The request.
         answer_to: Descriptor of the socket to send the answer to.
         about: The instance.

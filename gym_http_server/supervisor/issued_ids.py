@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator, Sequence
 
 from gym_http_server.log_lines import SUPERVISOR
+from gym_http_server.own_paths import INSTANCE_IDS
 
 __all__ = ["IssuedIDs"]
 
-FOLDER = "instance-ids"
 MAX_IDS = 10_000
 MAX_AGE_S = 24 * 3600
 _LINE = re.compile(rb"([0-9a-f]{8}) ([0-9]{1,12})", re.ASCII).fullmatch
@@ -39,7 +39,7 @@ class IssuedIDs:
     """
 
     def __init__(self, data_dir: str, addresses: Sequence[str]) -> None:
-        folder = f"{data_dir}/{FOLDER}"
+        folder = f"{data_dir}/{INSTANCE_IDS}"
         self._files = [_File(f"{folder}/{address}") for address in addresses]
         self._earlier: dict[str, int] = {}
         for file in list(self._files):

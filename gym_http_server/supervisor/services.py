@@ -21,7 +21,8 @@ from gym_http_server.errors import ForkFailed, StartError
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.gateway import check_installed
 from gym_http_server.log_lines import SUPERVISOR
-from gym_http_server.relay.messages import DATABASE, RelaySettings
+from gym_http_server.own_paths import DATABASE
+from gym_http_server.relay.messages import RelaySettings
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.removal import empty, move
 from gym_http_server.rundir.sockets import listen

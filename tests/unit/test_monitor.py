@@ -2,12 +2,15 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gym_http_server.envhost.monitor import Monitor
 from gym_http_server.envhost.monitor_files import FileRequest, open_file
+from gym_http_server.own_paths import DataDir
+from gym_http_server.settings import Settings
 from gym_http_wire.problems import BadParameter
 
 
@@ -16,9 +19,16 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def own_paths(data_dir: Path) -> DataDir:
+    """Return a data directory, in which the relay has its own."""
+    settings = Settings(data_dir=str(data_dir), relay_dir=str(data_dir / "relay"))
+    return DataDir(settings, str(data_dir.parent / "run"))
+
+
 def make(data_dir: Path, directory: str, *, force: bool, resume: bool) -> Monitor:
     """Make a monitor as a host and the supervisor do together."""
-    file = open_file(str(data_dir), FileRequest(directory, force, resume))
+    request = FileRequest(directory, force, resume)
+    file = open_file(own_paths(data_dir), request)
     return Monitor(file, directory)
 
 
@@ -91,3 +101,41 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
             make(data, directory, force=True, resume=False)
     assert (outside / "episodes.jsonl").read_text() == "precious"
     assert os.listdir(outside) == ["episodes.jsonl"]
+
+
+def move_relay(data: Path) -> None:
+    """Move the directory of the relay, and leave a link."""
+    (data / "relay").rename(data / "mine")
+    (data / "relay").symlink_to("mine")
+
+
+def link_relay(data: Path) -> None:
+    """Make the name a link to the directory of the relay."""
+    (data / "mine").symlink_to("relay")
+
+
+def link_inner(data: Path) -> None:
+    """Make a part of the name a link to the directory of the relay."""
+    (data / "mine" / "deep").symlink_to(data / "relay")
+
+
+@pytest.mark.parametrize("attack", [move_relay, link_relay, link_inner])
+def test_names_that_change_after_the_check_lead_nowhere(
+    attack: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "relay" / "bodies").mkdir(parents=True)
+    if attack is link_inner:
+        (tmp_path / "mine").mkdir()
+    check = DataDir.check
+
+    def check_and_attack(data_dir: DataDir, parts: list[str]) -> None:
+        check(data_dir, parts)
+        attack(tmp_path)
+
+    monkeypatch.setattr(DataDir, "check", check_and_attack)
+    with pytest.raises(BadParameter):
+        make(tmp_path, "mine/deep/new", force=True, resume=False)
+    monkeypatch.undo()
+    (place,) = (each.parent for each in tmp_path.rglob("bodies"))
+    assert os.listdir(place) == ["bodies"]
+    assert os.listdir(place / "bodies") == []
