@@ -183,6 +183,11 @@ class _Instances(Collector):
         yield _histogram(
             "gym_tick_lateness_seconds", words, envs, names, LATENESS_BOUNDS_NS
         )
+        words = "The same, with ticks that were left out."
+        names = "lateness_all_counts", "lateness_all_ns"
+        yield _histogram(
+            "gym_tick_lateness_all_seconds", words, envs, names, LATENESS_BOUNDS_NS
+        )
 
 
 class _Requests(Collector):

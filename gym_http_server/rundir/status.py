@@ -38,7 +38,9 @@ RECORDING_STEPS, RECORDING_VIDEO, RECORDING_FAILED = 1, 2, 4
 
 _COUNTS = len(STEP_BOUNDS_NS) + 1
 _LATE_COUNTS = len(LATENESS_BOUNDS_NS) + 1
-_PAGE = struct.Struct(f"=QQQQQQQQQQdQQ{_COUNTS}QQQQQQQQd{_LATE_COUNTS}QQ")
+_PAGE = struct.Struct(
+    f"=QQQQQQQQQQdQQ{_COUNTS}QQQQQQQQd{_LATE_COUNTS}QQ{_LATE_COUNTS}QQQ"
+)
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
 _TICKING, _CLOCK = 8, 9
 _RETURN, _LENGTH, _STEP_NS = 10, 11, 12
@@ -50,6 +52,9 @@ _RECORDED, _FRAMES, _DROPPED, _SHOWN, _SHOW_NS, _NUM_ENVS = range(
 _HZ = _NUM_ENVS + 1
 _LATENESS = _HZ + 1
 _LATE_NS = _LATENESS + _LATE_COUNTS
+_LEFT_OUT = _LATE_NS + 1
+_LEFT_OUT_NS = _LEFT_OUT + _LATE_COUNTS
+_STALL = _LEFT_OUT_NS + 1
 
 
 class Status(NamedTuple):
@@ -88,6 +93,10 @@ class Status(NamedTuple):
             `LATENESS_BOUNDS_NS`, and later than the bound before; the last number: how
             many were later.
         lateness_ns: Nanoseconds of all of them.
+        left_out_counts: The same of ticks that were left out, by their lateness at the
+            tick after them.
+        left_out_ns: Nanoseconds of all of them.
+        stall_ns: The longest time without a tick.
         num_envs: Number of environments of a vector; 0: a single environment.
     """
 
@@ -115,6 +124,20 @@ class Status(NamedTuple):
     hz: float = 0.0
     lateness_counts: tuple[int, ...] = ()
     lateness_ns: int = 0
+    left_out_counts: tuple[int, ...] = ()
+    left_out_ns: int = 0
+    stall_ns: int = 0
+
+    @property
+    def lateness_all_counts(self) -> tuple[int, ...]:
+        """`lateness_counts` of all ticks, also of those that were left out."""
+        pairs = zip(self.lateness_counts, self.left_out_counts, strict=True)
+        return tuple(map(sum, pairs))
+
+    @property
+    def lateness_all_ns(self) -> int:
+        """Nanoseconds of all of them."""
+        return self.lateness_ns + self.left_out_ns
 
     @property
     def ticks(self) -> int:
@@ -190,6 +213,27 @@ class StatusPage:
         late_ns = max(0, late_ns)
         numbers[_LATE_NS] += late_ns
         numbers[_LATENESS + bisect_left(LATENESS_BOUNDS_NS, late_ns)] += 1
+
+    def add_left_out(self, first_ns: int, step_ns: int, count: int) -> None:
+        """Count ticks that were left out.
+
+        Args:
+            first_ns: How late the last one of them was.
+            step_ns: By how much each was later than the one after it.
+            count: How many.
+        """
+        numbers, before = self._numbers, 0
+        numbers[_LEFT_OUT_NS] += count * first_ns + step_ns * (count * (count - 1) // 2)
+        for index, bound in enumerate((*LATENESS_BOUNDS_NS, None)):
+            within = count
+            if bound is not None:
+                within = min(count, max(0, (bound - first_ns) // step_ns + 1))
+            numbers[_LEFT_OUT + index] += within - before
+            before = within
+
+    def set_stall(self, stall_ns: int) -> None:
+        """Store the longest time without a tick."""
+        self._numbers[_STALL] = stall_ns
 
     def end(self, now_ns: int, *, used: bool) -> None:
         """Record that the call has ended."""
@@ -315,6 +359,8 @@ def _status(page: bytes) -> Status:
             *numbers[_RECORDING:_LATENESS],
             numbers[_LATENESS:_LATE_NS],
             numbers[_LATE_NS],
+            numbers[_LEFT_OUT:_LEFT_OUT_NS],
+            *numbers[_LEFT_OUT_NS:],
         )
     )
 

@@ -46,7 +46,9 @@ _COUNTS = (
     "step_ns",
     "recorded_bytes",
     "lateness_ns",
+    "lateness_all_ns",
 )
+_LISTS = ("step_counts", "lateness_counts", "lateness_all_counts")
 _FRAMES = ("frames_dropped", "frames_shown")
 #: Sums over the present instances only.
 _PRESENT = ("streams", "watchers", "memory_bytes")
@@ -164,16 +166,26 @@ def _last_return(page: Status) -> float | None:
 def _realtime(page: Status) -> dict[str, Any] | None:
     if not page.has_clock:
         return None
-    counts, lateness = page.lateness_counts, None
-    if page.ticks:
-        lateness = {
-            "mean": round(page.lateness_ns / page.ticks / 1e6, 3),
-            "p50": _quantile_ms(counts, 0.5, LATENESS_BOUNDS_NS),
-            "p99": _quantile_ms(counts, 0.99, LATENESS_BOUNDS_NS),
-        }
     # An environment can write anything to its page.
     hz = round(page.hz, 3) if math.isfinite(page.hz) else None
-    return {"hz": hz, "lateness_ms": lateness, "ticks": page.ticks}
+    return {
+        "hz": hz,
+        "lateness_all_ms": _lateness_ms(page.lateness_all_counts, page.lateness_all_ns),
+        "lateness_ms": _lateness_ms(page.lateness_counts, page.lateness_ns),
+        "stall_ms": round(page.stall_ns / 1e6, 3),
+        "ticks": page.ticks,
+    }
+
+
+def _lateness_ms(counts: tuple[int, ...], sum_ns: int) -> dict[str, float] | None:
+    ticks = sum(counts)
+    if not ticks:
+        return None
+    return {
+        "mean": round(sum_ns / ticks / 1e6, 3),
+        "p50": _quantile_ms(counts, 0.5, LATENESS_BOUNDS_NS),
+        "p99": _quantile_ms(counts, 0.99, LATENESS_BOUNDS_NS),
+    }
 
 
 def _recording(page: Status) -> dict[str, Any] | None:
@@ -318,6 +330,7 @@ def _empty() -> dict[str, Any]:
         "cpu_s": 0.0,
         "ended": {},
         "states": dict.fromkeys(("idle", "busy", "ending"), 0),
+        "lateness_all_counts": [0] * (len(LATENESS_BOUNDS_NS) + 1),
         "lateness_counts": [0] * (len(LATENESS_BOUNDS_NS) + 1),
         "step_counts": [0] * (len(STEP_BOUNDS_NS) + 1),
     }
@@ -341,6 +354,6 @@ def _merge(figures: dict[str, Any], more: dict[str, Any]) -> None:
 def _add(figures: dict[str, Any], page: Status) -> None:
     for name in (*_COUNTS, *_FRAMES):
         figures[name] += getattr(page, name)
-    for name in ("step_counts", "lateness_counts"):
+    for name in _LISTS:
         for index, count in enumerate(getattr(page, name)):
             figures[name][index] += count

@@ -255,3 +255,21 @@ def test_a_clock_shows_its_lateness_and_pauses(
     page.shows("paused · 50 Hz")
     assert instance.get("realtime/").json()["state"] == "paused"
     instance.close()
+
+
+def test_a_clock_shows_how_long_it_stood_still(
+    server: Server, page: CheckedPage
+) -> None:
+    clock = {"mode": "free_running", "hz": 10}
+    instance = Api(server).create("Pendulum-v1", realtime=clock)
+    instance.reset()
+    open_instance(page, instance)
+    page.shows("running · 10 Hz")
+    words = "document.querySelector('.realtime').innerText"
+    wait_until(
+        lambda: re.search(r"at most [\d.e+]+ ms without a tick", page.run(words)),
+        SECONDS,
+        "the longest time",
+    )
+    assert "Lateness with ticks left out" in page.run(words)
+    instance.close()

@@ -1,5 +1,6 @@
 """Metrics, read by prometheus-client's own parsers."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,48 @@ def test_clocks_tell_how_late_their_ticks_are(api: Api) -> None:
     values = metrics(api)
     assert values["gym_tick_lateness_seconds_count", ("Pendulum-v1",)] >= 5
     assert values["gym_tick_lateness_seconds_sum", ("Pendulum-v1",)] > 0
+    made.close()
+
+
+def test_a_clock_that_stood_still_says_so_everywhere(api: Api) -> None:
+    """Lateness of ticks that happen hides it: the next one may be in time again."""
+    clock = {"mode": "free_running", "hz": 50, "default_action": 0, "on_done": "reset"}
+    made = api.create("CartPole-v1", realtime=clock)
+    before = metrics(api)
+    made.reset(seed=1)
+
+    def timing() -> Any:
+        return ok(made.get("realtime/"))
+
+    wait_until(lambda: timing()["ticks"] >= 5, 10.0, "five ticks")
+    below = api.server.supervisor.children(recursive=True)
+    (host,) = (each for each in below if titled(each, f"{made.id} CartPole-v1"))
+    host.suspend()
+    try:
+        until = time.monotonic() + 1.5
+        wait_until(lambda: time.monotonic() > until, 10.0, "time")
+    finally:
+        host.resume()
+    ticks = timing()["ticks"]
+    wait_until(lambda: timing()["ticks"] > ticks, 10.0, "the next tick")
+    found = timing()
+    assert found["stall_ns"] >= 1.5e9
+    assert found["lateness_all_ns"]["max"] >= 1.4e9
+    assert found["lateness_all_ns"]["count"] == found["ticks"] + found["skipped"]
+    (listed,) = ok(api.get(f"/v1/instances/?search={made.id}"))["instances"]
+    assert listed["realtime"]["stall_ms"] >= 1500
+    # The longest that a count stands for.
+    assert listed["realtime"]["lateness_all_ms"]["p99"] == 100
+    assert listed["realtime"]["lateness_all_ms"]["mean"] > 100
+    values, cart = metrics(api), ("CartPole-v1",)
+
+    def rise(name: str) -> float:
+        return values[name, cart] - before.get((name, cart), 0.0)
+
+    # 70 ticks and more, of which each was later than the one after it.
+    assert rise("gym_tick_lateness_all_seconds_sum") > 40
+    missing = rise("gym_tick_lateness_all_seconds_count")
+    assert missing - rise("gym_tick_lateness_seconds_count") >= 70
     made.close()
 
 

@@ -1,5 +1,6 @@
 """Run directories are unique, locked and short; those without a lock are removed."""
 
+import contextlib
 import mmap
 import os
 import subprocess
@@ -143,6 +144,29 @@ def test_a_status_page_that_is_cut_short_is_read_as_zeros(tmp_path: Path) -> Non
     assert not has_clock(path)
     reader.close()
     writer.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "count"),
+    [(0, 1, 5), (99_999, 1, 4), (10**6, 10**6, 237), (3 * 10**8, 10**7, 3), (5, 7, 1)],
+)
+def test_ticks_left_out_are_counted_as_each_alone(
+    tmp_path: Path, first: int, step: int, count: int
+) -> None:
+    pages = [StatusPage(str(tmp_path / name)) for name in ("one", "series")]
+    for index in range(count):
+        pages[0].add_tick(first + index * step)
+    pages[1].add_left_out(first, step, count)
+    found = []
+    for page, name in zip(pages, ("one", "series"), strict=True):
+        with contextlib.closing(StatusReader(str(tmp_path / name))) as reader:
+            found.append(reader.read())
+        page.close()
+    one_by_one, series = found
+    assert series.left_out_counts == one_by_one.lateness_counts
+    assert series.left_out_ns == one_by_one.lateness_ns
+    assert series.lateness_all_counts == one_by_one.lateness_all_counts
+    assert (series.ticks, series.lateness_ns, series.stall_ns) == (0, 0, 0)
 
 
 def test_a_status_page_has_its_room_on_the_disk(tmp_path: Path) -> None:

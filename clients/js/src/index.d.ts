@@ -456,7 +456,15 @@ export interface ListedInstance {
   recording: Recording | null;
   render_mode: string | null;
   /** Of an instance with a clock; lateness is in milliseconds. */
-  realtime: { hz: number; ticks: number; lateness_ms: { mean: number; p50: number; p99: number } | null } | null;
+  realtime: {
+    hz: number;
+    ticks: number;
+    lateness_ms: { mean: number; p50: number; p99: number } | null;
+    /** The same, with ticks that were left out. */
+    lateness_all_ms: { mean: number; p50: number; p99: number } | null;
+    /** The longest time without a tick. */
+    stall_ms: number;
+  } | null;
   streams: number;
   watchers: number;
   memory_bytes: number;

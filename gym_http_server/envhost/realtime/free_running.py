@@ -95,7 +95,7 @@ class FreeRunning(Mode):
             self._fail()
             raise
         if stopped:
-            self._pacer.anchor(self._newest.capture_ns)
+            self._anchor(self._newest.capture_ns)
         self._state.run()
         self._set_due()
         agent.ends.clear()
@@ -143,11 +143,14 @@ class FreeRunning(Mode):
     def _tick(self, now: int) -> None:
         """Execute a tick."""
         pacer = self._pacer
+        planned = pacer.due
         skipped, shifted = pacer.take(now)
         if skipped:
             self._count_missed(skipped)
         if shifted:
             self._statistics.reanchored += 1
+            # Of the grid that ends here. Its ticks come later, so none is skipped.
+            self._missing += (now - planned) // self.period_ns
         self._tick_number = tick = pacer.index
         action = self._actions.choose(tick, now)
         if self._limiter is not None:
@@ -250,5 +253,17 @@ class FreeRunning(Mode):
         return self._pacer.index + 1
 
     def _resumed(self, now: int) -> None:
-        self._pacer.anchor(now)
+        self._anchor(now)
         self._statistics.reanchored += 1
+
+    def _anchor(self, now: int) -> None:
+        """Begin a new grid, after the clock stood still."""
+        self._pacer.anchor(now)
+        if self._missing:
+            self._count_late(0)
+        self._count_recorded()
+        self._statistics.begin_anew(now)
+
+    def _stall_ns(self, now: int) -> int | None:
+        statistics = self._statistics
+        return statistics.stall_until(now) if self._state.runs else statistics.stall_ns

@@ -348,11 +348,17 @@ class ClockedHost(Host):
     def _finish_world(self, events: list[Any]) -> None:
         """Record what happened in the world."""
         self._handlers.record_events(events)
+        mode, page = self._mode, self._activity.page
         for event in events:
-            self._activity.page.add_tick(event.update.late_ns)
-        if not self._mode.busy:
+            page.add_tick(event.update.late_ns)
+        if mode.left_out:
+            for first_ns, count in mode.left_out:
+                page.add_left_out(first_ns, mode.period_ns, count)
+            mode.left_out.clear()
+            page.set_stall(mode.stall_ns)
+        if not mode.busy:
             steps, episodes = self._operations.steps, self._operations.episodes
-            self._activity.page.finish_tick(time.monotonic_ns(), steps, episodes)
+            page.finish_tick(time.monotonic_ns(), steps, episodes)
 
     def _reply(self, sender: Sender, reply: Frame) -> None:
         if isinstance(sender, Stream):

@@ -16,7 +16,7 @@ from gym_http_server.envhost.realtime.history import ActionHistory
 from gym_http_server.envhost.realtime.limits import ActionLimiter
 from gym_http_server.envhost.realtime.rewards import Rewards
 from gym_http_server.envhost.realtime.settings import ClockSettings
-from gym_http_server.envhost.realtime.statistics import Statistics
+from gym_http_server.envhost.realtime.statistics import Histogram, Statistics
 from gym_http_server.envhost.realtime.updates import Merged, Update, UpdateBuffer
 from gym_http_server.envhost.realtime.world import World
 from gym_http_wire.problems import (
@@ -123,6 +123,9 @@ class Mode:
         period_ns: The period, rounded down.
         world_ns: Time spent in calls of the world.
         answers_ns: Time spent on answers, which the caller adds up.
+        left_out: Ticks that were left out, for the caller to take away: the lateness
+            of the last one in ns, and how many there were, each a period later than
+            the one after it.
     """
 
     def __init__(
@@ -139,6 +142,7 @@ class Mode:
         self.period_ns = settings.period[0] // settings.period[1]
         self.world_ns = 0
         self.answers_ns = 0
+        self.left_out: list[tuple[int, int]] = []
         self._world = world
         self._clock = clock
         self._begin_call = begin
@@ -168,8 +172,8 @@ class Mode:
         self._statistics = Statistics()
         # Events that the trace and the statistics do not have yet, as of `Trace.add`.
         self._recorded: list[tuple[int, int, int, int, int]] = []
-        # Since the last update.
-        self._skipped_since = 0
+        # Since the last update, and since the last tick.
+        self._skipped_since = self._missing = 0
 
     @property
     def state(self) -> str:
@@ -180,6 +184,12 @@ class Mode:
     def now_ns(self) -> int:
         """The time since the clock began; 0 before."""
         return self._clock() - self._origin if self._state.episode else 0
+
+    @property
+    def stall_ns(self) -> int:
+        """The longest time without a tick so far."""
+        self._count_recorded()
+        return self._statistics.stall_ns
 
     # What the modes differ in.
 
@@ -217,6 +227,10 @@ class Mode:
     def _set_due(self) -> None:
         """Set `due_ns` anew."""
         raise NotImplementedError
+
+    def _stall_ns(self, now: int) -> int | None:
+        """Return the longest time without a tick; ``None`` if the agent makes ticks."""
+        return None
 
     def _upcoming(self) -> int:
         return self._tick_number + 1
@@ -375,12 +389,17 @@ class Mode:
         now = self._clock()
         elapsed = now - self._origin if self._state.episode else 0
         self._count_recorded()
+        missing = Histogram()
+        if self._missing:
+            missing.add_series(self.period_ns, self.period_ns, self._missing)
+        times = elapsed, self.world_ns, self.answers_ns
         return {
             "state": self.state,
             "settings": self.settings.shown(),
             "now_ns": elapsed,
             "episode": self._state.episode,
-            **self._statistics.shown(elapsed, self.world_ns, self.answers_ns),
+            "stall_ns": self._stall_ns(now),
+            **self._statistics.shown(*times, missing),
             "actions": self._actions.counts(),
             "limited": 0 if self._limiter is None else self._limiter.count,
             "updates": self._updates.counts(),
@@ -463,6 +482,8 @@ class Mode:
         update.action = self._in_force
         if self._limiter is not None:
             self._limiter.confirm()
+        if self._missing:
+            self._count_late(late)
         took = self._clock() - start
         self.world_ns += took
         self._recorded.append((trace.CAPTURE, self._tick_number, start, took, late))
@@ -556,6 +577,17 @@ class Mode:
         """Count ticks that did not happen, for the next update and in all."""
         self._statistics.skipped += count
         self._skipped_since += count
+        self._missing += count
+
+    def _count_late(self, late: int) -> None:
+        """Count how late the ticks are that were left out before one that is so late.
+
+        Without them, a world that stands still for a minute would seem to be late once.
+        """
+        missing, self._missing = self._missing, 0
+        period_ns = self.period_ns
+        self._statistics.left_out.add_series(late + period_ns, period_ns, missing)
+        self.left_out.append((late + period_ns, missing))
 
     def _fail(self, error: BaseException | None = None, call: str = "") -> None:
         """Stop the clock; the next call raises the error, if the present one cannot."""

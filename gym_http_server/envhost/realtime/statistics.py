@@ -40,6 +40,36 @@ class Histogram:
                 ns = _COUNTERS - 1
         self._counters[ns] += 1
 
+    def add_series(self, first: int, step: int, count: int) -> None:
+        """Count times that differ by a step; as fast for many as for few.
+
+        Args:
+            first: The shortest, not negative.
+            step: By how much each is longer than the one before, at least 1.
+            count: How many.
+        """
+        self.largest = max(self.largest, first + step * (count - 1))
+        self.count += count
+        while count > 0:
+            shift = max(0, first.bit_length() - _BITS - 1)
+            bucket = (shift << _BITS) + (first >> shift)
+            within = count
+            if bucket < _COUNTERS - 1:
+                end = ((first >> shift) + 1) << shift
+                within = min(count, -((first - end) // step))
+            self._counters[min(bucket, _COUNTERS - 1)] += within
+            first += step * within
+            count -= within
+
+    def plus(self, other: Histogram) -> Histogram:
+        """Return a histogram of the times of both."""
+        both = Histogram()
+        pairs = zip(self._counters, other._counters, strict=True)
+        both._counters = array("Q", map(sum, pairs))
+        both.count = self.count + other.count
+        both.largest = max(self.largest, other.largest)
+        return both
+
     def quantile(self, share: float) -> int | None:
         """Return the time below or at which a share of all times lies.
 
@@ -133,12 +163,16 @@ class Statistics:
     Attributes:
         age: Of observations when they are delivered.
         reaction: From a capture to the action that answers it.
+        left_out: Lateness of ticks that were left out, at the tick after them.
+        stall_ns: The longest time from one tick, or the beginning of a grid, to the
+            next.
         losses: How often the agent was silent for too long.
     """
 
     def __init__(self) -> None:
         self.durations = Durations()
         self.lateness = Histogram()
+        self.left_out = Histogram()
         self.jitter = Histogram()
         self.age = Histogram()
         self.reaction = Histogram()
@@ -147,6 +181,9 @@ class Statistics:
         self.timeouts = 0
         self.reanchored = 0
         self.losses = 0
+        self.stall_ns = 0
+        # Since when there has been no tick; None: the clock stands still.
+        self._since: int | None = None
         self._last_capture: int | None = None
         self._last_send: int | None = None
 
@@ -164,26 +201,43 @@ class Statistics:
         self.lateness.add(late)
         if self._last_capture is not None:
             self.jitter.add(abs(start - self._last_capture - period_ns))
-        self._last_capture = start
+        if self._since is not None and start - self._since > self.stall_ns:
+            self.stall_ns = start - self._since
+        self._last_capture = self._since = start
 
-    def begin_anew(self) -> None:
-        """Measure no interval across a pause."""
+    def begin_anew(self, now: int | None = None) -> None:
+        """Measure no interval across a time in which the clock stood still.
+
+        Args:
+            now: When a grid begins; ``None``: the clock stands still.
+        """
         self._last_capture = self._last_send = None
+        self._since = now
 
-    def shown(self, elapsed: int, world_ns: int, answers_ns: int) -> dict[str, Any]:
-        """Return all of it.
+    def stall_until(self, now: int) -> int:
+        """Return the longest time without a tick, up to now."""
+        since = now if self._since is None else self._since
+        return max(self.stall_ns, now - since)
+
+    def shown(
+        self, elapsed: int, world_ns: int, answers_ns: int, missing: Histogram
+    ) -> dict[str, Any]:
+        """Return all of it but the stall, which only free-running worlds have.
 
         Args:
             elapsed: The time since the clock began, of which shares are computed.
             world_ns: Time in calls of the world.
             answers_ns: Time spent on answers.
+            missing: Lateness of ticks that were left out since the last one.
         """
+        lateness_all = self.lateness.plus(self.left_out).plus(missing)
         times = {"world": world_ns, "answers": answers_ns}
         return {
             "shares": {
                 name: ns / elapsed if elapsed else 0.0 for name, ns in times.items()
             },
             "lateness_ns": self.lateness.shown(),
+            "lateness_all_ns": lateness_all.shown(),
             "jitter_ns": self.jitter.shown(),
             "age_ns": self.age.shown(),
             "reaction_ns": self.reaction.shown(),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_http_server.envhost.realtime.statistics import Average, Histogram
-from gym_http_wire.problems import BadParameter
+from gym_http_wire.problems import BadParameter, ExternalAway
 from tests.support.realtime import MS, Run
 
 
@@ -71,6 +71,134 @@ def test_jitter_and_lateness() -> None:
     assert statistics["lateness_ns"]["max"] == 3 * MS
     assert statistics["jitter_ns"]["max"] == 3 * MS
     assert statistics["lateness_ns"]["p50"] == 0
+
+
+STALL = 4750 * MS
+
+
+def stalled(**given: Any) -> Run:
+    """Return a run at 50 Hz, of which the fourth tick was 4.75 s late."""
+    run = Run({"mode": "free_running", "period_s": 0.02} | given)
+    run.reset()
+    run.sleep(60 * MS)
+    # The fourth tick would be due 20 ms later.
+    run.clock.now += 20 * MS + STALL
+    run.sleep(10_000 * MS - run.mode.now_ns)
+    return run
+
+
+def test_a_stall_is_reported_and_each_tick_that_it_left_out() -> None:
+    """By hand: at 4.83 s, ticks are left out that are 4.75 to 0.03 s late: 237.
+
+    The one that happens is 10 ms late. Of 500 ticks, 238 are late, so the median is 0,
+    and the 50th from the top is 4.75 - 49 * 0.02 s late.
+    """
+    statistics = stalled().mode.statistics()
+    assert (statistics["ticks"], statistics["skipped"]) == (263, 237)
+    assert statistics["stall_ns"] == STALL + 20 * MS
+    lateness, lateness_all = statistics["lateness_ns"], statistics["lateness_all_ns"]
+    assert (lateness["count"], lateness["max"]) == (263, 10 * MS)
+    assert (lateness_all["count"], lateness_all["max"]) == (500, STALL)
+    assert lateness_all["p50"] == 0
+    assert lateness_all["p90"] == pytest.approx(3_760 * MS, rel=0.02)
+    assert lateness_all["p99"] == pytest.approx(4_650 * MS, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("given", "counted"),
+    [
+        # All ticks happen, so nothing is hidden.
+        ({"on_overrun": "catch_up", "most": None}, 0),
+        # Five of those that are late, and the one that is due, happen.
+        ({"on_overrun": "catch_up", "most": 5}, 232),
+        ({"on_overrun": "shift"}, 237),
+    ],
+)
+def test_a_stall_is_reported_whatever_happens_to_its_ticks(
+    given: Any, counted: int
+) -> None:
+    statistics = stalled(**given).mode.statistics()
+    assert statistics["stall_ns"] == STALL + 20 * MS
+    lateness_all = statistics["lateness_all_ns"]
+    assert lateness_all["count"] == statistics["ticks"] + counted
+    assert lateness_all["max"] == pytest.approx(STALL, abs=20 * MS)
+    assert lateness_all["p99"] == pytest.approx(4_650 * MS, rel=0.02)
+
+
+def test_ticks_that_the_world_does_not_answer_are_a_stall_that_goes_on() -> None:
+    run = Run({"mode": "free_running", "period_s": 0.02})
+    run.reset()
+    run.world.fail_in = dict.fromkeys(range(4, 54), ExternalAway("away"))
+    run.sleep(80 * MS + 49 * 20 * MS)
+    statistics = run.mode.statistics()
+    assert statistics["stall_ns"] == 1000 * MS
+    assert statistics["lateness_all_ns"]["max"] == 1000 * MS
+    run.sleep(20 * MS)
+    statistics = run.mode.statistics()
+    assert (statistics["ticks"], statistics["skipped"]) == (4, 50)
+    assert statistics["stall_ns"] == 1020 * MS
+    assert statistics["lateness_ns"]["max"] == 0
+    lateness_all = statistics["lateness_all_ns"]
+    assert (lateness_all["count"], lateness_all["max"]) == (54, 1000 * MS)
+    assert run.mode.left_out == [(20 * MS, 50)]
+
+
+def test_a_clock_that_stands_still_is_no_stall() -> None:
+    run = Run({"mode": "free_running", "period_s": 0.02})
+    assert run.mode.statistics()["stall_ns"] == 0
+    run.reset()
+    run.sleep(40 * MS)
+    run.mode.pause()
+    run.sleep(3000 * MS)
+    assert run.mode.statistics()["stall_ns"] == 20 * MS
+    run.mode.resume()
+    run.sleep(40 * MS)
+    run.world.episode_length = 1
+    run.reset(seed=1)
+    run.sleep(3000 * MS)
+    # The episode is over: the world waits for a reset.
+    run.reset()
+    statistics = run.mode.statistics()
+    assert statistics["stall_ns"] == 20 * MS
+    assert statistics["jitter_ns"]["max"] == 0
+    # But the time from a reset to the first tick counts.
+    run.clock.now += 500 * MS
+    run.mode.advance()
+    assert run.mode.statistics()["stall_ns"] == 500 * MS
+
+
+def test_an_elastic_world_has_no_stall_since_it_waits_for_its_agent() -> None:
+    run = Run({"mode": "elastic", "period_s": 0.02})
+    run.reset()
+    run.sleep(3000 * MS)
+    assert run.mode.statistics()["stall_ns"] is None
+
+
+@given(
+    st.integers(0, 2**38),
+    st.integers(1, 2**30),
+    st.integers(1, 300),
+)
+def test_a_series_of_times_is_counted_as_each_alone(
+    first: int, step: int, count: int
+) -> None:
+    one_by_one, series = Histogram(), Histogram()
+    for index in range(count):
+        one_by_one.add(first + index * step)
+    series.add_series(first, step, count)
+    assert series.shown() == one_by_one.shown()
+    assert series._counters == one_by_one._counters
+    both = series.plus(one_by_one)
+    assert both.count == 2 * count
+    assert both.shown() | {"count": count} == series.shown()
+
+
+def test_a_long_series_is_counted_whole() -> None:
+    """An hour at 1 kHz."""
+    histogram = Histogram()
+    histogram.add_series(0, MS, 3_600_000)
+    assert histogram.count == sum(histogram._counters) == 3_600_000
+    assert histogram.quantile(0.01) == pytest.approx(36_000 * MS, rel=0.01)
 
 
 def test_the_lateness_of_ticks_is_that_of_their_updates() -> None:

@@ -79,13 +79,17 @@ class Summary(NamedTuple):
         ]
         if len(self.channels) > 1:
             lines.append(f"channels {channels} (means)")
-        for name in ("lateness", "reaction"):
-            summary = self.timing.get(f"{name}_ns") or {}
+        for name, key in (("lateness", "lateness_all_ns"), ("reaction", "reaction_ns")):
+            summary = self.timing.get(key) or {}
             if summary.get("count"):
                 p50, p99 = (summary[each] / 1e6 for each in ("p50", "p99"))
                 lines.append(f"{name} {p50:.3f} ms median, {p99:.3f} ms p99")
         skipped = self.timing.get("skipped", 0)
-        lines.append(f"skipped  {skipped} ticks; {self.lost} updates lost")
+        stall_ms = (self.timing.get("stall_ns") or 0) / 1e6
+        lines.append(
+            f"skipped  {skipped} ticks; at most {stall_ms:.3f} ms without one; "
+            f"{self.lost} updates lost"
+        )
         if self.path is not None:
             lines.append(f"recorded in {self.path}, run {self.run}")
         return "\n".join(lines)

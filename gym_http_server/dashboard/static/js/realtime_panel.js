@@ -6,6 +6,7 @@ import { button } from "./widgets/containers.js";
 
 const DISTRIBUTIONS = {
   lateness_ns: "Lateness",
+  lateness_all_ns: "Lateness with ticks left out",
   jitter_ns: "Jitter",
   age_ns: "Age of observations",
   reaction_ns: "Reaction",
@@ -59,9 +60,10 @@ export class RealtimePanel {
 
   #show(clock) {
     this.#error.textContent = "";
-    const { state, settings, ticks, skipped, timeouts, actions } = clock;
+    const { state, settings, ticks, skipped, timeouts, actions, stall_ns: stall } = clock;
     const words = [state, ...(settings?.hz ? [`${numberText(settings.hz)} Hz`] : [])];
     words.push(`${ticks} ticks`, `${skipped} left out`, `${timeouts} too late`);
+    if (stall) words.push(`at most ${millisecondsOf(stall)} without a tick`);
     if (actions) words.push(`${actions.applied} of ${actions.received} actions applied`);
     this.#words.textContent = words.join(" · ");
     this.#body.replaceChildren(...Object.entries(DISTRIBUTIONS).map(([name, title]) => rowOf(title, clock[name])));
