@@ -1,13 +1,17 @@
 """Rollout workers with a real relay: samples, records, signals, synchronous rounds."""
 
 import itertools
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ from gym_http_client.relay import (
 )
 from gym_http_client.relay.batches import batches_of
 from gym_http_client.relay.episodes import episode_seed
+from gym_http_client.retries import Retries
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
@@ -378,13 +383,202 @@ def test_an_episode_that_stop_cuts_off_is_no_whole_one(
     assert len(calls.records()) == 1
 
 
-def test_the_spool_of_a_deleted_run_is_named(calls: RelayCalls, make: Make) -> None:
-    with make() as worker:
-        worker.run(episodes=1)
+def delete_and_create(calls: RelayCalls) -> None:
     calls.delete()
     calls.create()
-    with pytest.raises(SpoolError, match="deleted and created again"):
-        make().run()
+
+
+def delete(calls: RelayCalls) -> None:
+    calls.delete()
+
+
+@pytest.mark.parametrize("episodes", [0, 1])
+@pytest.mark.parametrize("change", [delete_and_create, delete])
+def test_the_spool_of_a_finished_run_is_refused(
+    change: Callable[[RelayCalls], None], episodes: int, calls: RelayCalls, make: Make
+) -> None:
+    with make() as worker:
+        worker.run(episodes=1)
+    change(calls)
+    with pytest.raises(SpoolError) as caught:
+        # With 0, all episodes that were wanted are in the spool, as in a loop
+        # `run(wanted - worker.episodes)`. Without an error, a trainer would wait.
+        make().run(episodes=episodes)
+    text = str(caught.value)
+    assert text.count(f"run {calls.run!r} at {calls.url}") == 2
+    assert "spool=" in text
+    if change is delete:
+        calls.create()
+    assert calls.status()["samples"]["stored"] == 0
+    with make(spool=worker.spool.folder.with_name("new")) as worker:
+        worker.run(episodes=1)
+    assert calls.status()["samples"]["stored"] == 1
+
+
+def test_the_spool_of_another_server_is_refused(
+    calls: RelayCalls, make: Make, make_server: Callable[..., Server]
+) -> None:
+    with make() as worker:
+        worker.run(episodes=1)
+        folder = worker.spool.folder
+    with RelayCalls(make_server().url, calls.run) as others:
+        others.create()
+        with (
+            RolloutWorker(
+                others.url, calls.run, env=Corridor(), policy=act, spool=folder
+            ) as worker,
+            pytest.raises(SpoolError) as caught,
+        ):
+            worker.run(episodes=0)
+        for url in (calls.url, others.url):
+            assert f"run {calls.run!r} at {url}" in str(caught.value)
+        assert others.status()["samples"]["stored"] == 0
+    # The spool still is that of its own run.
+    with make() as worker:
+        worker.run(episodes=1)
+    assert calls.status()["samples"]["stored"] == 2
+
+
+def test_a_spool_follows_its_run_to_another_address(
+    calls: RelayCalls, make: Make
+) -> None:
+    with make() as worker:
+        worker.run(episodes=1)
+        folder = worker.spool.folder
+    moved = calls.url.replace("127.0.0.1", "localhost")
+    assert moved != calls.url
+    with RolloutWorker(
+        moved, calls.run, env=Corridor(), policy=act, spool=folder, progress=None
+    ) as worker:
+        worker.run(episodes=1)
+    assert json.loads((folder / "state.json").read_text())["server"] == moved
+    assert calls.status()["samples"]["stored"] == 2
+
+
+def test_an_old_spool_is_bound_when_it_is_used(calls: RelayCalls, make: Make) -> None:
+    with make() as worker:
+        worker.run(episodes=1)
+        path = worker.spool.folder / "state.json"
+    # As an earlier version wrote it.
+    state = json.loads(path.read_text())
+    assert state.pop("server") == calls.url
+    path.write_text(json.dumps(state))
+    with make() as worker:
+        worker.run(episodes=1)
+    assert json.loads(path.read_text())["server"] == calls.url
+    assert calls.status()["samples"]["stored"] == 2
+    path.write_text(json.dumps(state))
+    delete_and_create(calls)
+    with pytest.raises(SpoolError, match="another run"):
+        make().run(episodes=1)
+
+
+def fail(weights: Any, observation: Any, rng: Any) -> Any:
+    raise RuntimeError("the policy fails")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"policy": fail}, RuntimeError),
+        ({"synchronous": True, "version_timeout": 0.1}, TimeoutError),
+        ({"token": "ghr_" + "a" * 43}, ServerError),
+    ],
+)
+def test_a_worker_that_raises_releases_its_spool(
+    options: Any, error: type[Exception], calls: RelayCalls, make: Make
+) -> None:
+    failing = make(**options)
+    for _ in range(2):
+        # Twice, since it opens its spool again.
+        with pytest.raises(error):
+            failing.run(episodes=1)
+        with make() as other:
+            other.run(episodes=1)
+    assert calls.status()["samples"]["stored"] == 2
+
+
+def test_workers_wait_for_a_server_that_starts_later(
+    launch_server: Callable[..., Server],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = ("--data-dir", str(tmp_path / "data"))
+    first = launch_server(*flags)
+    first.wait_listening()
+    with RelayCalls(first.url, "late") as calls:
+        calls.create()
+    first.stop()
+    shown: list[str] = []
+
+    def played() -> None:
+        with RolloutWorker(
+            first.url, "late", env=Corridor(), policy=act, spool=tmp_path / "spool"
+        ) as worker:
+            worker.run(episodes=1)
+
+    def waits() -> bool:
+        shown.append(capsys.readouterr().out)
+        return "waiting" in "".join(shown)
+
+    with ThreadPoolExecutor(1) as pool:
+        playing = pool.submit(played)
+        wait_until(waits, 10.0, "the line of the worker")
+        assert f"{first.url}, 60 s at most" in "".join(shown)
+        second = launch_server(*flags, "--port", str(first.port))
+        playing.result(30)
+    second.wait_listening()
+    with RelayCalls(second.url, "late") as calls:
+        assert calls.status()["samples"]["stored"] == 1
+
+
+@pytest.mark.parametrize("wait_s", [None, 7.0, 400.0])
+def test_workers_wait_as_long_as_they_are_told(
+    wait_s: float | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://secret@127.0.0.1:{free.getsockname()[1]}"
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    options = {} if wait_s is None else {"wait_s": wait_s}
+    with (
+        RolloutWorker(
+            url,
+            "pendulum",
+            env=Corridor(),
+            policy=act,
+            spool=tmp_path,
+            retries=Retries(clock=lambda: now, sleep=sleep, random=lambda: 1.0),
+            **options,
+        ) as worker,
+        pytest.raises(ServerError, match="refused"),
+    ):
+        worker.run(episodes=1)
+    limit = wait_s or 60.0
+    # The last pause would have ended too late.
+    assert limit - 5.0 <= now <= limit
+    shown = capsys.readouterr().out
+    assert shown.count("waiting for the server at http://127.0.0.1:") == 1
+    assert "secret" not in shown
+
+
+def test_a_worker_that_is_stopped_does_not_wait_for_a_server(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with RolloutWorker(
+        url, "pendulum", env=Corridor(), policy=act, spool=tmp_path, progress=None
+    ) as worker:
+        timer = threading.Timer(0.3, worker.stop)
+        timer.start()
+        began = time.monotonic()
+        worker.run(episodes=1)
+        assert time.monotonic() - began < 20.0
+        timer.join()
+        assert worker.episodes == 0
 
 
 def test_errors_of_the_policy_keep_the_steps_before(

@@ -14,7 +14,7 @@ from typing import Any
 from gym_http_client.errors import Failure, ServerError
 from gym_http_client.relay.calls import RelayCalls
 from gym_http_client.relay.segments import Piece
-from gym_http_client.relay.spool import Spool, SpoolError
+from gym_http_client.relay.spool import Spool
 from gym_http_client.retries import Retries
 
 __all__ = ["MAX_POST", "Sender", "Stopped", "end_waiting", "endless"]
@@ -172,19 +172,9 @@ class Sender:
     def _synchronize(self) -> None:
         """Learn what the relay has already."""
         spool = self._spool
-        try:
-            found = self._patiently(lambda: self._calls.session(spool.session))
-        except ServerError as error:
-            if error.code != "unknown-session":
-                raise
-            raise SpoolError(
-                f"run {spool.run!r} does not know the session of the spool "
-                f"{spool.folder}: was the run deleted and created again? The spool has "
-                f"{spool.waiting} batches that were not sent; remove the folder, and "
-                "the worker begins anew"
-            ) from error
-        self._spool.settle(found["next"])
-        self._spool.settle_records(found["records_next"])
+        found = self._patiently(lambda: self._calls.session(spool.session))
+        spool.settle(found["next"])
+        spool.settle_records(found["records_next"])
 
     def _patiently(self, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Call until there is an answer of the server."""

@@ -54,7 +54,10 @@ class _State(msgspec.Struct):
     Attributes:
         run: Name of the run.
         worker: Name of the worker.
-        session: ID of the session; "" before there is one.
+        session: ID of the session; "" before there is one. Only the run that made it
+            knows it, and no other run of that name, on this server or another.
+        server: URL of the server that the session was last used on; "" in spools of
+            earlier versions.
         stored: The relay's next number: it has settled those below.
         cursor: Number of the next batch to send. Those from `stored` on were dropped.
         next: Number of the next batch, if there are no files that show it.
@@ -72,6 +75,7 @@ class _State(msgspec.Struct):
     run: str
     worker: str
     session: str = ""
+    server: str = ""
     stored: int = 1
     cursor: int = 1
     next: int = 1
@@ -152,6 +156,11 @@ class Spool:
         self.close()
 
     @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    @property
     def run(self) -> str:
         """Name of the run."""
         return self._state.run
@@ -211,13 +220,35 @@ class Spool:
         """Number of batches that the relay refused since they were stale."""
         return self._state.stale
 
-    def begin(self, session: str) -> None:
-        """Set the session of a new spool."""
+    def begin(self, session: str, server: str = "") -> None:
+        """Bind the spool to a session, and note where it is.
+
+        Args:
+            session: ID of the session.
+            server: URL of the server.
+        """
         with self._changed:
-            if self._state.session not in ("", session):
+            state = self._state
+            if state.session not in ("", session):
                 raise SpoolError(f"{self.folder} has the session {self.session}")
-            self._state.session = session
-            self._write_state()
+            if (state.session, state.server) != (session, server):
+                state.session, state.server = session, server
+                self._write_state()
+
+    def foreign_to(self, server: str) -> SpoolError:
+        """Return the error to raise if a server does not know the spool's session.
+
+        Args:
+            server: URL of the server.
+        """
+        state = self._state
+        at = f" at {state.server}" if state.server else ""
+        return SpoolError(
+            f"{self.folder} is a spool of run {state.run!r}{at}; run {state.run!r} at "
+            f"{server} is another run, or was deleted and perhaps created again, as it "
+            f"does not know the spool's session. {self.waiting} batches were not sent. "
+            "Give another folder with spool=, or remove this one, to begin a new spool"
+        )
 
     def append(
         self,
@@ -620,8 +651,8 @@ def _read_state(folder: Path, run: str, worker: str | None, default: str) -> _St
         )
     if state.run != run:
         raise SpoolError(
-            f"{folder} is a spool of run {state.run!r}, not of {run!r}: use another "
-            "folder for each run"
+            f"{folder} is a spool of run {state.run!r}, not of {run!r}: give another "
+            "folder with spool=, or remove this one, to begin a new spool"
         )
     if worker not in (None, state.worker):
         raise SpoolError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import os
@@ -21,6 +22,7 @@ from typing import Any, Literal, Self
 
 import gymnasium
 
+from gym_http_client.addresses import Address
 from gym_http_client.errors import ServerError
 from gym_http_client.relay.batches import (
     COLUMNS_TYPE,
@@ -31,7 +33,7 @@ from gym_http_client.relay.batches import (
 from gym_http_client.relay.calls import RelayCalls
 from gym_http_client.relay.episodes import Columns, EpisodePlay, Mode, Policy
 from gym_http_client.relay.newest_weights import NewestWeights, Weights
-from gym_http_client.relay.sender import Sender
+from gym_http_client.relay.sender import Sender, Stopped
 from gym_http_client.relay.spool import MAX_BYTES, Spool, SpoolClosed, WhenFull
 from gym_http_client.relay.weights import load_weights
 from gym_http_client.retries import Retries
@@ -44,6 +46,9 @@ _EVALUATIONS = 5
 _FLUSH_SECONDS = 60.0
 _VERSION_SECONDS = 300.0
 _GOODBYE_SECONDS = 5.0
+_SERVER_SECONDS = 60.0
+# Seconds between looks whether a wait is to end.
+_CHECK = 0.2
 _RECENT = 20
 _logger = logging.getLogger("gym_http_client")
 
@@ -93,6 +98,7 @@ class RolloutWorker:
         flush_timeout: Seconds that the end of `run` waits until everything was sent.
             What was not sent stays in the spool, for the next start.
         progress: Seconds between printed lines of progress; None prints nothing.
+        wait_s: Seconds to wait at the start for a server that is not up yet.
         retries: How requests are retried at the start. Samples are sent until the relay
             has them.
 
@@ -124,6 +130,7 @@ class RolloutWorker:
         when_full: WhenFull = "block",
         flush_timeout: float = _FLUSH_SECONDS,
         progress: float | None = _PROGRESS_SECONDS,
+        wait_s: float = _SERVER_SECONDS,
         retries: Retries | None = None,
     ) -> None:
         # A wrong packing or a missing library shows now, not after the first episode.
@@ -142,11 +149,13 @@ class RolloutWorker:
         self._hook = before_sending
         self._packing = packing
         self._flush_timeout = flush_timeout
+        self._wait_s = wait_s
         self._retries = retries or Retries()
         self._stopping = False
         self._sender: Sender | None = None
         self._weights: NewestWeights | None = None
-        self.spool = Spool(
+        self._open_spool: Callable[[], Spool] = functools.partial(
+            Spool,
             spool,
             run=run,
             worker=worker,
@@ -154,6 +163,7 @@ class RolloutWorker:
             max_bytes=spool_bytes,
             when_full=when_full,
         )
+        self.spool = self._open_spool()
         self._progress = _Progress(progress, self)
 
     def __enter__(self) -> Self:
@@ -204,18 +214,27 @@ class RolloutWorker:
         SIGTERM ends it, if it runs on the main thread: it finishes the current step,
         sends what it has, and then the process ends as by SIGTERM.
 
+        If it raises, it closes the spool, so that another worker may use the folder.
+        The next `run` opens it again.
+
         Args:
             episodes: Number of episodes; None goes on until `stop` or SIGTERM.
             evaluate_every: Number of training episodes between evaluations.
             evaluations: Number of episodes of each evaluation.
 
         Raises:
-            ServerError: The server refuses, for example an unknown run.
+            ServerError: The server refuses, for example an unknown run, or is not up
+                after ``wait_s``.
+            SpoolError: The spool belongs to another run or another server.
             TimeoutError: A synchronous worker waited in vain for a version.
             Exception: The environment or the policy raised it.
         """
-        self._stopping = self.spool.interrupted = False
-        with _sigterm(self.stop), self._connected():
+        self._stopping = False
+        with (
+            _sigterm(self.stop),
+            contextlib.suppress(Stopped),
+            self._connected(),
+        ):
             last = math.inf if episodes is None else self.episodes + episodes
             while True:
                 if evaluate_every and not self.episodes % evaluate_every:
@@ -406,9 +425,57 @@ class RolloutWorker:
     @contextlib.contextmanager
     def _connected(self) -> Iterator[RelayCalls]:
         """Send and fetch on threads during the block, and then say goodbye."""
+        if self.spool.closed:
+            self.spool = self._open_spool()
+        self.spool.interrupted = False
+        try:
+            self._bind_spool()
+            with self._threads() as calls:
+                yield calls
+        except BaseException:
+            self.close()
+            raise
+
+    def _bind_spool(self) -> None:
+        """Wait for the server, and check that the run is that of the spool.
+
+        Raises:
+            SpoolError: It is another run.
+            Stopped: The worker was stopped while it waited.
+        """
+        spool = self.spool
+        patient = replace(
+            self._retries,
+            total=max(self._retries.total, self._wait_s),
+            first_contact=self._wait_s,
+            sleep=self._pause,
+        )
+        with self._connect(patient) as calls:
+            if not spool.session:
+                spool.begin(calls.create_session(self.name)["session"], calls.url)
+                return
+            try:
+                calls.session(spool.session)
+            except ServerError as error:
+                if error.code not in ("unknown-session", "unknown-run"):
+                    raise
+                raise spool.foreign_to(calls.url) from error
+            spool.begin(spool.session, calls.url)
+
+    def _pause(self, seconds: float) -> None:
+        """Pause between two tries to reach the server, unless the worker is stopped."""
+        # The address may have a token in it.
+        self._progress.wait(Address.parse(self._url).url, self._wait_s)
+        clock = self._retries.clock
+        end = clock() + seconds
+        while not self._stopping and (left := end - clock()) > 0:
+            self._retries.sleep(min(left, _CHECK))
+        if self._stopping:
+            raise Stopped
+
+    @contextlib.contextmanager
+    def _threads(self) -> Iterator[RelayCalls]:
         with self._connect(self._retries) as calls:
-            if not self.spool.session:
-                self.spool.begin(calls.create_session(self.name)["session"])
             connect = self._connect
             self._weights = NewestWeights(connect, calls.weights(), self._retries)
             self._sender = Sender(self.spool, connect, retries=self._retries)
@@ -477,6 +544,7 @@ class _Progress:
         self._returns: deque[float] = deque(maxlen=_RECENT)
         self._steps = 0
         self._version = 0
+        self._waits = False
 
     def episode(self, total: float, length: int, version: int) -> None:
         """Count an episode, and print a line if it is time."""
@@ -506,6 +574,18 @@ class _Progress:
             text += f", {spool.stale} stale"
         print(text, flush=True)
         self._shown, self._steps = now, 0
+
+    def wait(self, url: str, seconds: float) -> None:
+        """Print once that the worker waits for the server."""
+        if self._seconds is None or self._waits:
+            return
+        self._waits = True
+        spool = self._worker.spool
+        print(
+            f"{spool.run}, worker {spool.worker}: waiting for the server at {url}, "
+            f"{seconds:g} s at most",
+            flush=True,
+        )
 
 
 @contextlib.contextmanager
