@@ -66,6 +66,7 @@ def make_server(launch_server: Callable[..., Server]) -> Callable[..., Server]:
     def make(*args: str, **options: Any) -> Server:
         started = launch_server(*args, **options)
         started.wait_listening()
+        started.wait_complete()
         return started
 
     return make
@@ -269,8 +270,7 @@ class _Remains:
         new: list[str] = []
         new += [f"server {s.base}" for s in self.servers if s not in before.servers]
         if started := self.processes - before.processes:
-            # A shared server has a new spare host after each create request.
-            left = [e for e in _still_there(started) if not _stays(e)]
+            left = [e for e in _still_there(started) if not self._stays(e)]
             new += [processes.describe(left)] if left else []
         for fd in self.descriptors.items() - before.descriptors.items():
             new.append(f"descriptor {fd[0]} on {fd[1]}")
@@ -279,10 +279,13 @@ class _Remains:
             new += [f"folder {path}" for path in more]
         return "\n".join(new)
 
-
-def _stays(process: psutil.Process) -> bool:
-    """Return whether a process of a server outlives the test that first needs it."""
-    return processes.starts_hosts(process) or processes.titled(process, "relay")
+    def _stays(self, process: psutil.Process) -> bool:
+        """Return whether a process is part of a running server, and ends with it."""
+        servers = {running.pid for running in self.folders}
+        with contextlib.suppress(psutil.Error):
+            above = {each.pid for each in process.parents()}
+            return bool(above & servers) and processes.belongs_to_server(process)
+        return True
 
 
 def _left_behind(before: _Remains) -> str:

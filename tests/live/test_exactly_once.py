@@ -256,10 +256,8 @@ def _walk_all(walks: list[Walk], server: Server, enough: Callable[[int], bool]) 
 
 
 def _kill_a_worker(server: Server, dice: random.Random) -> None:
-    (gunicorn,) = (
-        child
-        for child in psutil.Process(server.pid).children()
-        if processes.titled(child, "gunicorn")
-    )
-    wait_until(lambda: len(gunicorn.children()) == 2, 10.0, "a new worker")
-    dice.choice(gunicorn.children()).kill()
+    def workers() -> list[psutil.Process]:
+        return sorted(processes.gunicorn(server.pid)[1], key=lambda each: each.pid)
+
+    wait_until(lambda: len(workers()) == 2, 10.0, "a new worker")
+    dice.choice(workers()).kill()

@@ -1,12 +1,8 @@
 """The answers to agents when an external environment fails, row by row."""
 
-import contextlib
-import os
-import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.support.api import Api, Instance, error, ok
@@ -342,8 +338,7 @@ def test_an_environment_that_answers_pings_stays(impatient: Api) -> None:
 def test_the_host_dies(api: Api) -> None:
     with ExternalEnv.to(api) as external:
         instance = create_and_reset(api, external)
-        (host,) = [each for each in api.server.members() if _holds(each, instance.id)]
-        os.kill(host.pid, signal.SIGKILL)
+        api.server.host(instance.id).kill()
         assert external.line.read_to_end() == b""
         wait_until(lambda: instance.id not in api.instances())
         # It connects anew; its token is known no more.
@@ -353,22 +348,15 @@ def test_the_host_dies(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def _holds(process: psutil.Process, instance_id: str) -> bool:
-    with contextlib.suppress(psutil.Error):
-        return instance_id in process.cwd()
-    return False
-
-
 def test_the_broker_dies(make_server: Callable[..., Server]) -> None:
     api = Api(make_server())
-    before = api.server.members()
     with (
         ExternalEnv.to(api, capabilities=REPLAY) as external,
         ExternalEnv.to(api) as free,
     ):
-        (broker,) = api.server.members() - before
+        (broker,) = api.server.services("broker")
         instance = create_and_reset(api, external, wait_s=0)
-        os.kill(broker.pid, signal.SIGKILL)
+        broker.kill()
         assert free.line.read_to_end() == b""
         # Environments in use do not notice.
         stepped(instance, external)

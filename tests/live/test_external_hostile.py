@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
-import pytest
 
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.broker import (
@@ -202,14 +201,6 @@ def _descriptors(process: psutil.Process) -> set[int]:
     return set(map(int, os.listdir(f"/proc/{process.pid}/fd")))
 
 
-def _host(server: Server, instance: Instance) -> psutil.Process:
-    for process in server.members():
-        with contextlib.suppress(psutil.Error):
-            if instance.id in process.cwd():
-                return process
-    pytest.fail(f"{instance.id} has no host")
-
-
 def test_unread_answers_expire(make_server: MakeServer) -> None:
     """An environment posts and posts to a host that stands still."""
     api = Api(make_server("--max-answer", str(MOST), "--external-grace", "0.5"))
@@ -221,7 +212,7 @@ def test_unread_answers_expire(make_server: MakeServer) -> None:
     request = api.get(f"{path}/request").json()
     no_content(api.post(f"{path}/answer", {"id": request["id"], "result": {}}))
     instance = Instance(api, ok(answer_of(future))["instance_id"])
-    host = _host(api.server, instance)
+    host = api.server.host(instance.id)
     os.kill(host.pid, signal.SIGSTOP)
     try:
         message = json.dumps({"type": "pong", "more": "x" * (MOST - 100)}).encode()
@@ -248,7 +239,7 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
     weight = {"metadata": {"weight": "x" * 60_000}, "capabilities": ["reset", "replay"]}
     with ExternalEnv.to(api, **weight) as external, contextlib.ExitStack() as stack:
         instance = create_and_reset(api, external)
-        host = _host(api.server, instance)
+        host = api.server.host(instance.id)
         os.kill(host.pid, signal.SIGSTOP)
         try:
             began_at = time.monotonic()

@@ -63,7 +63,7 @@ def exhausted(server: Server) -> Iterator[Callable[[], None]]:
     """The server can start no process until the given function is called."""
     supervisor = server.supervisor
     before = limit_of(supervisor)
-    forking = [supervisor, *filter(processes.starts_hosts, supervisor.children())]
+    forking = [supervisor, *server.services("fork server")]
 
     def relieve() -> None:
         for each in forking:
@@ -72,9 +72,12 @@ def exhausted(server: Server) -> Iterator[Callable[[], None]]:
 
     for each in forking:
         limit(each, 0)
-    (spare,) = (each for each in forking if processes.titled(each, "spare host"))
-    spare.kill()
-    spare.wait()
+
+    def without_spare_hosts() -> bool:
+        processes.kill(waiting := server.services("spare host"))
+        return not waiting
+
+    wait_until(without_spare_hosts, 10.0, "no spare host")
     yield relieve
     relieve()
 
@@ -83,9 +86,8 @@ def test_requests_that_need_a_process_are_refused_and_leave_nothing(
     server: Server, exhausted: Callable[[], None]
 ) -> None:
     api = Api(server)
-    supervisor = server.supervisor
     key = {"Idempotency-Key": "once"}
-    descriptors = supervisor.num_fds()
+    descriptors = server.supervisor_descriptors()
     for path, body in (("/v1/envs/", CREATE), ("/v1/registry/", None)):
         for _ in range(5):
             answer = api.post(path, body) if body else api.get(path)
@@ -93,7 +95,7 @@ def test_requests_that_need_a_process_are_refused_and_leave_nothing(
             assert "Resource temporarily unavailable" in error["message"]
             assert answer.header("Retry-After")
         # Connections of web workers end a moment later.
-        wait_until(lambda: supervisor.num_fds() == descriptors)
+        wait_until(lambda: server.supervisor_descriptors() == descriptors)
     answer = api.post("/v1/envs/", CREATE, headers=key)
     calls.error(answer, 503, "fork-failed")
     assert api.instances() == {}
@@ -138,22 +140,17 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
     calls.no_content(instance.close())
 
 
-def has_spare_host(server: Server) -> bool:
-    """Whether a host waits for the next create."""
-    below = processes.descendants(server.pid)
-    return any(processes.titled(each, "spare host") for each in below)
-
-
-def settled(process: psutil.Process) -> int:
-    """Return the number of descriptors, once a server that began has settled."""
-    last: deque[int] = deque(maxlen=10)
+def settled(server: Server) -> int:
+    """Count the supervisor's descriptors, once no more spare hosts are made."""
+    wait_until(lambda: server.services("spare host"), 10.0, "a spare host")
+    last: deque[int] = deque(maxlen=20)
 
     def same() -> bool:
-        last.append(process.num_fds())
-        return len(last) == 10 and len(set(last)) == 1
+        last.append(server.supervisor.num_fds())
+        return len(last) == 20 and len(set(last)) == 1
 
-    wait_until(same, 10.0, "the same descriptors ten times")
-    return last[-1]
+    wait_until(same, 10.0, "the same number of descriptors")
+    return server.supervisor_descriptors()
 
 
 @contextlib.contextmanager
@@ -176,13 +173,12 @@ def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
 ) -> None:
     server = make_server()
     api, supervisor = Api(server), server.supervisor
-    wait_until(lambda: has_spare_host(server))
-    before = settled(supervisor)
+    before = settled(server)
     instance = api.create()
     instance.reset()
     # Its channel, status page, output and log, and the file of instance IDs. The
     # connection of the web worker ends a moment later, and the next spare host has one.
-    wait_until(lambda: has_spare_host(server) and supervisor.num_fds() == before + 5)
+    wait_until(lambda: settled(server) == before + 5, 20.0)
     monitor = {"directory": "one", "force": True, "resume": False}
     with free_descriptors(supervisor, 1):
         error = calls.error(instance.post("monitor/start/", monitor), 507, "disk-full")
@@ -199,9 +195,9 @@ def test_a_supervisor_without_descriptors_reports_it(
 ) -> None:
     server = make_server()
     api, supervisor = Api(server), server.supervisor
-    idle = settled(supervisor)
+    idle = settled(server)
     instance = api.create()
-    wait_until(lambda: supervisor.num_fds() == idle + 5)
+    wait_until(lambda: settled(server) == idle + 5, 20.0)
     with free_descriptors(supervisor, 1):
         for answer, words in (
             (api.get("/v1/registry/"), "Too many open files"),

@@ -129,9 +129,8 @@ def test_nothing_is_kept_for_a_host_that_has_not_answered_yet(
     server: Server, witness: ZmqPeer
 ) -> None:
     with ZmqPeer(server) as first, ZmqPeer(server) as second:
-        before = server.members()
         welcome = first.call(type="agent", protocol=1, create=CART)
-        (host,) = server.members() - before
+        host = server.host(welcome["instance_id"])
         host.suspend()
         try:
             again = {"protocol": 1, "instance_id": welcome["instance_id"]}

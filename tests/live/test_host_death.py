@@ -109,7 +109,6 @@ def test_a_forked_child_that_returns_ends_the_instance(
     hostile: Callable[..., Instance], hostile_server: Server
 ) -> None:
     neighbour = hostile("Harmless")
-    before = hostile_server.members()
     instance = hostile("ForkReturns")
     answer = instance.post("step/", {"action": 1})
     if answer.status != 200:
@@ -119,7 +118,8 @@ def test_a_forked_child_that_returns_ends_the_instance(
     error = calls.error(instance.get(""), 410, "instance-ended")
     assert error["reason"] == "crashed"
     assert "os._exit()" in error["message"]
-    wait_until(lambda: hostile_server.members() <= before, message="both processes")
+    others = {hostile_server.host(neighbour.id)}
+    wait_until(lambda: hostile_server.environments() == others, message="both ends")
     assert neighbour.step(0)["observation"] == 1
 
 
@@ -262,10 +262,10 @@ def test_children_of_a_host_go_with_it(
 ) -> None:
     neighbour = hostile("Children")
     neighbour.step(1)
-    before = hostile_server.members()
+    before = hostile_server.environments()
     instance = hostile("Children")
     instance.step(1)
-    started = hostile_server.members() - before
+    started = hostile_server.environments() - before
     assert len(started) >= 3, "the host, its child and a daemon"
     calls.no_content(instance.close())
     wait_until(

@@ -77,6 +77,13 @@ def server_processes(server: Server) -> dict[str, psutil.Process]:
     return found
 
 
+def descriptors_of(name: str, server: Server) -> int:
+    """Count the descriptors of the supervisor or of a web worker."""
+    if name == "supervisor":
+        return server.supervisor_descriptors()
+    return server_processes(server)[name].num_fds()
+
+
 def run(api: Api, lives: Iterator[Callable[[Api], None]]) -> None:
     """Run all instances, distributed over four clients."""
     errors: list[BaseException] = []
@@ -110,9 +117,9 @@ def test_nothing_piles_up(make_server: Callable[..., Server]) -> None:
     api = Api(server)
     processes = server_processes(server)
     assert len(processes) == 3
-    (remover,) = server.members() - {*processes.values(), *gunicorn(server)}
+    (remover,) = wait_until(lambda: server.services("remover"))
     # Before the first life: after it, connections to ended hosts wait to be swept.
-    open_before = {name: process.num_fds() for name, process in processes.items()}
+    open_before = {name: descriptors_of(name, server) for name in processes}
     run(api, itertools.islice(itertools.cycle(LIVES), WARM_UP))
     empty(api)
     resident = {name: p.memory_info().rss for name, p in processes.items()}
@@ -124,13 +131,14 @@ def test_nothing_piles_up(make_server: Callable[..., Server]) -> None:
         kept = MAX_KEPT_LOGS if name == "supervisor" else 0
         descriptors = open_before[name] + kept
         wait_until(
-            lambda p=process, n=descriptors: abs(p.num_fds() - n) <= 5,
+            lambda e=name, n=descriptors: abs(descriptors_of(e, server) - n) <= 5,
             10.0,
             f"the descriptors of {name} to be {descriptors} again",
         )
         assert process.num_threads() <= 2, name
         assert process.memory_info().rss - resident[name] < 3 * MIB, name
-    assert server.members() == {*processes.values(), *gunicorn(server), remover}
+    staying = {*processes.values(), *gunicorn(server), remover}
+    wait_until(lambda: server.members() == staying, message="no other process")
     assert server.instance_folders() == set()
 
 

@@ -79,13 +79,12 @@ def test_a_client_that_leaves_in_create_leaves_nothing(
 ) -> None:
     server = make_server("--import", "tests.support.envs.hostile")
     api = Api(server)
-    before = server.members()
     body = b'{"env_id": "hostile/SlowInit-v0"}'
     head = f"POST /v1/envs/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(head.encode() + b"\r\n\r\n" + body)
-        wait_until(lambda: server.members() - before, 5.0, "a host")
-    wait_until(lambda: not server.members() - before, 3.0, "the host to be gone")
+        wait_until(server.environments, 5.0, "a host")
+    wait_until(lambda: not server.environments(), 3.0, "the host to be gone")
     assert calls.ok(api.get("/v1/"))["instances"] == 0
     assert server.instance_folders() == set()
 

@@ -164,8 +164,7 @@ def test_the_end_of_an_instance_names_the_request(
         assert (line["level"], line["request"]) == (level, f"ender-{number}")
     # No request was in a call when this one ended.
     instance = api.create(**crash)
-    title = f"{instance.id} {crash['env_id']}"
-    processes.kill({p for p in server.members() if processes.titled(p, title)})
+    server.host(instance.id).kill()
     line = logged(server, f"{instance.id} ended: crashed (SIGKILL)")
     assert line["request"] is None
     assert (

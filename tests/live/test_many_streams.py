@@ -67,8 +67,6 @@ def test_idle_streams_cost_nothing_and_outlive_web_workers(
 ) -> None:
     quiet = make_server("--workers", "1")
     crowded = make_server("--workers", "1", "--max-instances", "64")
-    for server in (quiet, crowded):
-        server.wait_all_running()
     with contextlib.ExitStack() as stack:
         crowd = [Api(crowded).create("FrozenLake-v1") for _ in range(INSTANCES)]
         streams = [

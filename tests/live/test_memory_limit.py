@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 
-import psutil
 import pytest
 
 from tests.support import api as calls
-from tests.support import processes
 from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -26,11 +24,7 @@ def test_the_largest_vectors_live_under_default_settings(
         api.create(num_envs=COUNT, vectorization_mode="sync", hosts=COUNT),
         api.create(num_envs=COUNT, vectorization_mode="async"),
     ]
-    (supervisor,) = (
-        each
-        for each in psutil.Process(server.pid).children()
-        if processes.titled(each, "supervisor")
-    )
+    supervisor = server.supervisor
 
     def turns() -> int:
         # Without requests the supervisor wakes up for its ticks alone.

@@ -88,9 +88,7 @@ def test_metrics_agree_with_what_was_done_through_every_door(api: Api) -> None:
     # REST 1, batch 3, stream 1, the one that crashes 1, and four at once.
     assert rise("gym_steps_total") == steps + 6 + 4
     assert rise("gym_step_seconds_count") == steps + 6 + 1
-    title = f"{crashed.id} CartPole-v1"
-    (host,) = (each for each in api.server.members() if titled(each, title))
-    host.kill()
+    api.server.host(crashed.id).kill()
     reasons = ("gym_instances_ended_total", ("CartPole-v1", "crashed"))
     wait_until(lambda: metrics(api).get(reasons), 10.0, "the end of the instance")
     for each in (rest, batch, vector):

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import psutil
-
 from gym_http_client import RemoteEnv
 from tests.live.test_metrics import Values, metrics, sums
 from tests.support.api import Api, Instance, error, ok
@@ -148,17 +146,12 @@ def _crash(truth: Truth) -> None:
     instance = truth.make()
     instance.step(0)
     truth.take(HARMLESS, 1)
-    (host,) = (each for each in truth.api.server.members() if _is_host(each, instance))
-    host.kill()
+    truth.api.server.host(instance.id).kill()
     truth.end(HARMLESS, "crashed")
     # A web worker's death changes nothing.
     next(e for e in truth.api.server.members() if titled(e, "web worker")).kill()
     wait_until(lambda: truth.api.get("/readyz").status == 200, 20.0, "a web worker")
     truth.check_none_fell()
-
-
-def _is_host(each: psutil.Process, instance: Instance) -> bool:
-    return titled(each, f"{instance.id} {HARMLESS}")
 
 
 def _exceed_limits(truth: Truth) -> None:

@@ -11,7 +11,6 @@ import psutil
 import pytest
 
 from tests.support import api as calls
-from tests.support import processes
 from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -28,11 +27,7 @@ def test_a_module_with_threads_gets_interpreters_of_its_own(
 ) -> None:
     server = make_server("--import", "tests.support.envs.threaded")
     api = Api(server)
-    (supervisor,) = (
-        child
-        for child in psutil.Process(server.pid).children()
-        if processes.titled(child, "supervisor")
-    )
+    supervisor = server.supervisor
     assert supervisor.num_threads() == 1
     apart = api.create("hostile/Threaded-v0")
     apart.reset()

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support import processes
 from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -48,14 +49,17 @@ def test_orphans_are_reaped_and_sigterm_drains(first: Server) -> None:
     (launcher,) = psutil.Process(first.pid).children()
     instance = Api(first).create("hostile/Children-v0")
     instance.reset()
-    before = set(first.members())
+    supervisor = processes.supervisor(launcher.pid)
+    host = next(c for c in supervisor.children() if processes.holds(c, instance.id))
     instance.step(1)
-    wait_until(lambda: set(first.members()) - before, message="children")
+    children = wait_until(host.children, message="children")
     instance.close()
+    wait_until(lambda: not any(each.is_running() for each in (host, *children)))
 
-    def zombies() -> list[psutil.Process]:
-        return [p for p in first.members() if p.status() == psutil.STATUS_ZOMBIE]
+    def zombies() -> bool:
+        states = {each.status() for each in processes.descendants(launcher.pid)}
+        return psutil.STATUS_ZOMBIE in states
 
-    wait_until(lambda: set(first.members()) <= before and not zombies())
+    wait_until(lambda: not zombies(), message="the orphans to be reaped")
     os.kill(launcher.pid, signal.SIGTERM)
     assert first.wait_exit() == 0

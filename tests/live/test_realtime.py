@@ -75,9 +75,7 @@ def watcher_of(instance: Instance, query: str = "") -> WebSocket:
 
 def host_of(instance: Instance) -> psutil.Process:
     """Return the process that hosts an instance of CartPole."""
-    below = instance.api.server.supervisor.children(recursive=True)
-    (host,) = (each for each in below if titled(each, f"{instance.id} CartPole-v1"))
-    return host
+    return instance.api.server.host(instance.id)
 
 
 def timing(instance: Instance) -> Any:

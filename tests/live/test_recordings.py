@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import urllib.error
 import urllib.request
@@ -108,8 +107,8 @@ def test_a_killed_host_leaves_a_video_that_can_be_played(
     (listed,) = ok(Api(server).get(f"/v1/instances/?search={made.id}"))["instances"]
     written = listed["recording"]["frames_written"]
     assert written > 60
-    (host,) = [each for each in server.members() if made.id in " ".join(each.cmdline())]
-    os.kill(host.pid, signal.SIGKILL)
+    host = server.host(made.id)
+    host.kill()
     psutil.wait_procs([host], 5)
 
     def ended() -> bool:

@@ -44,8 +44,6 @@ def test_a_survey_that_hangs_or_dies_is_reported_and_restarted(
     options = ("--import", "odd_registering", "--create-deadline", "5")
     server = make_server(*options, python_path=(tmp_path,))
     api = Api(server)
-    server.wait_all_running()
-    before = server.members()
     for source, how in ((SLEEPS, "took longer than 5 s"), (EXITS, "ended early")):
         deed.write_text(source)
         with ThreadPoolExecutor(3) as pool:
@@ -57,9 +55,8 @@ def test_a_survey_that_hangs_or_dies_is_reported_and_restarted(
             for answer in asking:
                 error = calls.error(answer.result(), 503, "survey-failed")
                 assert f"{how} while loading 'odd_entry:Env'" in error["message"]
-        wait_until(
-            lambda: not server.members() - before, 5.0, "what it has started to end"
-        )
+        wait_until(lambda: not server.services("registry"), 5.0, "its child's end")
+        wait_until(lambda: not server.environments(), 5.0, "the host's end")
     deed.write_text("raise ImportError('not here')")
     envs = {each["env_id"]: each for each in calls.ok(api.get("/v1/registry/"))["envs"]}
     assert envs["CartPole-v1"]["available"]

@@ -10,7 +10,6 @@ import psutil
 import pytest
 
 from tests.support.api import Api, error, no_content
-from tests.support.processes import titled
 from tests.support.raw import Response
 from tests.support.runs import Run, done
 from tests.support.server import Server
@@ -22,7 +21,7 @@ HEALTH_S = 2.0
 
 def relays(server: Server) -> list[psutil.Process]:
     """Return the processes of the relay."""
-    return [each for each in server.supervisor.children() if titled(each, "relay")]
+    return server.services("relay")
 
 
 def restarted(server: Server, before: psutil.Process) -> psutil.Process:

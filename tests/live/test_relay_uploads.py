@@ -16,7 +16,6 @@ import xxhash
 
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch, split
 from tests.support.api import Api, error, ok
-from tests.support.processes import titled
 from tests.support.raw import RawConnection, Response, chunked, exchange
 from tests.support.runs import Run, body_files, done
 from tests.support.server import Server
@@ -233,7 +232,7 @@ def test_an_upload_outlives_a_killed_relay(relaying: Api) -> None:
     with RawConnection(server.port) as connection:
         connection.send(head(run, target, f"Content-Length: {2 * len(LARGE)}") + LARGE)
         wait_until(lambda: body_files(server), 5.0, "the file")
-        (relay,) = (each for each in server.members() if titled(each, "relay"))
+        (relay,) = server.services("relay")
         relay.kill()
         # The next one removes the files of which it knows nothing, but not this.
         wait_until(lambda: run.get().status == 200, 20.0, "another relay")

@@ -25,9 +25,8 @@ def trash(server: Server) -> list[Path]:
 
 
 def remover(server: Server) -> psutil.Process:
-    """Return the process that removes directories: it has a low priority."""
-    usual = psutil.Process(server.pid).nice()
-    (found,) = (each for each in server.members() if each.nice() > usual)
+    """Return the process that removes directories."""
+    (found,) = wait_until(lambda: server.services("remover"))
     return found
 
 

@@ -1,8 +1,6 @@
 """A monitor with ``steps`` writes every reset and step to ``steps.gym``."""
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from gym_http_wire.step_records import Kind, Record, StepDecoder
 from gym_http_wire.values import typed
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.faults.small_disk import small_disk
-from tests.support.processes import titled
 from tests.support.server import Server
 
 pytestmark = pytest.mark.live
@@ -160,9 +157,7 @@ def test_nothing_is_lost_when_the_host_is_killed(
     made.reset(seed=5)
     for _ in range(4):
         made.step(1)
-    title = f"{made.id} CartPole-v1"
-    (host,) = [each for each in server.members() if titled(each, title)]
-    os.kill(host.pid, signal.SIGKILL)
+    server.host(made.id).kill()
     records, complete = read(data_dir / "killed" / "steps.gym")
     assert complete
     assert_steps(records[1:], 5, [1] * 4)

@@ -54,7 +54,7 @@ def suspend() -> Iterator[Callable[[psutil.Process], None]]:
 
 def broker(server: Server) -> psutil.Process:
     """Return the process that holds external connections."""
-    (found,) = (e for e in server.supervisor.children() if titled(e, "broker"))
+    (found,) = server.services("broker")
     return found
 
 

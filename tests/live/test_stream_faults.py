@@ -166,8 +166,7 @@ def test_a_host_that_is_killed_ends_its_streams(server: Server) -> None:
     neighbour = Api(server).create()
     with text(instance) as stream, text(neighbour) as other:
         stream.call(op="reset")
-        pid = host_of(instance, server)
-        os.kill(pid, signal.SIGKILL)
+        server.host(instance.id).kill()
         assert stream.read_to_end() == b""
         assert other.call(op="reset")["status"] == 200
     with WebSocket.to(instance) as stream:
@@ -176,18 +175,8 @@ def test_a_host_that_is_killed_ends_its_streams(server: Server) -> None:
     neighbour.close()
 
 
-def host_of(instance: Instance, server: Server) -> int:
-    """Return the process that holds an instance."""
-    (folder,) = (f for f in server.instance_folders() if f.name == instance.id)
-    for process in server.members():
-        if process.cwd().startswith(str(folder)):
-            return int(process.pid)
-    raise AssertionError(f"nobody holds {instance.id}")
-
-
 def test_streams_outlive_web_workers(make_server: MakeServer) -> None:
     server = make_server("--workers", "2")
-    server.wait_all_running()
     instance = Api(server).create()
     with text(instance, "mine") as stream:
         stream.call(op="reset", seed=1)
@@ -216,7 +205,6 @@ def new_workers(server: Server, old: set[psutil.Process]) -> int:
 
 def test_web_workers_hold_nothing_of_a_stream(make_server: MakeServer) -> None:
     server = make_server("--workers", "1")
-    server.wait_all_running()
     instance = Api(server).create()
     with text(instance) as first:
         first.call(op="reset")

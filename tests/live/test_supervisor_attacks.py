@@ -5,11 +5,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.support import api as calls
-from tests.support import processes
 from tests.support.api import Api, Instance, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -157,10 +155,5 @@ def test_a_supervisor_that_hangs_does_not_keep_the_server(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server()
-    (supervisor,) = [
-        process
-        for process in psutil.Process(server.pid).children()
-        if processes.titled(process, "supervisor")
-    ]
-    supervisor.suspend()
+    server.supervisor.suspend()
     assert server.stop() == 0

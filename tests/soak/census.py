@@ -19,8 +19,10 @@ class Census:
     """A server's resources; web workers, which the soak kills, count as processes only.
 
     Attributes:
-        descriptors: The number that launcher, supervisor and gunicorn have open.
-        processes: The number of processes below the launcher.
+        descriptors: The number that launcher, supervisor and gunicorn have open, but
+            those for spare hosts.
+        processes: The number of processes below the launcher, without those that come
+            and go.
         folders: Names in the run directory.
         shared_memory: Names in ``/dev/shm``.
         supervisor_bytes: The supervisor's private memory, in bytes.
@@ -59,13 +61,15 @@ def steady_census(server: Server) -> Census:
 def _count(server: Server) -> Census:
     launcher = psutil.Process(server.pid)
     arbiter, _ = gunicorn(server.pid)
-    (supervisor,) = (each for each in launcher.children() if each != arbiter)
-    parts = {"launcher": launcher, "supervisor": supervisor, "gunicorn": arbiter}
+    parts = {"launcher": launcher, "gunicorn": arbiter}
     (run,) = os.listdir(server.run_dir)
     return Census(
-        descriptors={name: each.num_fds() for name, each in parts.items()},
-        processes=len(launcher.children(recursive=True)),
+        descriptors={
+            "supervisor": server.supervisor_descriptors(),
+            **{name: each.num_fds() for name, each in parts.items()},
+        },
+        processes=len(server.members()),
         folders=frozenset(os.listdir(server.run_dir / run)),
         shared_memory=frozenset(os.listdir("/dev/shm")),
-        supervisor_bytes=supervisor.memory_full_info().uss,
+        supervisor_bytes=server.supervisor.memory_full_info().uss,
     )

@@ -89,18 +89,7 @@ def _pause() -> None:
 
 
 def _broker(server: Server) -> psutil.Process | None:
-    arbiter, _ = gunicorn(server.pid)
-    children = psutil.Process(server.pid).children()
-    (supervisor,) = (each for each in children if each != arbiter)
-    for each in supervisor.children():
-        try:
-            sockets = each.net_connections("unix")
-        except psutil.Error:
-            continue
-        ends = [os.path.basename(str(end.laddr)) for end in sockets]
-        if "broker.sock" in ends and "host.sock" not in ends:
-            return each
-    return None
+    return next(iter(server.services("broker")), None)
 
 
 def _persistent(api: Api, method: str, path: str, body: object) -> Any:

@@ -4,7 +4,7 @@ import psutil
 
 from gym_http_client import RemoteEnv
 from tests.support.api import Api, no_content, ok
-from tests.support.processes import descendants, titled
+from tests.support.processes import descendants
 from tests.support.server import Server
 
 FRAMES = 10_000
@@ -20,7 +20,7 @@ def videos() -> list[str]:
     with Server() as server:
         limits = {"max_episode_steps": FRAMES + 1, "render_mode": "rgb_array"}
         made = Api(server).create(_ENV_ID, **limits)
-        (host,) = (e for e in server.members() if titled(e, f"{made.id} {_ENV_ID}"))
+        host = server.host(made.id)
         env = RemoteEnv.attach(server.url, made.id)
         env.reset(seed=1)
         env.render()

@@ -9,6 +9,13 @@ from typing import NamedTuple
 import psutil
 
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
+# Titles of the processes of a server that are no hosts. A child of the supervisor or of
+# gunicorn has its parent's title for a moment.
+_COMING_AND_GOING = ("fork server", "spare host", "monitor file", "registry")
+_STAYING = (
+    *("supervisor", "remover", "broker", "gateway", "relay"),
+    *("gunicorn", "web worker"),
+)
 
 
 def descendants(pid: int) -> set[psutil.Process]:
@@ -90,6 +97,11 @@ def titled(process: psutil.Process, title: str) -> bool:
     return _title(process) == f"gym: {title}"
 
 
+def holds(process: psutil.Process, instance_id: str) -> bool:
+    """Return whether a process has the title of an instance's host."""
+    return _title(process).startswith(f"gym: {instance_id} ")
+
+
 def _title(process: psutil.Process) -> str:
     """Return a process's title, empty if it has gone."""
     try:
@@ -98,20 +110,28 @@ def _title(process: psutil.Process) -> str:
         return ""
 
 
-def starts_hosts(process: psutil.Process) -> bool:
-    """Return whether a process only starts hosts, and belongs to no instance.
+def supervisor(launcher: int) -> psutil.Process:
+    """Return the supervisor, for the process ID of a server's launcher."""
+    below = psutil.Process(launcher).children()
+    (found,) = (child for child in below if titled(child, "supervisor"))
+    return found
 
-    That is the fork server, a host without an instance, and the process between both,
-    which ends at once.
+
+def comes_and_goes(process: psutil.Process) -> bool:
+    """Return whether a server starts and ends a process by itself, at any time.
+
+    The fork server's title is also that of the process between it and a spare host.
     """
-    try:
-        title = process.cmdline()
-    except _GONE:
-        return True
-    return not title or title[0].rstrip("\0 ") in (
-        "gym: fork server",
-        "gym: spare host",
-    )
+    return _title(process) in ("", *(f"gym: {each}" for each in _COMING_AND_GOING))
+
+
+def belongs_to_server(process: psutil.Process) -> bool:
+    """Return whether a process is part of a server itself, or has ended.
+
+    All other processes below the supervisor belong to instances: hosts, and what
+    environments have started, under any title.
+    """
+    return comes_and_goes(process) or any(titled(process, each) for each in _STAYING)
 
 
 def marked(name: str, value: str) -> set[psutil.Process]:

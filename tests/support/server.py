@@ -106,18 +106,10 @@ class Server:
         assert self._process, "the server was not launched"
         return self._process.pid
 
-    def _has_gateway(self) -> bool:
-        return any(processes.titled(each, "gateway") for each in self.members())
-
     @property
     def supervisor(self) -> psutil.Process:
         """The server's supervisor."""
-        (found,) = (
-            child
-            for child in psutil.Process(self.pid).children()
-            if processes.titled(child, "supervisor")
-        )
-        return found
+        return processes.supervisor(self.pid)
 
     @property
     def stdout(self) -> str:
@@ -183,20 +175,7 @@ class Server:
             f"{count} web workers",
         )
         if "--zmq" in self._args:
-            wait_until(self._has_gateway, 20.0, "the gateway")
-
-    def wait_all_running(self) -> None:
-        """Wait until all processes run, for tests that count them.
-
-        Workers may still be forked after the address is printed.
-        """
-        history: list[set[psutil.Process]] = []
-
-        def steady() -> bool:
-            history.append(self.members())
-            return len(history) > 12 and all(h == history[-1] for h in history[-12:])
-
-        wait_until(steady, 20.0, "the server's processes to settle")
+            wait_until(lambda: self.services("gateway"), 20.0, "the gateway")
 
     @property
     def returncode(self) -> int | None:
@@ -234,13 +213,34 @@ class Server:
         self.wait_listening()
 
     def members(self) -> set[psutil.Process]:
-        """Return the server's processes but the command and those that start hosts.
+        """Return all processes below the command, but those that come and go.
 
-        The fork server makes a spare host after each create request, so a test that
-        compares two sets would find a new process in the second one.
+        A server starts others by itself, such as its remover. So a process that a test
+        wants is found by `services`, `host` or `environments`, never as the difference
+        of two sets of members.
         """
         below = processes.descendants(self.pid)
-        return {each for each in below if not processes.starts_hosts(each)}
+        return {each for each in below if not processes.comes_and_goes(each)}
+
+    def services(self, title: str) -> list[psutil.Process]:
+        """Return the children of the supervisor with a title, such as ``broker``."""
+        below = self.supervisor.children()
+        return [each for each in below if processes.titled(each, title)]
+
+    def host(self, instance_id: str) -> psutil.Process:
+        """Return the process that holds an instance."""
+        below = self.supervisor.children()
+        (found,) = (each for each in below if processes.holds(each, instance_id))
+        return found
+
+    def environments(self) -> set[psutil.Process]:
+        """Return the processes of all instances: hosts and what they have started."""
+        below = processes.descendants(self.supervisor.pid)
+        return {each for each in below if not processes.belongs_to_server(each)}
+
+    def supervisor_descriptors(self) -> int:
+        """Count the supervisor's descriptors, but one for each spare host."""
+        return self.supervisor.num_fds() - len(self.services("spare host"))
 
     def instance_folders(self) -> set[Path]:
         """Return the folders of instances in the run directory."""

@@ -184,11 +184,7 @@ class Training:
             yield from self._kinds
 
     def _kill_relay(self) -> bool:
-        return _kill(
-            each
-            for each in processes.descendants(self.server.pid)
-            if processes.titled(each, "relay")
-        )
+        return _kill(self.server.services("relay"))
 
     def _kill_web_worker(self) -> bool:
         _, workers = processes.gunicorn(self.server.pid)
