@@ -92,7 +92,7 @@ def test_a_call_past_its_deadline_is_504_then_410(
     calls.error(instance.post("step/", {"action": 1}), 504, "step-deadline")
     error = calls.error(instance.post("step/", {"action": 0}), 410, "instance-ended")
     assert error["reason"] == "step-deadline"
-    wait_until(lambda: not psutil.pid_exists(pid), 1.0, "the host to be gone")
+    wait_until(lambda: not psutil.pid_exists(pid), message="the host to be gone")
 
 
 def test_memory_beyond_the_limit_ends_the_host(

@@ -204,9 +204,9 @@ def test_draining_answers_requests_in_flight(make_server: Launch, path: Path) ->
 
         stepping = threading.Thread(target=step)
         stepping.start()
-        wait_until(lambda: busy(server, slow.id), 2.0, "the step to begin")
+        wait_until(lambda: busy(server, slow.id), message="the step to begin")
         assert server.stop() == 0
-        stepping.join(1.0)
+        stepping.join(20.0)
     assert found[0].status == 200
     assert not path.exists()
 

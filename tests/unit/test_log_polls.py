@@ -69,9 +69,9 @@ def test_a_wait_ends_at_its_deadline_and_when_the_client_is_gone(
     polls, before = LogPolls(), state_of(str(log))
     began = time.monotonic()
     assert not polls.wait(str(log), before, began + 0.2, lambda: False)
-    assert 0.2 <= time.monotonic() - began < 1.0
+    assert 0.2 <= time.monotonic() - began < 5.0
     assert not polls.wait(str(log), before, began + 20, lambda: True)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 10.0
 
 
 def test_a_log_that_changed_before_is_not_waited_for(
