@@ -311,5 +311,6 @@ def test_sockets_in_the_run_directory_are_the_users_alone(server: Server) -> Non
         for path in server.run_dir.rglob("*.sock")
     }
     assert modes == dict.fromkeys(
-        ("supervisor.sock", "broker.sock", "relay.sock", "host.sock"), 0o600
+        ("control.sock", "supervisor.sock", "broker.sock", "relay.sock", "host.sock"),
+        0o600,
     )
