@@ -207,6 +207,8 @@ def test_no_fault_adds_or_loses_a_step(
     assert min(steps) > 0
 
 
+# A client that still sends a request again is waited for.
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("streams", [True, False], ids=["streams", "rest"])
 def test_without_keys_every_client_goes_astray(
     make_server: Callable[..., Server], streams: bool
