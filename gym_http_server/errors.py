@@ -19,14 +19,14 @@
      ├─ InstanceEnded, ServerRestarted, UploadGone,
      │  SamplesGone                                  410
      ├─ VersionConflict                              412
-     ├─ BodyTooLarge                                 413
+     ├─ BodyTooLarge, BundleTooLarge                 413
      ├─ ContentEncoding                              415
      ├─ RangeNotSatisfiable                          416
      ├─ BadColumns                                   422
      ├─ PreconditionRequired                         428
      ├─ TooManyInstances, TooManyTickets, QueueFull,
      │  TooManyWrongTokens, RunQueueFull,
-     │  ShareUsedUp, LimiterWaits                    429
+     │  ShareUsedUp, LimiterWaits, TooManySessions   429
      ├─ EnvCrashed                                   502
      ├─ Draining, ForkFailed, SupervisorUnavailable,
      │  SurveyFailed, AnswerBudgetFull,
@@ -51,6 +51,7 @@ __all__ = [
     "BadColumns",
     "BodyIncomplete",
     "BodyTooLarge",
+    "BundleTooLarge",
     "ContentEncoding",
     "ConversationEnded",
     "CreateDeadline",
@@ -98,6 +99,7 @@ __all__ = [
     "TooManyExternal",
     "TooManyInstances",
     "TooManyPeers",
+    "TooManySessions",
     "TooManyTickets",
     "TooManyWrongTokens",
     "Unauthorized",
@@ -270,6 +272,12 @@ class BodyTooLarge(Problem):
     """The body is larger than the server allows."""
 
     default_status, default_code = 413, "body-too-large"
+
+
+class BundleTooLarge(Problem):
+    """A bundle has more batches, or more bytes of heads, than the server allows."""
+
+    default_status, default_code = 413, "bundle-too-large"
 
 
 class ContentEncoding(Problem):
@@ -472,7 +480,7 @@ class RunQueueFull(Problem):
 
 
 class ShareUsedUp(Problem):
-    """The worker holds more than its share of a half full queue."""
+    """A worker has more than its share of a half full queue or of the relay's time."""
 
     default_status, default_code = 429, "share-used-up"
 
@@ -481,6 +489,12 @@ class LimiterWaits(Problem):
     """The limiter of the run waits for the trainer to draw."""
 
     default_status, default_code = 429, "limiter-waits"
+
+
+class TooManySessions(Problem):
+    """The token, or the run, has as many sessions as it may."""
+
+    default_status, default_code = 429, "too-many-sessions"
 
 
 class RelayUnavailable(Problem):

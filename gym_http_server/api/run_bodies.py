@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import re
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from gym_http_server.instances.relay import UploadRoom
 from gym_http_server.instances.uploads import StoredBody, Upload
 from gym_http_server.relay.files import INLINE_BYTES
 from gym_http_server.relay.messages import RelayHead, digests_body, is_bundle
+from gym_http_wire.bundles import BundleError, split
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter
 
@@ -96,8 +98,25 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
         room.close()
     digest = hashlib.sha256(data).hexdigest()
     _compare(digest, expected)
+    if op == Op.SAMPLES_PUT and is_bundle(head.content_type):
+        head = _with_session(head, _session_of(data))
     small = msgspec.structs.replace(head, size=len(data), digest=digest)
     return ReceivedBody(small, data)
+
+
+def _session_of(bundle: bytes) -> str:
+    """Return the session of the first batch; "" if the bundle is malformed."""
+    with contextlib.suppress(BundleError):
+        for batch in split(bundle):
+            return batch.head.session
+    return ""
+
+
+def _with_session(head: RelayHead, session: str) -> RelayHead:
+    """Name the session of a bundle, by which the relay takes turns."""
+    if not session or "session" in head.args:
+        return head
+    return msgspec.structs.replace(head, args={**head.args, "session": session})
 
 
 def _large_body(
@@ -109,6 +128,7 @@ def _large_body(
         if is_bundle(head.content_type):
             # Here, since all requests to the relay would wait for its one thread.
             data = digests_body(stored.batch_digests)
+            head = _with_session(head, stored.session)
     except BaseException:
         stored.remove()
         raise

@@ -170,9 +170,11 @@ def _head(
         text = environ.get(f"HTTP_{name.upper()}")
         if text is not None:
             args[name] = text
+    caller = caller_of(environ)
     return RelayHead(
         run=run,
-        token=caller_of(environ).run_token,
+        token=caller.run_token,
+        owner="" if caller.run_token else caller.name,
         value=value,
         args=args,
         key=key_of(environ) if op == Op.RUN_CREATE else "",

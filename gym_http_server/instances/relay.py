@@ -35,6 +35,9 @@ TIMEOUT_SECONDS = 20.0
 #: Seconds for which a token that the relay has admitted need not be checked before a
 #: small body is read. The relay checks it again with the body.
 KNOWN_SECONDS = 60.0
+#: Seconds without an answer after which the relay counts as broken: until then its disk
+#: may stall it, or the machine.
+SILENT_SECONDS = 10.0
 #: Connections that are kept for later requests.
 MAX_IDLE = 16
 MAX_KNOWN = 4096
@@ -109,13 +112,22 @@ class RelayClient:
     Args:
         run: The run directory.
         supervisor: Starts the relay, if none runs yet.
+        clock: Returns the seconds for which the relay is silent.
     """
 
-    def __init__(self, run: RunDir, supervisor: SupervisorClient) -> None:
+    def __init__(
+        self,
+        run: RunDir,
+        supervisor: SupervisorClient,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._path = run.relay_socket
         self._supervisor = supervisor
         # Tokens by digest, and until when they are known.
         self._known: dict[str, float] = {}
+        # When a check first found the relay silent, if it did not answer since.
+        self._silent_since: float | None = None
         # Connections on which every request was answered, the last used at the end.
         self._idle: list[CallSocket] = []
 
@@ -206,19 +218,31 @@ class RelayClient:
         self.call(Op.RELAY_ADMIT, RelayHead(token=digest))
 
     def check(self, timeout_s: float) -> None:
-        """Check that the relay responds, if it runs.
+        """Check that the relay responds, if it runs; one that is busy passes.
+
+        Args:
+            timeout_s: Seconds to wait for an answer.
 
         Raises:
-            RelayUnavailable: It does not answer in time.
+            RelayUnavailable: It has not answered for 10 seconds.
         """
-        if os.path.exists(self._path):
-            frame = relay_request(Op.RELAY_STATUS, RelayHead())
+        if not os.path.exists(self._path):
+            return
+        try:
             connection = self._connect(timeout_s)
             try:
-                _send(connection, frame)
+                _send(connection, relay_request(Op.RELAY_STATUS, RelayHead()))
                 _receive(connection)
             finally:
                 connection.close()
+        except RelayUnavailable:
+            now = self._clock()
+            if self._silent_since is None:
+                self._silent_since = now
+            if now - self._silent_since >= SILENT_SECONDS:
+                raise
+        else:
+            self._silent_since = None
 
     def _send(self, frame: Frame, *, room: UploadRoom | None = None) -> CallSocket:
         """Send a request; return the connection, which the caller closes or keeps."""
@@ -257,6 +281,7 @@ class RelayClient:
             raise _unavailable() from None
 
     def _keep(self, connection: CallSocket) -> None:
+        self._silent_since = None
         if len(self._idle) < MAX_IDLE:
             self._idle.append(connection)
         else:

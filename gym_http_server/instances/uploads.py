@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gym_http_server.errors import RelayUnavailable, StorageFull
+from gym_http_server.errors import BundleTooLarge, RelayUnavailable, StorageFull
 from gym_http_server.instances.transfers import PIECE, Task, buffers, in_thread
 from gym_http_server.relay.files import (
     UPLOAD_FREE_BYTES,
@@ -21,8 +21,13 @@ from gym_http_server.relay.files import (
     lock_upload,
     sync_folder,
 )
-from gym_http_server.relay.messages import MOST_BATCHES
-from gym_http_wire.bundles import BundleError, decode_batch_head, hash_for
+from gym_http_wire.bundles import (
+    MOST_BATCHES,
+    MOST_HEADS_BYTES,
+    BundleError,
+    decode_batch_head,
+    hash_for,
+)
 from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES
 
 __all__ = ["DIGESTED_BYTES", "BatchDigests", "StoredBody", "Upload"]
@@ -48,6 +53,7 @@ class StoredBody(NamedTuple):
         digest: SHA-256 of the body in hex; "" if it was not computed.
         batch_digests: If the body is a bundle: the number of each larger batch in it,
             from 0, and its SHA-256 or XXH3.
+        session: If the body is a bundle: the session of its first batch, or "".
     """
 
     path: str
@@ -55,6 +61,7 @@ class StoredBody(NamedTuple):
     size: int
     digest: str = ""
     batch_digests: Sequence[tuple[int, bytes]] = ()
+    session: str = ""
 
     @property
     def name(self) -> str:
@@ -81,14 +88,19 @@ class BatchDigests:
         found: The number of each such batch in the bundle, from 0, and its SHA-256, or
             its XXH3 if its head has a checksum and no digest. The relay refuses
             malformed bundles; of these, it has some batches only.
+        session: The session of the first batch, once its head was read.
     """
 
     def __init__(self) -> None:
         self.found: list[tuple[int, bytes]] = []
-        # Batches whose headers were read.
+        self.session = ""
+        self._malformed = False
+        # Batches whose headers were read, and bytes of their heads.
         self._count = 0
+        self._heads = 0
         # Size of the header or head that is read next, and its bytes so far.
         self._needed = HEADER.size
+        self._in_head = False
         self._early = b""
         # Bytes before the next header.
         self._skipped = 0
@@ -97,9 +109,13 @@ class BatchDigests:
         self._hash: Any = None
 
     def update(self, data: memoryview) -> None:
-        """Add the next bytes of the bundle."""
+        """Add the next bytes of the bundle.
+
+        Raises:
+            BundleTooLarge: It has too many batches, or their heads too many bytes.
+        """
         at, total = 0, len(data)
-        while at < total and self._count <= MOST_BATCHES:
+        while at < total and not self._malformed:
             if self._skipped:
                 step = min(self._skipped, total - at)
                 self._skipped -= step
@@ -115,24 +131,40 @@ class BatchDigests:
             at += step
 
     def _read(self, data: bytes) -> None:
-        if self._missing:
+        if self._in_head:
             self._read_head(data)
             return
         size, head_size, *_ = HEADER.unpack(data)
         self._count += 1
+        self._heads += head_size
         if not 0 < head_size <= MAX_HEAD_BYTES:
-            self._give_up()
-        elif size < DIGESTED_BYTES:
+            # The relay refuses the bundle.
+            self._malformed = True
+        elif self._count > MOST_BATCHES or self._heads > MOST_HEADS_BYTES:
+            raise BundleTooLarge(
+                f"the bundle has more than {MOST_BATCHES} batches, or more than "
+                f"{MOST_HEADS_BYTES} bytes of heads: send some of the batches in "
+                "further bundles",
+                extras={"limit": MOST_BATCHES},
+            )
+        elif size < DIGESTED_BYTES and self._count > 1:
             self._skipped = head_size + size
         else:
-            self._needed, self._missing = head_size, size
+            self._needed, self._missing, self._in_head = head_size, size, True
 
     def _read_head(self, data: bytes) -> None:
-        self._needed = HEADER.size
+        self._needed, self._in_head = HEADER.size, False
         try:
-            self._hash = hash_for(decode_batch_head(data))
+            head = decode_batch_head(data)
         except BundleError:
-            self._give_up()
+            self._malformed = True
+            return
+        if self._count == 1:
+            self.session = head.session
+        if self._missing >= DIGESTED_BYTES:
+            self._hash = hash_for(head)
+        else:
+            self._skipped, self._missing = self._missing, 0
 
     def _hash_part(self, data: memoryview) -> None:
         self._hash.update(data)
@@ -140,10 +172,6 @@ class BatchDigests:
         if not self._missing:
             self.found.append((self._count - 1, self._hash.digest()))
             self._hash = None
-
-    def _give_up(self) -> None:
-        """Read no further: the relay refuses the bundle."""
-        self._count = MOST_BATCHES + 1
 
 
 class Upload:
@@ -260,8 +288,12 @@ class Upload:
 
     def _stored(self) -> StoredBody:
         digest = "" if self._digest is None else self._digest.hexdigest()
-        batches = [] if self._batches is None else self._batches.found
-        return StoredBody(self._path, self._descriptor, self._size, digest, batches)
+        stored = StoredBody(self._path, self._descriptor, self._size, digest)
+        if self._batches is None:
+            return stored
+        return stored._replace(
+            batch_digests=self._batches.found, session=self._batches.session
+        )
 
 
 def _create(path: str) -> int:

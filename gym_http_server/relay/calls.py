@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -55,6 +57,13 @@ class Request(NamedTuple):
     op: Op
     head: RelayHead
     body: bytes = b""
+
+    @property
+    def session(self) -> str:
+        """The session whose batches or records it has, or ""."""
+        if self.op in (Op.SAMPLES_PUT, Op.RECORDS_PUT):
+            return str(self.head.args.get("session", ""))
+        return ""
 
     @property
     def awaited(self) -> tuple[str, str]:
@@ -187,6 +196,11 @@ class LiveRun:
             self._workers = (now, workers)
         return workers
 
+    @functools.cached_property
+    def sessions(self) -> Counter[str]:
+        """Number of its sessions by the ID of the token that began them."""
+        return Counter(row.token for row in self._store.sessions(self.row))
+
     @property
     def leases(self) -> Leases:
         """The leases of the run, read from the store when they are first needed."""
@@ -216,6 +230,7 @@ class RunCall:
         now: Seconds since 1970.
         final: Whether it may not wait any longer.
         touched: What others may wait for that has happened: `SAMPLES`, `BLOBS` or "".
+        batches: Batches that were looked at.
     """
 
     def __init__(
@@ -230,6 +245,7 @@ class RunCall:
         self.now = now
         self.final = final
         self.touched = ""
+        self.batches = 0
 
     def note_use(self) -> None:
         """Note that the run was used now."""

@@ -17,7 +17,7 @@ from gym_http_server.errors import BadColumns
 from gym_http_server.relay.calls import DeclaredColumn
 from gym_http_wire.messages import MEDIA_TYPES, Form
 
-__all__ = ["DTYPES", "MAX_JSON_BYTES", "check_columns"]
+__all__ = ["DTYPES", "MAX_JSON_BYTES", "check_columns", "is_json"]
 
 MAX_SIGNATURE_BYTES = 2**20
 #: JSON is decoded and checked value by value, while all other requests wait.
@@ -63,6 +63,11 @@ class _Found(NamedTuple):
     size: int = 0
 
 
+def is_json(content_type: str) -> bool:
+    """Return whether batches of this media type are decoded to check them."""
+    return _kind(content_type) in (_TYPED, _PLAIN)
+
+
 def check_columns(
     declared: Mapping[str, DeclaredColumn],
     count: int,
@@ -81,7 +86,7 @@ def check_columns(
     Raises:
         BadColumns: It does not have them.
     """
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = _kind(content_type)
     if kind in (_TYPED, _PLAIN) and len(body) > MAX_JSON_BYTES:
         raise BadColumns(
             f"the batch has {len(body)} bytes of JSON: where a run declares columns, "
@@ -117,6 +122,10 @@ def check_columns(
                 f"{list(given.shape)}: expected {column.dtype} and {list(shape)}, with "
                 f"count {count}"
             )
+
+
+def _kind(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def _rows(name: str, count: int, given: int) -> int:

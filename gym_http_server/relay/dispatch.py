@@ -63,10 +63,12 @@ class Relay:
 
     Attributes:
         store: The store.
+        batches: Batches of samples that requests had, since the caller set it to 0.
     """
 
     def __init__(self, store: Store, settings: RelaySettings) -> None:
         self.store = store
+        self.batches = 0
         self._settings = settings
         self._keys = runs.RunKeys()
         self._live: dict[int, LiveRun] = {}
@@ -101,7 +103,10 @@ class Relay:
         call = RunCall(self.store, self._find(head.run, now), request, now, final)
         if op == Op.RELAY_ADMIT:
             return self._admit(call, asked)
-        reply = _HANDLERS[asked](call)
+        try:
+            reply = _HANDLERS[asked](call)
+        finally:
+            self.batches += call.batches
         if call.touched:
             self._touched.add((head.run, call.touched))
         if op == Op.RUN_DELETE:
@@ -144,7 +149,7 @@ class Relay:
             try:
                 for row in self.store.runs():
                     delivery.consume(self.store, self._find(row.run, now), now)
-                    sessions.forget_sessions(self.store, row, now)
+                    sessions.forget_sessions(self.store, self._find(row.run, now), now)
                 self.store.commit()
                 self.store.clean_up()
             except BaseException:

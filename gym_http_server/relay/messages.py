@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gym_http_wire.bundles import BUNDLE
+from gym_http_wire.bundles import BUNDLE, MOST_BATCHES
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     AnswerHead,
@@ -27,7 +27,6 @@ from gym_http_wire.problems import Problem
 
 __all__ = [
     "ADMITTED",
-    "MOST_BATCHES",
     "MOST_DIGESTS_BYTES",
     "MOST_FILES",
     "MOST_WAIT_SECONDS",
@@ -45,8 +44,6 @@ __all__ = [
     "request_of",
 ]
 
-#: Batches in one bundle. More would hold up all other requests for seconds.
-MOST_BATCHES = 2**15
 #: Files that one answer may refer to.
 MOST_FILES = 200
 #: The longest wait that a request may name.
@@ -90,6 +87,8 @@ class RelayHead(msgspec.Struct, omit_defaults=True):
         size: Bytes of the body; of one that was not read yet -1, if that is unknown.
         digest: SHA-256 of the body in hex.
         content_type: Media type of the body.
+        owner: Name of the caller's identity; "" if it has none, or with the token of a
+            run.
     """
 
     run: str = ""
@@ -101,6 +100,7 @@ class RelayHead(msgspec.Struct, omit_defaults=True):
     size: int = 0
     digest: str = ""
     content_type: str = ""
+    owner: str = ""
 
 
 class Piece(NamedTuple):

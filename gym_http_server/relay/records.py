@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from gym_http_server.errors import BodyTooLarge
 from gym_http_server.relay.rows import RecordRow
 from gym_http_wire.problems import BadParameter
 
@@ -25,6 +26,8 @@ MODES = ("training", "evaluation", "expert")
 RESERVED = ("position", "time")
 #: Records are read and answered whole.
 LINE_BYTES = 64 * 1024
+#: Lines of one request, which take the relay about 50 ms.
+MOST_LINES = 10_000
 #: A version with fewer evaluations is not the best.
 ENOUGH_EVALUATIONS = 5
 
@@ -59,7 +62,14 @@ def parse_records(
 
     Raises:
         BadParameter: A line is not a record. Nothing should be stored then.
+        BodyTooLarge: There are too many lines.
     """
+    if data.count(b"\n") > MOST_LINES:
+        raise BodyTooLarge(
+            f"the body has more than {MOST_LINES} lines: send some of the records in "
+            "further requests",
+            extras={"limit": MOST_LINES},
+        )
     return [
         _parse(line, number, now, worker, newest)
         for number, line in enumerate(data.split(b"\n"), 1)

@@ -8,7 +8,15 @@ from gym_http_server.relay.rows import TokenRow
 from gym_http_server.relay.store import Store
 from gym_http_wire.messages import Op
 
-__all__ = ["OBSERVER", "ROLES", "TRAINER", "WORKER", "authorize", "find_token"]
+__all__ = [
+    "OBSERVER",
+    "ROLES",
+    "TRAINER",
+    "WORKER",
+    "authorize",
+    "describe_caller",
+    "find_token",
+]
 
 WORKER, TRAINER, OBSERVER = "worker", "trainer", "observer"
 
@@ -52,6 +60,15 @@ def find_token(store: Store, head: RelayHead) -> tuple[str, TokenRow]:
             "the owner of the run"
         )
     return found
+
+
+def describe_caller(store: Store, head: RelayHead) -> str:
+    """Return the name of the token that a request was sent with, for the log."""
+    found = store.token(head.token) if head.token else None
+    if found is not None:
+        run, token = found
+        return f"the {token.role} token {token.id} of run {run}"
+    return f"the token {head.owner}" if head.owner else "a caller without a named token"
 
 
 def authorize(store: Store, op: int, head: RelayHead) -> None:

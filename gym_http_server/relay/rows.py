@@ -159,6 +159,7 @@ class SessionRow(msgspec.Struct, eq=False):
         ended: Whether the worker said goodbye.
         last: Position of its last batch, 0 before any; ``None``: not known, in a row
             of an earlier version.
+        token: ID of the token that began it; "" for a token of the server.
     """
 
     id: int
@@ -174,6 +175,7 @@ class SessionRow(msgspec.Struct, eq=False):
     stale: int = 0
     ended: bool = False
     last: int | None = None
+    token: str = ""
 
 
 class BatchRow(msgspec.Struct, gc=False):

@@ -7,13 +7,14 @@ import math
 import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import xxhash
 
 from gym_http_server.errors import (
     BadColumns,
+    BundleTooLarge,
     DigestMismatch,
     Gap,
     LimiterWaits,
@@ -21,10 +22,10 @@ from gym_http_server.errors import (
     ShareUsedUp,
     Stale,
 )
-from gym_http_server.relay.calls import SAMPLES, Reply, RunCall
-from gym_http_server.relay.columns import check_columns
+from gym_http_server.relay.calls import SAMPLES, DeclaredColumn, Reply, RunCall
+from gym_http_server.relay.columns import MAX_JSON_BYTES, check_columns, is_json
 from gym_http_server.relay.files import FileSlice
-from gym_http_server.relay.messages import MOST_BATCHES, digests_of, is_bundle
+from gym_http_server.relay.messages import digests_of, is_bundle
 from gym_http_server.relay.rows import XXH3_BYTES, BatchRow, SessionRow
 from gym_http_server.relay.sessions import find_session
 from gym_http_wire.bundles import BatchHead, BundleError, hash_for, split
@@ -40,6 +41,8 @@ OCTETS = "application/octet-stream"
 #: Transitions of a batch, and batches that are dropped before one. Sums of them stay
 #: within the integers of the database.
 MOST_COUNT = 2**31 - 1
+#: A larger batch is not hashed by the relay.
+MOST_HASHED_BYTES = 8 * 1024 * 1024
 #: What heads of batches allow.
 _is_media_type = re.compile(r"[!-~][ -~]{0,254}").fullmatch
 
@@ -165,12 +168,7 @@ def _put_bundle(call: RunCall, body: _Body) -> Reply:
     group: _Group | None = None
     problem: Problem | None = None
     try:
-        for number, sent in enumerate(_batches(body)):
-            if number == MOST_BATCHES:
-                raise BadParameter(
-                    f"the bundle has more than {MOST_BATCHES} batches: send the others "
-                    "in further bundles"
-                )
+        for sent in _batches(body):
             if group is None:
                 session = _only_session(call, sent.head.session)
                 group = _Group(call, session, len(body.view))
@@ -179,6 +177,7 @@ def _put_bundle(call: RunCall, body: _Body) -> Reply:
                     "the bundle has batches of several sessions: send one bundle for "
                     "each session"
                 )
+            call.batches += 1
             group.add(sent)
     except BundleError as error:
         problem = BadParameter(f"the bundle is malformed: {error}")
@@ -186,7 +185,7 @@ def _put_bundle(call: RunCall, body: _Body) -> Reply:
         problem = error
     if group is None:
         raise problem or BadParameter("the bundle has no batches: expected one or more")
-    if problem is not None and problem.status in (429, 503, 507):
+    if problem is not None and problem.status in (413, 429, 503, 507):
         # The sender sends all of it again.
         raise problem
     group.flush()
@@ -254,6 +253,7 @@ class _Group:
         self._bytes = 0
         self._transitions = 0
         self._policy = session.policy
+        self._json_bytes = 0
         # Digests of the batches to store, by number.
         self._added: dict[int, bytes] = {}
 
@@ -285,13 +285,7 @@ class _Group:
             raise _too_many(head)
         digest = _check_digest(sent)
         if call.live.columns is not None and not head.packing:
-            try:
-                check_columns(
-                    call.live.columns, head.count, head.content_type, sent.view
-                )
-            except BadColumns as problem:
-                problem.extras["next"] = self._next
-                raise
+            self._check_columns(call.live.columns, sent)
         limits = call.live.limits
         lag = call.run.totals.version - head.policy
         stale = limits.max_lag is not None and lag > limits.max_lag
@@ -367,6 +361,25 @@ class _Group:
         call.store.changed(session)
         call.store.changed(call.run)
 
+    def _check_columns(
+        self, declared: Mapping[str, DeclaredColumn], sent: _Sent
+    ) -> None:
+        head, size = sent.head, len(sent.view)
+        if is_json(head.content_type):
+            self._json_bytes += size
+            # A single batch has its own limit.
+            if size < self._json_bytes > MAX_JSON_BYTES:
+                raise BundleTooLarge(
+                    f"the bundle has more than {MAX_JSON_BYTES} bytes of JSON, which "
+                    "this run checks: send some of the batches in further bundles",
+                    extras={"limit": MAX_JSON_BYTES},
+                )
+        try:
+            check_columns(declared, head.count, head.content_type, sent.view)
+        except BadColumns as problem:
+            problem.extras["next"] = self._next
+            raise
+
     def _check_repeated(self, sent: _Sent) -> None:
         number = sent.head.number
         known = self._added.get(number)
@@ -382,13 +395,19 @@ class _Group:
 
 
 def _digest_like(known: bytes, sent: _Sent) -> bytes:
-    """Return the digest of a batch by the hash function of another digest."""
+    """Return the digest of a batch by the hash function of another digest.
+
+    A large batch, which has another digest, counts as the same.
+    """
     short = len(known) == XXH3_BYTES
     named = sent.head.checksum if short else sent.head.digest
     if named:
         return bytes.fromhex(named)
     if len(sent.digest) == len(known):
         return sent.digest
+    if len(sent.view) > MOST_HASHED_BYTES:
+        # All other requests would wait meanwhile.
+        return known
     return (xxhash.xxh3_64 if short else hashlib.sha256)(sent.view).digest()
 
 

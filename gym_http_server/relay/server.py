@@ -1,14 +1,15 @@
-"""The relay's process: one thread, one poll loop, one transaction for all that waits.
+"""The relay's process: one thread, one poll loop, transactions of many requests.
 
-It takes all requests that wait, executes them in one transaction, and answers after the
-commit. So many small requests share a sync of the disk. Requests that wait for
-something to happen in a run stay here.
+It executes the requests whose turn it is (`relay/turns`) in one transaction, and
+answers after the commit. So many small requests share a sync of the disk. Requests that
+wait for something to happen in a run stay here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 import os
 import signal
@@ -16,13 +17,18 @@ import socket
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from gym_http_server.acceptor import Acceptor
-from gym_http_server.errors import RelayTaken, RelayUnavailable
+from gym_http_server.errors import (
+    RelayTaken,
+    RelayUnavailable,
+    ShareUsedUp,
+    TooManySessions,
+)
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.peer_credentials import PeerCredentials
@@ -38,10 +44,13 @@ from gym_http_server.relay.messages import (
     relay_problem,
     request_of,
 )
+from gym_http_server.relay.roles import describe_caller
 from gym_http_server.relay.store import Store
+from gym_http_server.relay.turns import SHARE_SECONDS, RequestTurn, Turns
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import refuse_descriptors
 from gym_http_server.service_process import isolate, limit_waits
+from gym_http_wire.bundles import MOST_BATCHES
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import AnswerHead, Form, Op, answer
 from gym_http_wire.problems import Problem
@@ -143,6 +152,9 @@ class PendingRequest(NamedTuple):
     until: float
 
 
+_Taken = RequestTurn[PendingRequest]
+
+
 class _Answer(NamedTuple):
     waiting: PendingRequest
     frame: Frame
@@ -171,12 +183,13 @@ class RelayServer:
         self._settings = settings
         self._run = run
         self._refusals = LimitedLog(log)
+        self._shares = LimitedLog(log)
         self._relay: Relay | None = None
         self._open_again = 0.0
         self._why_closed: Problem = RelayUnavailable("the relay is starting")
         self._connections: dict[int, Connection] = {}
-        # Requests that have arrived, and those that wait for something to happen.
-        self._arrived: list[PendingRequest] = []
+        # Requests to be executed, and those that wait for something to happen.
+        self._turns: Turns[PendingRequest] = Turns()
         self._waiting: dict[Connection, PendingRequest] = {}
         self._maintain_at = 0.0
         self._stopping = False
@@ -193,9 +206,12 @@ class RelayServer:
         self._open()
         while not self._stopping:
             self._poller.serve(self._patience())
-            self._execute(self._due())
+            self._look()
+            self._execute(self._turns.take())
             self._maintain()
-        self._execute([*self._arrived, *self._waiting.values()])
+        self._resume(self._waiting.values())
+        while self._turns:
+            self._execute(self._turns.drain())
         if self._relay is not None:
             self._relay.store.close()
         until = time.monotonic() + CLOSING_SECONDS
@@ -212,8 +228,10 @@ class RelayServer:
     def _patience(self) -> float | None:
         """Return for how many seconds no work is due; ``None``: until an event."""
         now = time.monotonic()
-        if self._waiting or self._acceptor.paused or self._unsent:
-            ends = [each.until for each in self._waiting.values()]
+        ends = [each.until for each in self._waiting.values()]
+        if self._turns:
+            ends.append(self._turns.due())
+        if ends or self._acceptor.paused or self._unsent:
             return max(0.0, min([now + TICK_SECONDS, *ends]) - now)
         if self._relay is None:
             return None
@@ -259,7 +277,18 @@ class RelayServer:
         # The upload that was announced here has arrived.
         self._promise(connection, 0)
         until = time.monotonic() + request.wait_s
-        self._arrived.append(PendingRequest(connection, request, frame.number, until))
+        self._queue(PendingRequest(connection, request, frame.number, until))
+
+    def _queue(self, each: PendingRequest) -> None:
+        """Have a request executed when it is its caller's turn."""
+        head = each.request.head
+        self._turns.add(head.run, each.request.session or head.token, each)
+
+    def _resume(self, waiting: Iterable[PendingRequest]) -> None:
+        """Have requests executed that waited for something to happen."""
+        for each in list(waiting):
+            del self._waiting[each.connection]
+            self._queue(each)
 
     def _promise(self, connection: Connection, size: int) -> None:
         """Count the bytes of an upload under way, in place of those counted before."""
@@ -280,69 +309,106 @@ class RelayServer:
 
     # Execution
 
-    def _due(self) -> list[PendingRequest]:
-        """Return the requests to execute now."""
+    def _look(self) -> None:
+        """Look for requests whose wait is over, and for connections that are stuck."""
         now = time.monotonic()
-        due, self._arrived = self._arrived, []
         if self._waiting:
             draining = os.path.exists(self._run.draining)
-            for each in list(self._waiting.values()):
-                if draining or each.until <= now or self._may_lease(each):
-                    due.append(each)
+            self._resume(
+                each
+                for each in self._waiting.values()
+                if draining or each.until <= now or self._may_lease(each)
+            )
         for connection in list(self._connections.values()):
             stuck = connection.stuck_since
             if stuck and now - stuck > READ_SECONDS:
                 self._disconnect(connection)
         self._acceptor.resume()
-        return due
 
     def _may_lease(self, waiting: PendingRequest) -> bool:
         """Whether a lease has ended whose batch a request waits for."""
         relay = self._relay
         return relay is not None and relay.lease_ended(waiting.request, time.time())
 
-    def _execute(self, group: list[PendingRequest]) -> None:
-        while group:
-            relay = self._open()
-            if relay is None:
-                for each in group:
-                    self._send(_Answer(each, relay_problem(self._why_closed), []))
-                return
-            for answered in self._commit(relay, group):
-                self._send(answered)
-            relay.store.clean_up()
-            self._discard(relay, group)
-            soon = time.monotonic() + MAINTAIN_SECONDS
-            self._maintain_at = min(self._maintain_at, soon)
-            touched = relay.take_touched()
-            group = [
+    def _execute(self, turns: Generator[_Taken, None, None]) -> None:
+        """Execute requests in one transaction, and answer them."""
+        if not self._turns:
+            return
+        relay = self._open()
+        if relay is None:
+            for each, _ in self._turns.drain():
+                self._send(_Answer(each, relay_problem(self._why_closed), []))
+            return
+        group: list[_Taken] = []
+        with contextlib.closing(turns):
+            answers = self._commit(relay, turns, group)
+        for answered in answers:
+            self._send(answered)
+        relay.store.clean_up()
+        self._discard(relay, group)
+        soon = time.monotonic() + MAINTAIN_SECONDS
+        self._maintain_at = min(self._maintain_at, soon)
+        if touched := relay.take_touched():
+            self._resume(
                 each
                 for each in self._waiting.values()
                 if each.request.awaited in touched
-            ]
+            )
 
-    def _commit(self, relay: Relay, group: list[PendingRequest]) -> list[_Answer]:
-        """Execute requests in one transaction; return the answers."""
+    def _commit(
+        self,
+        relay: Relay,
+        turns: Iterator[_Taken],
+        group: list[_Taken],
+    ) -> list[_Answer]:
+        """Execute requests in one transaction; return the answers.
+
+        Args:
+            relay: The relay.
+            turns: The requests.
+            group: Those that were taken are appended to it.
+        """
         answers: list[_Answer] = []
+        relay.batches = 0
         try:
             relay.store.begin()
-            for each in group:
-                answered = self._answer(relay, each)
+            for turn in turns:
+                group.append(turn)
+                answered = self._answer(relay, turn)
                 if answered is not None:
                     answers.append(answered)
+                if relay.batches >= MOST_BATCHES:
+                    break
             relay.store.commit()
         except Exception as error:
             relay.roll_back()
             for answered in answers:
                 _close(answered.descriptors)
+            if not group:
+                # The transaction could not begin.
+                group += itertools.islice(turns, 1)
             if len(group) > 1:
                 # One of them may be the reason.
-                return [got for each in group for got in self._commit(relay, [each])]
-            return [_Answer(group[0], relay_problem(_problem_of(error)), [])]
+                return [
+                    got
+                    for each in group
+                    for got in self._commit(relay, iter([each]), [])
+                ]
+            return [
+                _Answer(each.request, relay_problem(_problem_of(error)), [])
+                for each in group
+            ]
         return answers
 
-    def _answer(self, relay: Relay, waiting: PendingRequest) -> _Answer | None:
+    def _answer(self, relay: Relay, turn: _Taken) -> _Answer | None:
         """Execute a request; return its answer, or ``None`` if it waits."""
+        waiting = turn.request
+        if waiting.connection.closed:
+            return None
+        if turn.over and waiting.request.session:
+            problem = _over_share()
+            self._log_share(relay, waiting.request, problem)
+            return _Answer(waiting, relay_problem(problem), [])
         final = (
             self._stopping
             or waiting.until <= time.monotonic()
@@ -351,6 +417,8 @@ class RelayServer:
         try:
             reply = relay.reply(waiting.request, time.time(), final=final)
         except Problem as problem:
+            if isinstance(problem, TooManySessions):
+                self._log_share(relay, waiting.request, problem)
             return _Answer(waiting, relay_problem(problem), [])
         if reply is None:
             self._waiting[waiting.connection] = waiting
@@ -358,6 +426,10 @@ class RelayServer:
         if reply.promised and not waiting.connection.closed:
             self._promise(waiting.connection, reply.promised)
         return _Answer(waiting, *_frame_of(relay.store, reply))
+
+    def _log_share(self, relay: Relay, request: Request, problem: Problem) -> None:
+        caller = describe_caller(relay.store, request.head)
+        self._shares.warning(f"refused a request of {caller}: {problem}")
 
     def _send(self, answered: _Answer) -> None:
         waiting, frame, descriptors = answered
@@ -372,9 +444,9 @@ class RelayServer:
         except OSError:
             self._disconnect(connection)
 
-    def _discard(self, relay: Relay, group: list[PendingRequest]) -> None:
+    def _discard(self, relay: Relay, group: list[_Taken]) -> None:
         """Remove the uploaded files that no row refers to."""
-        for each in group:
+        for each, _ in group:
             if each.request.head.file and each.request.op != Op.RELAY_ADMIT:
                 with contextlib.suppress(OSError):
                     relay.store.discard(each.request.head.file)
@@ -419,6 +491,15 @@ class RelayServer:
             return
         # Requests come first: the next step is done after the next poll.
         self._maintain_at = time.monotonic() + (0.0 if more else IDLE_SECONDS)
+
+
+def _over_share() -> ShareUsedUp:
+    return ShareUsedUp(
+        f"other requests of the session took more than {SHARE_SECONDS:g} s of the "
+        "relay's time while this one waited, and so did those of others: send the "
+        "requests of a session one after the other, and this one again later",
+        headers={"Retry-After": "1"},
+    )
 
 
 def _problem_of(error: Exception) -> Problem:

@@ -203,7 +203,7 @@ class Tables(Database):
     # Sessions
 
     def add_session(
-        self, run: RunRow, session: str, worker: str, now: float
+        self, run: RunRow, session: str, worker: str, now: float, token: str = ""
     ) -> SessionRow:
         """Add a session under an ID that no session has.
 
@@ -211,7 +211,7 @@ class Tables(Database):
             StorageFull: The disk has no room.
         """
         self.check_sample_room(0)
-        row = SessionRow(0, session, worker, now, now, last=0)
+        row = SessionRow(0, session, worker, now, now, last=0, token=token)
         done = self._execute(
             "INSERT INTO sessions (run, session, worker, details) VALUES (?, ?, ?, ?)",
             run.id,

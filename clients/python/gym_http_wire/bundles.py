@@ -23,6 +23,8 @@ from gym_http_wire.messages import Op
 __all__ = [
     "BUNDLE",
     "MAX_BATCH_BYTES",
+    "MOST_BATCHES",
+    "MOST_HEADS_BYTES",
     "BatchHead",
     "BatchPlace",
     "BundleError",
@@ -42,6 +44,10 @@ __all__ = [
 BUNDLE = "application/vnd.gym-http.bundle"
 #: The largest body that a frame can announce.
 MAX_BATCH_BYTES = 2**32 - 1
+#: Batches in the bundle of a request, which a relay stores in about 50 ms.
+MOST_BATCHES = 4096
+#: Bytes of all their heads together, which take time to parse, too.
+MOST_HEADS_BYTES = 8 * 1024 * 1024
 
 # Larger numbers lose digits in JavaScript.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
@@ -298,11 +304,15 @@ def _ends(
     return head_end, head_end + size
 
 
-def batch_ends(data: bytes | memoryview) -> list[int]:
-    """Return where the whole batches of a piece of a bundle end.
+def batch_ends(data: bytes | memoryview, most: int = MOST_BATCHES) -> list[int]:
+    """Return where the first whole batches of a piece of a bundle end.
 
     Only headers are read, which is much faster than `split`. The last batch may be cut
     off, and is left out then.
+
+    Args:
+        data: The piece.
+        most: Batches that are looked at.
 
     Raises:
         BundleError: The piece does not begin with a batch, or has something else in it.
@@ -310,7 +320,7 @@ def batch_ends(data: bytes | memoryview) -> list[int]:
     ends: list[int] = []
     start, total, kind = 0, len(data), Op.BATCH
     unpack, header_size = HEADER.unpack_from, HEADER.size
-    while start + header_size <= total:
+    while start + header_size <= total and len(ends) < most:
         size, head_size, _, found, _, _ = unpack(data, start)
         if found != kind:
             raise BundleError(f"a frame of kind {found} is not a batch", start)

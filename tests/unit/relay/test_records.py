@@ -5,8 +5,10 @@ import math
 
 import pytest
 
+from gym_http_server.errors import BodyTooLarge
 from gym_http_server.relay.records import (
     LINE_BYTES,
+    MOST_LINES,
     best_version,
     parse_records,
     record_line,
@@ -75,6 +77,13 @@ def test_a_version_whose_returns_overflow_is_not_the_best() -> None:
     evaluations = {1: (5, 50.0), 2: (5, math.inf), 3: (5, math.nan)}
     assert best_version(evaluations, {1, 2, 3}) == (1, 10.0, 5)
     assert best_version(evaluations, {2, 3}) is None
+
+
+def test_lines_are_limited_before_they_are_parsed() -> None:
+    step = b'{"type":"training","step":1}\n'
+    assert len(parse_records(step * MOST_LINES, 0.0)) == MOST_LINES
+    with pytest.raises(BodyTooLarge, match="further requests"):
+        parse_records(b"no record\n" + step * MOST_LINES, 0.0)
 
 
 def test_a_line_is_limited() -> None:

@@ -13,7 +13,13 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server.errors import DigestMismatch, LimitReached, UnknownSession
+from gym_http_server.errors import (
+    BundleTooLarge,
+    DigestMismatch,
+    LimitReached,
+    TooManySessions,
+    UnknownSession,
+)
 from gym_http_server.instances import uploads
 from gym_http_server.instances.uploads import DIGESTED_BYTES, BatchDigests
 from gym_http_server.relay import delivery, runs, samples, sessions
@@ -24,6 +30,7 @@ from gym_http_wire.frames import HEADER
 from gym_http_wire.messages import Op
 from tests.support.relay_logic import MIB, RelayBench
 
+HOUR = 3600.0
 WEEK = 7 * 86400.0
 
 
@@ -60,7 +67,6 @@ LIMITS: list[tuple[Callable[[RelayBench, int], Any], Any, str, int]] = [
     (make_run, runs, "MOST_RUNS", 1),
     (make_token, runs, "MOST_TOKENS", 3),
     (make_reader, delivery, "MOST_READERS", 0),
-    (make_session, sessions, "MOST_SESSIONS", 0),
 ]
 
 
@@ -73,7 +79,7 @@ def test_no_more_are_made_than_the_limit(
     bench: RelayBench,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert getattr(module, name) in (1000, 10_000)
+    assert getattr(module, name) == 1000
     monkeypatch.setattr(module, name, there + 2)
     for number in range(2):
         make(bench, number)
@@ -82,9 +88,7 @@ def test_no_more_are_made_than_the_limit(
     assert refused.value.extras == {"limit": there + 2}
     # What exists goes on.
     assert bench.json(Op.RUN_CREATE, {"run": "pendulum"})["tokens"] is None
-    session = bench.session() if name != "MOST_SESSIONS" else ""
-    if session:
-        bench.put(session, 1)
+    bench.put(bench.session(), 1)
     if make is make_reader:
         make_reader(bench, 1)
     monkeypatch.setattr(module, name, there + 3)
@@ -133,9 +137,74 @@ def test_a_new_session_takes_the_place_of_a_forgotten_one(
     monkeypatch.setattr(sessions, "KEPT_SESSIONS", 2)
     for worker in "abc":
         bench.session(worker)
-    assert isinstance(bench.problem(Op.SESSION_CREATE, {"worker": "d"}), LimitReached)
-    bench.now += WEEK
+    assert full(bench)
+    bench.now += HOUR
     bench.session("d")
+
+
+def full(bench: RelayBench, role: str = "") -> bool:
+    """Whether a token may begin no session; else it begins one."""
+    try:
+        bench.json(Op.SESSION_CREATE, {"worker": "w"}, role=role)
+    except TooManySessions as problem:
+        return (problem.status, problem.headers["Retry-After"]) == (429, "60")
+    return False
+
+
+def known(bench: RelayBench, session: str) -> bool:
+    """Whether the run has a session."""
+    with contextlib.suppress(UnknownSession):
+        return bool(bench.json(Op.SESSION_STATUS, value=session))
+    return False
+
+
+def test_of_a_tokens_sessions_the_oldest_idle_one_goes_first(
+    bench: RelayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (sessions.MOST_SESSIONS, sessions.MOST_OF_TOKEN) == (10_000, 1000)
+    monkeypatch.setattr(sessions, "MOST_OF_TOKEN", 4)
+
+    def begin(role: str = "worker") -> str:
+        body = {"worker": "w"}
+        return str(bench.json(Op.SESSION_CREATE, body, role=role)["session"])
+
+    of_another = bench.session()
+    waiting, older, newer = begin(), begin(), begin()
+    for session in (older, newer):
+        bench.put(session, 1)
+    bench.json(Op.READER_PUT, {"after": 2}, value="r")
+    # Its batch is in the log.
+    bench.put(waiting, 1)
+    unused = begin()
+    assert full(bench, "worker")
+    # Other tokens have their own limits.
+    bench.session()
+    bench.now += HOUR / 2
+    assert bench.put(newer, 1)["stored"] is False
+    bench.now += HOUR / 2
+    begin()
+    assert not known(bench, unused)
+    begin()
+    assert not known(bench, older)
+    assert full(bench, "worker")
+    assert all(known(bench, each) for each in (waiting, newer, of_another))
+    bench.reopen()
+    assert full(bench, "worker")
+    bench.now += 61
+    begin()
+    assert known(bench, newer)
+
+
+def test_at_the_limit_of_a_run_no_session_of_another_token_goes(
+    bench: RelayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MOST_SESSIONS", 3)
+    older = [bench.session(), bench.session()]
+    bench.json(Op.SESSION_CREATE, {"worker": "w"}, role="worker")
+    bench.now += HOUR - 1
+    mine = bench.json(Op.SESSION_CREATE, {"worker": "w"}, role="worker")["session"]
+    assert full(bench, "worker")
+    assert all(known(bench, each) for each in (*older, mine))
 
 
 def test_an_old_row_of_a_session_is_not_forgotten(
@@ -298,12 +367,28 @@ def test_bytes_that_are_no_bundle_have_no_digests(data: bytes, step: int) -> Non
     assert digests_of_bundle(data, step) == []
 
 
-def test_batches_beyond_the_limit_of_a_bundle_have_no_digests(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("name", ["MOST_BATCHES", "MOST_HEADS_BYTES"])
+@pytest.mark.parametrize("size", [0, DIGESTED_BYTES])
+def test_a_bundle_beyond_its_limits_is_refused(
+    name: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "MOST_BATCHES", 2)
-    bundle = 4 * encode_batch(BatchHead("s", 1, 0, 1), bytes(DIGESTED_BYTES))
-    assert [number for number, _ in digests_of_bundle(bundle)] == [0, 1]
+    batch = encode_batch(BatchHead("s", 1, 0, 1), bytes(size))
+    heads = len(batch) - size - HEADER.size
+    monkeypatch.setattr(uploads, name, 2 if name == "MOST_BATCHES" else 2 * heads)
+    assert len(digests_of_bundle(2 * batch)) == (2 if size else 0)
+    # Before the head of the third one is parsed, or has arrived.
+    with pytest.raises(BundleTooLarge) as refused:
+        digests_of_bundle(2 * batch + batch[: HEADER.size])
+    assert (refused.value.status, refused.value.code) == (413, "bundle-too-large")
+
+
+@given(size=st.integers(0, 9000), step=st.integers(1, 6000))
+def test_the_session_of_a_bundle_is_found(size: int, step: int) -> None:
+    digests = BatchDigests()
+    bundle = encoded("first", 1, bytes(size)) + encoded("second", 1, b"")
+    for start in range(0, len(bundle), step):
+        digests.update(memoryview(bundle)[start : start + step])
+    assert digests.session == "first"
 
 
 @pytest.mark.parametrize("head", [b"", b"no JSON.", b'{"number": 1}   ', b" " * 65544])

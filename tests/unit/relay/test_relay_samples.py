@@ -23,7 +23,8 @@ from gym_http_server.errors import (
     Stale,
 )
 from gym_http_server.relay import samples
-from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
+from gym_http_server.relay.files import INLINE_BYTES
+from gym_http_wire.bundles import BUNDLE, MOST_BATCHES, BatchHead, encode_batch
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter, KeyReused
 from gym_http_wire.values import binary
@@ -480,16 +481,58 @@ def test_the_transitions_of_many_batches_can_be_summed(make: Make) -> None:
     assert bench.status()["samples"]["consumed"] == 1100
 
 
-def test_a_bundle_has_a_limited_number_of_batches(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+def test_a_body_in_a_frame_has_no_more_batches_than_a_bundle_may() -> None:
+    # No head is shorter; a web worker counts the batches of larger bodies.
+    assert INLINE_BYTES // len(encode_batch(BatchHead("s", 1, 0, 1), b"")) <= 4096
+    assert MOST_BATCHES == 4096
+
+
+def test_json_to_be_checked_is_limited_for_a_whole_bundle(make: Make) -> None:
+    bench = make(columns={"rewards": {"dtype": "float64", "shape": []}})
+    session = bench.session()
+    rewards = b'{"rewards": [1.0]}'
+    sent = [
+        (BatchHead(session, n, 0, 1, content_type="application/json"), body)
+        for n, body in enumerate([rewards, rewards.ljust(2**20)], 1)
+    ]
+    body = b"".join(encode_batch(*each) for each in sent)
+    problem = bench.problem(Op.SAMPLES_PUT, body, content_type=BUNDLE)
+    assert (problem.status, problem.code) == (413, "bundle-too-large")
+    # The sender sends all of it again, in smaller bundles.
+    assert "next" not in problem.extras
+    assert bench.json(Op.SESSION_STATUS, value=session)["next"] == 1
+    assert bench.bundle(sent[:1])["stored"] == bench.bundle(sent[1:])["stored"] == 1
+
+
+@pytest.mark.parametrize("size", [1000, 2000])
+def test_only_small_batches_are_hashed_to_compare_them(
+    size: int, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(samples, "MOST_BATCHES", 5)
+    monkeypatch.setattr(samples, "MOST_HASHED_BYTES", 1000)
     bench = make()
     session = bench.session()
-    body = b"".join(encode_batch(*each) for each in heads(session, range(1, 7)))
-    problem = bench.problem(Op.SAMPLES_PUT, body, content_type=BUNDLE)
-    assert isinstance(problem, BadParameter)
-    assert problem.extras == {"next": 6, "stored": 5}
+    bench.put(session, 1, bytes(size))
+    other = b"x" * size
+    head = BatchHead(session, 1, 0, 1, checksum=xxhash.xxh3_64_hexdigest(other))
+    body = encode_batch(head, other)
+    if size == 1000:
+        problem = bench.problem(Op.SAMPLES_PUT, body, content_type=BUNDLE)
+        assert isinstance(problem, KeyReused)
+    else:
+        assert bench.bundle([(head, other)])["repeated"] == 1
+
+
+def test_batches_are_counted_whatever_becomes_of_them(make: Make) -> None:
+    bench = make()
+    session = bench.session()
+    sent = heads(session, range(1, 4))
+    bench.bundle(sent)
+    assert bench.relay.batches == 3
+    bench.bundle(sent)
+    assert bench.relay.batches == 6
+    gap = encode_batch(*heads(session, range(9, 10))[0])
+    bench.problem(Op.SAMPLES_PUT, gap, content_type=BUNDLE)
+    assert bench.relay.batches == 7
 
 
 def test_a_batch_that_a_bundle_repeats_is_compared(make: Make) -> None:

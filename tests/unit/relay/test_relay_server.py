@@ -1,6 +1,7 @@
 """The relay's loop over real sockets: group commit, waits, slow readers, failures."""
 
 import contextlib
+import hashlib
 import os
 import socket
 import struct
@@ -16,6 +17,9 @@ import pytest
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.relay import server as relay_server
+from gym_http_server.relay import turns
+from gym_http_server.relay.calls import Request
+from gym_http_server.relay.dispatch import Relay
 from gym_http_server.relay.messages import (
     RelayHead,
     RelaySettings,
@@ -104,10 +108,10 @@ def served(running: Running) -> Running:
     return running
 
 
-def put(session: str, number: int) -> Frame:
+def put(session: str, number: int, token: str = "") -> Frame:
     """Return a request with a batch."""
     args = {"session": session, "number": number, "policy": 0, "count": 1}
-    head = RelayHead("r", args=args, digest="0" * 64)
+    head = RelayHead("r", token, args=args, digest="0" * 64)
     return relay_request(Op.SAMPLES_PUT, head, b"x" * 1000)
 
 
@@ -367,6 +371,78 @@ def _status(connection: FrameSocket) -> int:
     frame = connection.receive_one()
     assert frame is not None
     return frame.status
+
+
+def begin_together(
+    served: Running, monkeypatch: pytest.MonkeyPatch, requests: list[Frame]
+) -> list[Frame]:
+    """Send requests that arrive during one commit, and return their answers."""
+    held, commit = threading.Event(), Store.commit
+
+    def hold(store: Store) -> None:
+        held.wait(10)
+        commit(store)
+
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(served.connection())
+        monkeypatch.setattr(Store, "commit", hold)
+        first.send(relay_request(Op.RUN_STATUS, RelayHead("r")))
+        connections = []
+        for request in requests:
+            connections.append(stack.enter_context(served.connection()))
+            connections[-1].send(request)
+        held.set()
+        assert _status(first) == 200
+        answers = [each.receive_one() for each in connections]
+        return [each for each in answers if each is not None]
+
+
+def test_a_session_over_its_share_is_refused_and_named(
+    served: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(turns, "SHARE_SECONDS", 0.0)
+    token = served.json(Op.TOKEN_CREATE, b'{"role":"worker"}', run="r")
+    digest = hashlib.sha256(token["token"].encode()).hexdigest()
+    noisy, calm = session(served), session(served, "calm")
+    requests = [put(noisy, 1, token=digest) for _ in range(4)]
+    answers = begin_together(served, monkeypatch, [*requests, put(calm, 1)])
+    # The first one is stored; then it is the turn of the other session.
+    assert [each.status for each in answers] == [201, 429, 429, 429, 201]
+    assert b'"share-used-up"' in answers[1].body
+    assert b'"Retry-After":"1"' in answers[1].head
+    (line,) = (each.getMessage() for each in caplog.records)
+    assert f"the worker token {token['id']} of run r" in line
+    # It may go on at once, and has lost nothing.
+    with served.connection() as connection:
+        for number, status in ((1, 200), (2, 201)):
+            connection.send(put(noisy, number))
+            assert _status(connection) == status
+
+
+def test_requests_of_a_caller_that_has_left_are_not_executed(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = session(served)
+    reply, executed = Relay.reply, list[str]()
+
+    def count(relay: Relay, request: Request, now: float, *, final: bool) -> Any:
+        executed.append(request.op.name)
+        return reply(relay, request, now, final=final)
+
+    monkeypatch.setattr(Relay, "reply", count)
+    with served.connection() as connection:
+        accept = served.server._turns.add
+
+        def add(run: str, caller: str, request: Any) -> None:
+            accept(run, caller, request)
+            served.server._disconnect(request.connection)
+
+        monkeypatch.setattr(served.server._turns, "add", add)
+        connection.send(put(each, 1))
+        assert connection.receive_one() is None
+        monkeypatch.undo()
+    assert served.json(Op.SESSION_STATUS, run="r", value=each)["next"] == 1
+    assert executed == []
 
 
 def test_bytes_that_are_no_request_end_the_connection(served: Running) -> None:

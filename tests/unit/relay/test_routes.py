@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import functools
 import hashlib
 import io
 import os
@@ -18,9 +19,11 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from gym_http_server.app import create_app
-from gym_http_server.errors import Gap
+from gym_http_server.errors import Gap, RelayUnavailable
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.instances import uploads
+from gym_http_server.instances.relay import RelayClient
+from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.relay.files import INLINE_BYTES
 from gym_http_server.relay.messages import (
     Piece,
@@ -31,7 +34,8 @@ from gym_http_server.relay.messages import (
 )
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
-from gym_http_wire.frames import Frame, encode
+from gym_http_wire.bundles import BUNDLE, MOST_BATCHES, BatchHead, encode_batch
+from gym_http_wire.frames import HEADER, Frame, encode
 from gym_http_wire.messages import AnswerHead, Op, answer
 from gym_http_wire.problems import Problem
 from tests.support.wait import wait_until
@@ -180,6 +184,74 @@ def test_a_large_body_is_a_file_of_the_relay(
     assert (admitted.size, head.size) == (len(LARGE), len(LARGE))
     assert (relay.bodies / head.file).read_bytes() == LARGE
     assert head.digest == hashlib.sha256(LARGE).hexdigest()
+
+
+@pytest.mark.parametrize("size", [0, INLINE_BYTES])
+def test_a_bundle_is_sent_with_its_session(
+    size: int, client: FlaskClient, relay: ToyRelay
+) -> None:
+    bundle = encode_batch(BatchHead("first", 1, 0, 1), bytes(size))
+    bundle += encode_batch(BatchHead("second", 1, 0, 1), b"")
+    for path, session in (("", "first"), ("?session=third", "third")):
+        relay.requests.clear()
+        path = f"/v1/runs/r/samples/{path}"
+        assert client.post(path, data=bundle, content_type=BUNDLE).status_code == 200
+        ((head, _),) = relay.of(Op.SAMPLES_PUT)
+        assert head.args == {"session": session}
+    relay.requests.clear()
+    # The relay says what is wrong with it.
+    malformed = b"x" * (size + 1)
+    path = "/v1/runs/r/samples/"
+    assert client.post(path, data=malformed, content_type=BUNDLE).status_code == 200
+    ((head, _),) = relay.of(Op.SAMPLES_PUT)
+    assert head.args == {}
+
+
+def test_a_bundle_of_too_many_batches_is_refused_before_the_relay(
+    client: FlaskClient, relay: ToyRelay
+) -> None:
+    batch = encode_batch(BatchHead("s" * 20, 1, 0, 1), b"")
+    post = functools.partial(client.post, "/v1/runs/r/samples/", content_type=BUNDLE)
+    assert post(data=batch * MOST_BATCHES).status_code == 200
+    relay.requests.clear()
+    # Before its end, and before another head is parsed.
+    refused = post(data=batch * MOST_BATCHES + batch[: HEADER.size])
+    assert code(refused) == (413, "bundle-too-large")
+    assert refused.json is not None
+    assert refused.json["limit"] == MOST_BATCHES
+    assert relay.of(Op.SAMPLES_PUT) == []
+    assert len(list(relay.bodies.iterdir())) == 1
+
+
+def test_health_reports_a_relay_that_is_silent_for_long(
+    relay: ToyRelay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = RunDir(str(tmp_path))
+    now = 1000.0
+    client = RelayClient(run_dir, SupervisorClient(run_dir), lambda: now)
+
+    def fails(seconds: float, *, silent: bool = True) -> bool:
+        """Whether a check fails after so many seconds."""
+        nonlocal now
+        now += seconds
+        with monkeypatch.context() as patch:
+            if silent:
+                end = lambda end, _: end.socket.shutdown(socket.SHUT_RDWR)  # noqa: E731
+                patch.setattr(relay, "_answer", end)
+            try:
+                client.check(5.0)
+            except RelayUnavailable:
+                return True
+        return False
+
+    assert not fails(0, silent=False)
+    assert [fails(each) for each in (60, 9, 1, 1)] == [False, False, True, True]
+    assert not fails(0, silent=False)
+    assert [fails(each) for each in (60, 9)] == [False, False]
+    # Any other answer counts, too.
+    client.call(Op.RUN_LIST, RelayHead())
+    assert not fails(60)
+    client.close_idle()
 
 
 def test_requests_in_turn_share_a_connection(

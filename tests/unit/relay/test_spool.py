@@ -27,8 +27,9 @@ from hypothesis.stateful import (
 )
 
 from gym_http_client.relay import segments
+from gym_http_client.relay.sender import MAX_POST
 from gym_http_client.relay.spool import Spool, SpoolClosed, SpoolError
-from gym_http_wire.bundles import BatchHead, encode_batch, split
+from gym_http_wire.bundles import MOST_BATCHES, BatchHead, encode_batch, split
 
 TYPE = "application/octet-stream"
 
@@ -587,6 +588,20 @@ def test_a_file_that_was_sent_is_written_to_again(tmp_path: Path) -> None:
     with Spool(tmp_path / "killed", run="r", max_bytes=32_000) as spool:
         assert (spool.next, spool.waiting) == (11, 2)
         assert send_all(spool) == [b"x" * 400, b"y" * 400]
+
+
+def test_a_piece_has_no_more_batches_than_a_request_may(tmp_path: Path) -> None:
+    with new_spool(tmp_path / "spool") as spool:
+        for _ in range(MOST_BATCHES + 10):
+            add(spool, b"")
+        first = spool.piece(MAX_POST)
+        assert first is not None
+        assert (first.first, len(first.ends)) == (1, MOST_BATCHES)
+        assert len(list(split(first.data))) == MOST_BATCHES
+        spool.settle(first.last + 1, first=1)
+        second = spool.piece(MAX_POST)
+        assert second is not None
+        assert (second.first, len(second.ends)) == (MOST_BATCHES + 1, 10)
 
 
 def test_a_full_spool_gives_up_the_file_that_it_keeps(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_http_wire.bundles import (
+    MOST_BATCHES,
     BatchHead,
     BundleError,
     batch_ends,
@@ -85,6 +86,12 @@ def test_a_bundle_cut_off_anywhere_keeps_its_whole_batches(
         with pytest.raises(BundleError, match="ends after") as caught:
             list(split(whole[:cut]))
         assert caught.value.offset == kept
+
+
+def test_of_a_piece_as_many_batches_are_found_as_a_request_may_have() -> None:
+    batch = encode_batch(BatchHead("s", 1, 0, 1), b"x")
+    assert len(batch_ends(batch * (MOST_BATCHES + 1))) == MOST_BATCHES == 4096
+    assert batch_ends(batch * 3, 2) == [len(batch), 2 * len(batch)]
 
 
 @given(st.binary(max_size=200))

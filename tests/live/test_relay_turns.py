@@ -1,0 +1,149 @@
+"""Abuse by one run's worker delays no other run, whatever it repeats, and no probe."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gym_http_server.relay.sessions import MOST_OF_TOKEN
+from gym_http_wire.bundles import BUNDLE, MOST_BATCHES, BatchHead, encode_batch
+from tests.support.api import Api, error, ok
+from tests.support.raw import RawConnection, Response
+from tests.support.runs import Run, done
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.alone]
+
+CONNECTIONS = 10
+SECONDS = 5.0
+#: Such abuse took 3 s of an insert on an idle machine, and 17 s on a busy one.
+SLOWEST_S = 2.0
+USUAL_S = 0.5
+
+
+class Abuse:
+    """Posts one bundle of empty batches over many connections, again and again.
+
+    Attributes:
+        answers: Number of answers by status and code.
+        refused: An answer with status 429.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.answers: Counter[tuple[int, str]] = Counter()
+        self.refused: Response | None = None
+        self._stopping = threading.Event()
+        self._port = run.api.server.port
+        self._request = bundle_request(run, run.session("noisy"), MOST_BATCHES)
+        self._threads = [
+            threading.Thread(target=self._repeat) for _ in range(CONNECTIONS)
+        ]
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Repeat the bundle meanwhile."""
+        for each in self._threads:
+            each.start()
+        try:
+            wait_until(lambda: self.answers, 20.0, "the first answer")
+            yield
+        finally:
+            self._stopping.set()
+            for each in self._threads:
+                each.join()
+
+    def _repeat(self) -> None:
+        with RawConnection(self._port) as connection:
+            while not self._stopping.is_set():
+                connection.send(self._request)
+                answer = connection.read_response()
+                code = answer.json().get("code", "")
+                self.answers[answer.status, code] += 1
+                if answer.status == 429:
+                    self.refused = answer
+
+
+def bundle_request(run: Run, session: str, count: int) -> bytes:
+    """Return the request that posts a bundle of empty batches."""
+    body = b"".join(
+        encode_batch(BatchHead(session, number, 0, 1), b"")
+        for number in range(1, count + 1)
+    )
+    head = (
+        f"POST {run.path('samples/')} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Authorization: Bearer {run.tokens['worker']}\r\n"
+        f"Content-Type: {BUNDLE}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def token_id(run: Run) -> str:
+    """Return the ID of the token that its creation made for workers."""
+    tokens = ok(run.get("tokens/"))["tokens"]
+    return next(each["id"] for each in tokens if each["role"] == "worker")
+
+
+def timed(calls: list[float], answer: Response, began: float) -> None:
+    """Note how long a request took that was successful."""
+    assert answer.status in (200, 201), answer.text
+    calls.append(time.monotonic() - began)
+
+
+def test_abuse_of_one_run_delays_no_other(server: Server) -> None:
+    api = Api(server)
+    abused, other = Run.create(api, "abused"), Run.create(api, "other")
+    session, inserts, probes = other.session(), list[float](), list[float]()
+    abuse = Abuse(abused)
+    with abuse.going_on():
+        end = time.monotonic() + SECONDS
+        while (began := time.monotonic()) < end:
+            target = other.samples(session, len(inserts) + 1)
+            timed(inserts, api.post(target, data=b"x"), began)
+            began = time.monotonic()
+            timed(probes, api.get("/healthz"), began)
+    for took in (inserts, probes):
+        assert max(took) < SLOWEST_S
+        assert sorted(took)[len(took) // 2] < USUAL_S
+    # It was stored, repeated, or over its share.
+    assert {status for status, _ in abuse.answers} == {201, 429}
+    assert abuse.refused is not None
+    error(abuse.refused, 429, "share-used-up")
+    assert abuse.refused.header("Retry-After") == "1"
+    token = token_id(abused)
+    assert f"a request of the worker token {token} of run abused" in server.stderr
+
+
+def test_a_bundle_of_too_many_batches_is_refused(server: Server) -> None:
+    run = Run.create(Api(server), "large")
+    session = run.session()
+    with RawConnection(server.port) as connection:
+        connection.send(bundle_request(run, session, MOST_BATCHES + 1))
+        problem = error(connection.read_response(), 413, "bundle-too-large")
+    assert problem["limit"] == MOST_BATCHES
+    assert ok(run.get(f"sessions/{session}/"))["next"] == 1
+
+
+def test_a_token_begins_a_limited_number_of_sessions(server: Server) -> None:
+    run = Run.create(Api(server), "sessions")
+    request = (
+        f"POST {run.path('sessions/')} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Authorization: Bearer {run.tokens['worker']}\r\n"
+        'Content-Type: application/json\r\nContent-Length: 15\r\n\r\n{"worker": "w"}'
+    )
+    with RawConnection(server.port) as connection:
+        for _ in range(MOST_OF_TOKEN):
+            connection.send(request.encode())
+            assert connection.read_response().status == 201
+        connection.send(request.encode())
+        answer = connection.read_response()
+    assert error(answer, 429, "too-many-sessions")["limit"] == MOST_OF_TOKEN
+    assert answer.header("Retry-After") == "60"
+    line = f"a request of the worker token {token_id(run)} of run sessions"
+    assert line in server.stderr
+    other = done(run.post("tokens/", {"role": "worker"}))["token"]
+    headers = {"Authorization": f"Bearer {other}"}
+    done(run.post("sessions/", {"worker": "w"}, headers=headers))
