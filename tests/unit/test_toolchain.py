@@ -10,7 +10,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "toolchain"
 # The programs that the script itself needs; no apt-get, and no tools.
-BASICS = ("bash", "cat", "env", "grep", "id", "mktemp", "rm")
+BASICS = ("bash", "cat", "dirname", "env", "grep", "id", "mktemp", "rm")
 TOOLS = {
     *("gcc", "libc6-dev"),
     *("curl", "jq", "openssl", "libegl1", "libopengl0", "libgl1-mesa-dri"),
@@ -18,7 +18,7 @@ TOOLS = {
     *("lua-check", "lua-ldoc", "luarocks"),
     *("g++", "clang", "libclang-rt-dev", "libcurl4-openssl-dev"),
     *("nlohmann-json3-dev", "libboost-dev", "cmake", "doxygen", "git", "pkg-config"),
-    *("nodejs", "npm", "chromium"),
+    *("nodejs", "npm", "chromium", "prometheus", "systemd"),
 }
 
 
@@ -29,12 +29,16 @@ def bare(tmp_path: Path) -> dict[str, str]:
         found = shutil.which(name)
         assert found, name
         (tmp_path / name).symlink_to(found)
+    # What it has fetched is in a folder beside its own.
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "scripts")
     return {"PATH": str(tmp_path)}
 
 
 def run(variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    script = Path(variables["PATH"]) / "scripts" / SCRIPT.name
     return subprocess.run(
-        [SCRIPT], env=variables, capture_output=True, text=True, timeout=50
+        [script], env=variables, capture_output=True, text=True, timeout=50
     )
 
 
@@ -71,5 +75,5 @@ def test_one_that_cannot_be_installed_keeps_no_other_away(
     (tmp_path / "true").symlink_to(shutil.which("true") or "")
     done = run(bare)
     assert "chromium" in done.stderr
-    assert {"jq", "npm", "luarocks"} <= set(request.read_text().split())
+    assert {"jq", "npm", "luarocks", "prometheus"} <= set(request.read_text().split())
     assert done.returncode == 0, os.fsdecode(done.stderr)
