@@ -47,6 +47,7 @@ from collections.abc import Iterable
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = [
+    "REVOKED",
     "AnswerBudgetFull",
     "BadColumns",
     "BodyIncomplete",
@@ -176,6 +177,10 @@ class Unauthorized(Problem):
     """The token is missing or wrong."""
 
     default_status, default_code = 401, "unauthorized"
+
+
+#: Why what a token has opened ends.
+REVOKED = "the token was removed from the server's --tokens file"
 
 
 class TicketRefused(Problem):

@@ -42,7 +42,7 @@ _CONFIRMED = 2
 
 
 class Replaced(msgspec.Struct):
-    """What the supervisor has to know of settings that the launcher has replaced.
+    """What the supervisor and its processes have to know of a reload.
 
     Attributes:
         quotas: Instances that each token may own at a time, by its name.
@@ -51,8 +51,19 @@ class Replaced(msgspec.Struct):
     """
 
     quotas: dict[str, int | None]
-    gone: list[str]
+    gone: frozenset[str]
     log_level: str
+
+    @classmethod
+    def receive(cls, descriptor: int | None) -> Replaced | None:
+        """Read it from the descriptor of `memory`; ``None`` if that has not arrived."""
+        if descriptor is None:
+            return None
+        return msgspec.json.decode(read_and_close(descriptor), type=cls)
+
+    def memory(self) -> IO[bytes]:
+        """Write it to memory, for a process that gets its descriptor."""
+        return memory_file(msgspec.json.encode(self))
 
 
 def memory_file(data: bytes) -> IO[bytes]:

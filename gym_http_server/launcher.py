@@ -23,6 +23,7 @@ import msgspec
 
 from gym_http_server import inherited_settings, log_lines, prctl
 from gym_http_server.access import quotas
+from gym_http_server.api.tickets import Tickets
 from gym_http_server.errors import Draining, StartError
 from gym_http_server.inherited_settings import Replaced, SettingsMemory
 from gym_http_server.instances.supervisor_client import SupervisorClient
@@ -220,7 +221,7 @@ class Launcher:
         commands = [] if control is None else [control.fileno()]
         ready = select.select([self._signals.fileno(), *commands], [], [], seconds)[0]
         if control is not None and control.fileno() in ready:
-            self._answer_command(control)
+            self._answer_commands(control)
         try:
             numbers = self._signals.recv(4096)
         except BlockingIOError:
@@ -230,14 +231,12 @@ class Launcher:
         stopping = any(number in numbers for number in _STOPPING)
         return stopping or (self._hung_up and self._has_terminal)
 
-    def _answer_command(self, control: ControlSocket) -> None:
-        command = control.receive()
-        if command is None:
-            return
-        try:
-            command.answer(self._reload(command.log_level))
-        except Problem as problem:
-            command.answer(problem)
+    def _answer_commands(self, control: ControlSocket) -> None:
+        for command in control.receive():
+            try:
+                command.answer(self._reload(command.log_level))
+            except Problem as problem:
+                command.answer(problem)
 
     def _reload(self, log_level: str = "") -> str:
         """Read tokens and log level anew; return what has changed, in words.
@@ -265,18 +264,20 @@ class Launcher:
         log_lines.set_level(new.log_level)
         most = quotas(new)
         self._names |= most.keys()
-        gone = sorted(self._names - most.keys())
+        gone = frozenset(self._names - most.keys())
+        Tickets(self._run.tickets).revoke(gone)
         body = msgspec.json.encode(Replaced(most, gone, new.log_level))
-        supervisor.forward(Op.RELOAD, RequestHead(), body)
-        return describe(old, new) + self._late()
+        answer = supervisor.forward(Op.RELOAD, RequestHead(), body)
+        late = [*msgspec.json.decode(answer.body), *self._late_workers()]
+        waits = f"; not yet in {', '.join(late)}, busy at the moment" if late else ""
+        return describe(old, new) + waits
 
-    def _late(self) -> str:
+    def _late_workers(self) -> list[str]:
         """Wait until web workers have the new settings; name those that do not."""
         deadline = time.monotonic() + CONFIRM_SECONDS
         while (late := self._memory.unconfirmed()) and time.monotonic() < deadline:
             time.sleep(0.01)
-        pids = ", ".join(map(str, late))
-        return f"; not yet in web workers that hang, PID {pids}" if late else ""
+        return [f"web worker {pid}" for pid in late]
 
     def _dead(self) -> str | None:
         for name, child in (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 import socket
 import struct
@@ -16,10 +17,12 @@ import tempfile
 import msgspec
 
 from gym_http_server import tokens
+from gym_http_server.acceptor import Acceptor
 from gym_http_server.access import by_name
 from gym_http_server.errors import StartError
-from gym_http_server.frame_socket import FrameSocket, close_unread, limit_sending
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.peer_credentials import PeerCredentials
+from gym_http_server.poller import Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.settings import Settings, from_mapping
@@ -37,7 +40,7 @@ from gym_http_wire.problems import Problem
 
 __all__ = ["ControlSocket", "ReloadRequest", "describe", "read_anew", "request_reload"]
 
-BACKLOG = 8
+BACKLOG = 512
 #: Seconds that a command may take to send its request.
 RECEIVE_SECONDS = 1.0
 #: Seconds that the launcher may take to answer; while it starts, it does not.
@@ -46,6 +49,8 @@ MAX_BODY = 1024 * 1024
 #: Names of tokens that one message lists.
 MAX_NAMES = 20
 _CREDENTIALS = struct.Struct("=iII")
+
+log = logging.getLogger("gym_http_server.launcher")
 
 
 def read_anew(given: Settings, current: Settings, log_level: str = "") -> Settings:
@@ -133,42 +138,36 @@ class ControlSocket:
     """
 
     def __init__(self, run: RunDir, peers: PeerCredentials) -> None:
-        self._peers = peers
         self._listener = listen(run.control_socket, BACKLOG)
-        self._listener.setblocking(False)
         refuse_descriptors(self._listener)
+        self._poller = Poller()
+        self._acceptor = Acceptor(
+            self._listener, self._poller, self._take, log, "launcher", peers
+        )
+        self._poller.add(self._listener, self._acceptor.accept)
+        self._requests: list[ReloadRequest] = []
 
     def fileno(self) -> int:
         """Return the descriptor, which is readable when a command has connected."""
         return self._listener.fileno()
 
-    def receive(self) -> ReloadRequest | None:
-        """Accept a connection and read its request; ``None`` if there is none."""
-        try:
-            sock, _ = self._listener.accept()
-        except OSError:
-            return None
-        if not self._permits(sock):
-            close_unread(sock)
-            return None
-        sock.settimeout(RECEIVE_SECONDS)
-        limit_sending(sock)
+    def receive(self) -> list[ReloadRequest]:
+        """Return the requests of the commands that have connected."""
+        self._acceptor.resume()
+        self._poller.serve(0.0)
+        requests, self._requests = self._requests, []
+        return requests
+
+    def _take(self, sock: socket.socket) -> None:
         connection = FrameSocket(sock, MAX_BODY)
-        try:
-            frame = connection.receive_one()
+        sock.settimeout(RECEIVE_SECONDS)
+        with contextlib.suppress(FrameError, msgspec.MsgspecError):
+            permitted = _peer(sock)[1] in (0, os.geteuid())
+            frame = connection.receive_one() if permitted else None
             if frame is not None and frame.kind == Op.RELOAD:
-                return ReloadRequest(connection, frame)
-        except (FrameError, msgspec.MsgspecError):
-            pass
+                self._requests.append(ReloadRequest(connection, frame))
+                return
         connection.close()
-        return None
-
-    def _permits(self, sock: socket.socket) -> bool:
-        return _peer(sock)[1] in (0, os.geteuid()) and self._peers.permits(sock)
-
-    def close(self) -> None:
-        """Close the listener."""
-        self._listener.close()
 
 
 def request_reload(place: str, log_level: str) -> str:
@@ -202,12 +201,13 @@ def _connect(place: str) -> FrameSocket:
     found: list[tuple[RunDir, socket.socket]] = []
     for run in RunDir.found_in(place):
         sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(ANSWER_SECONDS)
         try:
+            # With a timeout, it would fail if other connections wait.
             sock.connect(run.control_socket)
         except OSError:
             sock.close()
         else:
+            sock.settimeout(ANSWER_SECONDS)
             found.append((run, sock))
     if len(found) == 1:
         return FrameSocket(found[0][1], MAX_BODY)

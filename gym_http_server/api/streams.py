@@ -53,9 +53,11 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
         query.get("size", [""])[-1],
         query.get("ask", [""])[-1],
     )
-    hello = msgspec.structs.replace(hello, request_id=request_id_of(environ))
-    lost_s = _seconds(query.get("lost", [""])[-1])
     caller = caller_of(environ)
+    hello = msgspec.structs.replace(
+        hello, request_id=request_id_of(environ), owner=caller.name
+    )
+    lost_s = _seconds(query.get("lost", [""])[-1])
     caller.require(READ if hello.watch else STEP)
     take = relay if web.settings.stream_relay else pass_socket
     early = environ["wsgi.input"].reader.unreader.take_buffered()

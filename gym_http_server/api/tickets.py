@@ -13,12 +13,13 @@ issued to.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from gym_http_server.errors import TooManyTickets
 from gym_http_wire.problems import DiskFull
@@ -82,6 +83,15 @@ class Tickets:
         except (OSError, ValueError):
             return None
         return name if self._clock() < expires_ns else None
+
+    def revoke(self, names: Container[str]) -> None:
+        """Remove the tickets that stand for tokens of these names."""
+        with contextlib.suppress(FileNotFoundError):
+            for file in os.listdir(self._folder):
+                path = f"{self._folder}/{file}"
+                with contextlib.suppress(OSError, ValueError):
+                    if _read(path)[1] in names:
+                        os.unlink(path)
 
     def _path(self, ticket: str) -> str:
         return f"{self._folder}/{hashlib.sha256(ticket.encode()).hexdigest()}"

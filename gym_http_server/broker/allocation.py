@@ -14,7 +14,7 @@ from gym_http_server.broker.registry import Lease, Registry, Waiter
 from gym_http_server.external_connection import ConnectionDetails
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import answer, problem_answer
+from gym_http_wire.messages import Op, answer, problem_answer
 from gym_http_wire.problems import ExternalAway
 
 __all__ = ["Allocator"]
@@ -63,6 +63,20 @@ class Allocator:
         """Record the leases of a host that an earlier broker had granted."""
         for each in msgspec.json.decode(frame.body, type=list[ConnectionDetails]):
             self._registry.leases[each.resume] = Lease(host, each)
+
+    def revoke(self, gone: frozenset[str]) -> None:
+        """Have hosts end the connections of tokens that are gone.
+
+        Args:
+            gone: The names of these tokens.
+        """
+        for lease in list(self._registry.leases.values()):
+            if lease.details.owner in gone:
+                body = lease.details.resume.encode()
+                try:
+                    lease.host.send(Frame(Op.EXTERNAL_REVOKED, body=body))
+                except OSError:
+                    self._disconnect(lease.host)
 
     def allocate(self) -> None:
         """Allocate free connections to the waiting hosts, in FIFO order.

@@ -75,6 +75,13 @@ class FreeConnection:
         return self.sock.fileno()
 
     @property
+    def owner(self) -> str:
+        """Name of its token; "" if there is none, or it is not known yet."""
+        if self.protocol.hello_accepted:
+            return self.protocol.details.owner
+        return "" if self.identity is None else self.identity.name
+
+    @property
     def address(self) -> str:
         """IP address of its other end; "" for a Unix socket, or if it has closed."""
         if self.sock.family == socket.AF_UNIX:

@@ -15,7 +15,7 @@ from gym_http_server.broker.free_connection import FreeConnection, dialect_of
 from gym_http_server.broker.handshakes import read_hello
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Lease, Registry
-from gym_http_server.errors import ScopeMissing
+from gym_http_server.errors import REVOKED, ScopeMissing, Unauthorized
 from gym_http_server.external_connection import (
     ConnectionDetails,
     ConnectionState,
@@ -37,6 +37,7 @@ from gym_http_wire.external.handshake import (
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
+from gym_http_wire.websocket import Close
 
 __all__ = ["FreeConnections"]
 
@@ -70,6 +71,8 @@ class FreeConnections:
         self._settings = settings
         self._authenticator = authenticator
         self._connections: dict[int, FreeConnection] = {}
+        # Names of tokens that are gone.
+        self._gone: frozenset[str] = frozenset()
         self._refusals = LimitedLog(log)
 
     def __len__(self) -> int:
@@ -150,6 +153,20 @@ class FreeConnections:
     def add_released(self, sock: socket.socket, details: ConnectionDetails) -> None:
         """Add a connection that a host releases."""
         self._registry.add(self.add(sock, details.framing, details=details))
+        self.revoke(self._gone)
+
+    def revoke(self, gone: frozenset[str]) -> None:
+        """End the connections of tokens that are gone, now and from now on.
+
+        Args:
+            gone: The names of all of these tokens.
+        """
+        self._gone = gone
+        now = time.monotonic()
+        for connection in list(self._connections.values()):
+            if connection.owner in gone:
+                connection.protocol.end(REVOKED, now, Close.POLICY)
+                self._flush_or_remove(connection, now)
 
     def remove(self, connection: FreeConnection) -> None:
         """Remove and close a connection: another process has it, or it is lost."""
@@ -279,6 +296,9 @@ class FreeConnections:
         if connection.protocol.implicit_hello:
             hello.dialect = TANGO
         identity = identity or EVERYONE
+        if identity.name in self._gone:
+            # It was removed just after a web worker had checked it.
+            raise Unauthorized(REVOKED)
         if not identity.may_connect(hello.name):
             raise ScopeMissing(identity.name, f"{EXTERNAL}:{hello.name}")
         return hello, identity.name

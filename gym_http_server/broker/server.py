@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gym_http_server import log_lines
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.access import Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
@@ -23,7 +24,7 @@ from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
 from gym_http_server.frame_socket import FrameSocket, limit_sending
-from gym_http_server.inherited_settings import SettingsMemory
+from gym_http_server.inherited_settings import Replaced, SettingsMemory
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import Poller
 from gym_http_server.service_process import isolate, limit_waits, run_service
@@ -53,6 +54,7 @@ class Broker:
         peers: Distinguishes processes of the server from those of environments.
         tcp_listener: The socket for environments by plain TCP; ``None``: there is none.
         authenticator: Checks their tokens; ``None``: they do not connect here.
+        memory: Has these tokens.
     """
 
     def __init__(
@@ -63,7 +65,10 @@ class Broker:
         peers: PeerCredentials,
         tcp_listener: socket.socket | None,
         authenticator: Authenticator | None,
+        memory: SettingsMemory | None,
     ) -> None:
+        self._authenticator = authenticator
+        self._memory = memory
         self._poller = Poller()
         # Whether an environment waits to be accepted by plain TCP.
         self._tcp_waits = False
@@ -74,7 +79,10 @@ class Broker:
         )
         self._allocator = Allocator(self._registry, self._free, self._disconnect)
         self._long_polling = LongPolling(self._poller, self._free.add_local, settings)
-        self._of_supervisor: Operations = {Op.EXTERNAL_HOST: self._add_host}
+        self._of_supervisor: Operations = {
+            Op.EXTERNAL_HOST: self._add_host,
+            Op.RELOAD: self._reload,
+        }
         self._of_hosts: Operations = {
             Op.EXTERNAL_LEASE: self._allocator.lease,
             Op.EXTERNAL_RELEASE: self._allocator.release,
@@ -134,6 +142,18 @@ class Broker:
     def _add_other(self, sock: socket.socket) -> None:
         """Add the connection of a web worker or of the gateway."""
         self._add(sock, self._of_others)
+
+    def _reload(self, supervisor: FrameSocket, frame: Frame) -> None:
+        """End the connections of tokens that are gone, and accept new tokens."""
+        replaced = Replaced.receive(supervisor.take_descriptor())
+        if replaced is None:
+            raise ExternalAway("too many connections are open here")
+        log_lines.set_level(replaced.log_level)
+        if self._authenticator is not None and self._memory is not None:
+            self._authenticator.keys = Keys.of(self._memory.read()[0])
+        self._free.revoke(replaced.gone)
+        self._allocator.revoke(replaced.gone)
+        supervisor.send(answer(204, number=frame.number, form=Form.NONE))
 
     def _add_host(self, supervisor: FrameSocket, frame: Frame) -> None:
         """Add the connection of a host, which the supervisor has passed on."""
@@ -219,10 +239,11 @@ def run(
     """
     isolate(parent_pid)
     limit_waits()
-    tcp_listener, authenticator = None, None
+    tcp_listener, authenticator, memory = None, None, None
     if doors is not None:
         tcp_listener = socket.socket(fileno=doors[0])
-        keys = Keys.of(SettingsMemory(doors[1]).read()[0])
+        memory = SettingsMemory(doors[1])
+        keys = Keys.of(memory.read()[0])
         advice = "show it as token in the hello"
         authenticator = Authenticator(keys, WrongTokens(), advice)
     broker = Broker(
@@ -232,5 +253,6 @@ def run(
         PeerCredentials(parent_pid),
         tcp_listener,
         authenticator,
+        memory,
     )
     return run_service(broker, "broker")

@@ -24,7 +24,13 @@ from gym_http_server.envhost.external.connections import (
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.fast_step import FastStepper
 from gym_http_server.envhost.stream_set import StreamSet
-from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
+from gym_http_server.errors import REVOKED, Unauthorized
+from gym_http_server.frame_socket import (
+    RECEIVE_BYTES,
+    FrameSocket,
+    receive_with_descriptors,
+)
+from gym_http_server.inherited_settings import Replaced
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import WRITE, Poller
 from gym_http_wire.frames import Frame, FrameError, encode
@@ -38,6 +44,7 @@ __all__ = [
     "CLOSE",
     "DRAIN",
     "PING",
+    "REVOKE",
     "UNSENT_MS",
     "UNUSED",
     "Host",
@@ -46,6 +53,8 @@ __all__ = [
 
 #: Messages of the supervisor to a host.
 CLOSE, DRAIN, PING = b"close", b"!", b"?"
+#: This one comes with a descriptor, of the names of tokens that are gone.
+REVOKE = b"-"
 #: Body of a host's message that it closes, since its agent was silent too long.
 AGENT_LOST = b"agent-lost"
 
@@ -96,6 +105,8 @@ class Host:
         self._peers = peers
         self._max_body = max_body
         self._open = True
+        # Names of tokens that are gone.
+        self._gone: frozenset[str] = frozenset()
         self._external = dispatch.external
         self._poller = Poller()
         # Web workers that have not read all of their answers, with their deadlines.
@@ -176,15 +187,26 @@ class Host:
             external.release()
 
     def _receive_from_supervisor(self, events: int) -> None:
-        received = self._channel.recv(4096)
+        received, descriptors = receive_with_descriptors(self._channel, 4096)
         if not received:
             os._exit(1)
+        if REVOKE in received:
+            self._revoke(descriptors[-1] if descriptors else None)
         if CLOSE not in received:
             self._activity.mark_alive()
             if DRAIN in received:
                 self._drain()
             return
         self._end("the instance was closed")
+
+    def _revoke(self, descriptor: int | None) -> None:
+        """End the streams of tokens that are gone."""
+        replaced = Replaced.receive(descriptor)
+        # Without it, this process has too many files open to learn the names.
+        self._gone = frozenset() if replaced is None else replaced.gone
+        owners = None if replaced is None else self._gone
+        self._streams.close_owned(owners, Close.POLICY, REVOKED)
+        self._channel.sendall(encode(Frame(Op.RELOAD)))
 
     def _end(self, reason: str) -> None:
         """Close all streams and the environment, and stop serving."""
@@ -288,8 +310,11 @@ class Host:
             request_head(frame).value or "", type=StreamHandshake
         )
         try:
+            if hello.owner in self._gone:
+                # It was removed just after a web worker had checked it.
+                raise Unauthorized(REVOKED)
             self._streams.check_room(watching=bool(hello.watch))
-        except TooManyStreams as problem:
+        except (TooManyStreams, Unauthorized) as problem:
             self._send(connection, problem_answer(problem, frame.number))
             return
         self._send(connection, answer(204, number=frame.number))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from gym_http_server.envhost import server_log
 from gym_http_server.envhost.activity import Activity
@@ -165,6 +165,21 @@ class StreamSet:
         for descriptor, stream in self._streams.items():
             stream.close_with(code, reason)
             self._log_closed(descriptor, stream)
+
+    def close_owned(
+        self, owners: Container[str] | None, code: Close, reason: str
+    ) -> None:
+        """Close the streams of clients that showed one of these tokens.
+
+        Args:
+            owners: Names of the tokens; ``None``: any.
+            code: Of the close frame.
+            reason: Of the close frame.
+        """
+        for descriptor, stream in list(self._streams.items()):
+            if owners is None or stream.owner in owners:
+                stream.close_with(code, reason)
+                self._update(descriptor, stream)
 
     def _handle(self, descriptor: int, stream: Stream, events: int) -> None:
         """Read, write or answer a request, as the events of a stream allow."""

@@ -162,6 +162,7 @@ class Stream(Writer):
             it, as it does for a process that was killed.
         fast_frames: The codec of repeated steps, if its dialect has one.
         polled_for: Events that the host polls the socket for.
+        owner: Name of its client's token.
         request_id: ID of the HTTP request that opened it, for the log.
         opened_s: When it was opened, in seconds of the clock.
     """
@@ -175,6 +176,7 @@ class Stream(Writer):
     ) -> None:
         super().__init__(line, clock)
         self.session = hello.session
+        self.owner = hello.owner
         self.request_id = hello.request_id
         self.opened_s = clock()
         self.orderly = False

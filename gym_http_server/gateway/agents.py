@@ -64,6 +64,7 @@ class AgentPeer:
         on_close: Callable[[], None],
     ) -> None:
         identity.require(STEP)
+        self._identity = identity
         self._context = context
         self._outbox = outbox
         self._on_close = on_close
@@ -141,6 +142,7 @@ class AgentPeer:
             text=self._text,
             lost_s=self._lost_s,
             owner=owner,
+            token=self._identity.name,
             on_open=self._opened,
             on_message=self._send_on,
             on_end=self._refuse,

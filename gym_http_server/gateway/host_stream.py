@@ -46,6 +46,7 @@ class HostStream:
         text: Whether messages are text, else binary.
         lost_s: Seconds since the agent lost an answer along with a stream.
         owner: Owner that the instance must have; "" is any.
+        token: Name of the peer's token.
         on_open: Called when it is open.
         on_message: Called with each message.
         on_end: Called once, with the reason, when it has ended or could not be opened;
@@ -61,6 +62,7 @@ class HostStream:
         text: bool,
         lost_s: float | None = None,
         owner: str = "",
+        token: str,
         on_open: Callable[[], None],
         on_message: Callable[[bytes], None],
         on_end: Callable[[Problem], None],
@@ -84,7 +86,8 @@ class HostStream:
             problem = UnknownInstance(f"{instance_id:.80}")
             context.timers.add(0.0, lambda: self._end(problem))
             return
-        hello = StreamHandshake("", TEXT_PROTOCOL if text else BINARY_PROTOCOL, session)
+        protocol = TEXT_PROTOCOL if text else BINARY_PROTOCOL
+        hello = StreamHandshake("", protocol, session, owner=token)
         if not owner:
             self._connect(hello)
             return

@@ -11,14 +11,17 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from gym_http_server import log_lines
 from gym_http_server.access import CREATE, STEP, Identity, Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.errors import (
+    REVOKED,
     BodyTooLarge,
     Draining,
     TangoTaken,
@@ -26,6 +29,7 @@ from gym_http_server.errors import (
     TooManyWrongTokens,
     Unauthorized,
 )
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.gateway.admission import LOOK_SECONDS, Admission
 from gym_http_server.gateway.agents import AgentPeer
 from gym_http_server.gateway.context import Context, GatewaySettings
@@ -38,9 +42,10 @@ from gym_http_server.gateway.tango import (
     end_orphaned,
     problem_answer,
 )
-from gym_http_server.inherited_settings import SettingsMemory
+from gym_http_server.inherited_settings import Replaced, SettingsMemory
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.service_process import isolate, run_service
+from gym_http_wire.messages import Form, answer
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["run"]
@@ -52,6 +57,8 @@ BLOCKED_TICK_SECONDS = 0.01
 GONE_SECONDS = 5.0
 #: Messages to process before other sockets get a turn.
 TURN = 64
+#: Limit of unprocessed descriptors from the supervisor.
+MAX_DESCRIPTORS = 16
 
 log = logging.getLogger("gym_http_server.gateway")
 
@@ -73,6 +80,7 @@ class Peer(Protocol):
 class _Entry:
     outbox: Outbox
     peer: Peer
+    owner: str
 
 
 class Gateway:
@@ -81,10 +89,20 @@ class Gateway:
     Args:
         context: The state that all peers share.
         router: The socket that they connect to.
+        control: The connection to the supervisor.
+        memory: Has the tokens of peers.
     """
 
-    def __init__(self, context: Context, router: Router) -> None:
+    def __init__(
+        self,
+        context: Context,
+        router: Router,
+        control: socket.socket,
+        memory: SettingsMemory,
+    ) -> None:
         self._context = context
+        self._memory = memory
+        self._control = FrameSocket(control, max_descriptors=MAX_DESCRIPTORS)
         self._router = router
         self._entries: dict[bytes, _Entry] = {}
         self._by_descriptor: dict[int, bytes] = {}
@@ -97,6 +115,7 @@ class Gateway:
         for descriptor in router.descriptors:
             # Events and messages are processed after each poll.
             context.poller.add(descriptor, lambda events: None)
+        context.poller.add(self._control, self._reload)
         end_orphaned(context)
 
     def run(self) -> None:
@@ -124,6 +143,24 @@ class Gateway:
             entry.peer.leave()
             entry.outbox.send(_refusal(entry.outbox.by_req, stopping))
         self._router.close()
+
+    def _reload(self, events: int) -> None:
+        """End the conversations of tokens that are gone, and accept new tokens."""
+        for frame in self._control.receive() or ():
+            replaced = Replaced.receive(self._control.take_descriptor())
+            if replaced is None:
+                # Silent peers have used up this process's descriptors.
+                continue
+            log_lines.set_level(replaced.log_level)
+            keys = Keys.of(self._memory.read()[0])
+            self._context.authenticator.keys = keys
+            for entry in list(self._entries.values()):
+                if entry.owner in replaced.gone:
+                    entry.outbox.send(
+                        _refusal(entry.outbox.by_req, Unauthorized(REVOKED))
+                    )
+                    self._drop(entry.outbox)
+            self._control.send(answer(204, number=frame.number, form=Form.NONE))
 
     def _take_messages(self) -> bool:
         """Process messages; return whether there may be more."""
@@ -181,7 +218,7 @@ class Gateway:
         self._admission.note_refused(message.descriptor)
         outbox = Outbox(self._router, message, self._context.blocked)
         try:
-            peer = self._peer(message, outbox)
+            peer, owner = self._peer(message, outbox)
         except Problem as problem:
             if not isinstance(problem, Unauthorized | TooManyWrongTokens):
                 peer_name = address_of(message) or "a local socket"
@@ -189,13 +226,14 @@ class Gateway:
                 self._refusals.warning(words + problem.message)
             outbox.send(_refusal(message.by_req, problem))
             return
-        self._entries[outbox.identity] = _Entry(outbox, peer)
+        self._entries[outbox.identity] = _Entry(outbox, peer, owner)
         self._by_descriptor[outbox.descriptor] = outbox.identity
         self._admission.remove(outbox.descriptor)
         if not isinstance(peer, AgentPeer) and message.payload is not None:
             peer.receive(message.payload)
 
-    def _peer(self, message: Message, outbox: Outbox) -> Peer:
+    def _peer(self, message: Message, outbox: Outbox) -> tuple[Peer, str]:
+        """Return the peer that sends a first message, and the name of its token."""
         context, payload = self._context, message.payload
         if message.descriptor == NONE:
             # ZeroMQ would not report the end of such a connection.
@@ -215,15 +253,17 @@ class Gateway:
             raise TooManyPeers(f"there are {most} others already, and no more can be")
         on_close = functools.partial(self._forget, outbox)
         if message.by_req:
-            return self._tango_agent(first, identity, outbox, on_close)
+            return self._tango_agent(first, identity, outbox, on_close), identity.name
         if first.type == "hello":
             try:
-                return ExternalPeer(context, outbox, identity, on_close)
+                peer = ExternalPeer(context, outbox, identity, on_close)
+                return peer, identity.name
             except OSError as error:
                 # Silent peers have used up this process's descriptors.
                 raise TooManyPeers(f"there is no room for another: {error}") from None
         if first.type == "agent":
-            return AgentPeer(context, outbox, identity, agent_of(payload), on_close)
+            agent = agent_of(payload)
+            return AgentPeer(context, outbox, identity, agent, on_close), identity.name
         raise BadParameter(
             f"type is {first.type!r:.80}: expected hello, of an environment, or agent; "
             "if there was one, its conversation is over"
@@ -273,20 +313,27 @@ def _in_pieces() -> Problem:
 
 
 def run(
-    listener: int, settings_fd: int, settings: GatewaySettings, parent_pid: int
+    listener: int,
+    settings_fd: int,
+    control: socket.socket,
+    settings: GatewaySettings,
+    parent_pid: int,
 ) -> int:
     """Run the gateway until it ends; return the exit status.
 
     Args:
         listener: Descriptor of the listening socket.
         settings_fd: Descriptor of the memory from which the tokens are read.
+        control: The connection to the supervisor.
         settings: The gateway's settings.
         parent_pid: The supervisor; the process ends with it.
     """
     isolate(parent_pid)
-    whole, run_dir = SettingsMemory(settings_fd).read()
+    memory = SettingsMemory(settings_fd)
+    whole, run_dir = memory.read()
     most = settings.max_message
     router = Router(os.dup(listener), settings.place, most, settings.heartbeat_s)
     authenticator = Authenticator(Keys.of(whole), WrongTokens(), "show it as token")
-    gateway = Gateway(Context(run_dir, settings, authenticator), router)
+    context = Context(run_dir, settings, authenticator)
+    gateway = Gateway(context, router, control, memory)
     return run_service(gateway, "gateway")

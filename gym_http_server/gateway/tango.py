@@ -137,6 +137,7 @@ class TangoAgent:
             self._instance_id,
             session=new_session(),
             text=True,
+            token=self._identity.name,
             on_open=lambda: None,
             on_message=self._receive_message,
             on_end=self._lost,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import msgspec
 
@@ -136,6 +136,18 @@ class Relay:
         self._live.clear()
         self._touched.clear()
         self.store.rollback()
+
+    def end_sessions(self, owners: Container[str], now: float) -> None:
+        """Say goodbye for the workers that used the server's tokens of these names."""
+        self.store.begin()
+        try:
+            for row in self.store.runs():
+                sessions.end_owned(self.store, row, owners, now)
+            self.store.commit()
+            self.store.clean_up()
+        except BaseException:
+            self.roll_back()
+            raise
 
     def maintain(self, now: float) -> bool:
         """Do a step of the work that is left; return whether there is more.

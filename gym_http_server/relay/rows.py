@@ -160,6 +160,7 @@ class SessionRow(msgspec.Struct, eq=False):
         last: Position of its last batch, 0 before any; ``None``: not known, in a row
             of an earlier version.
         token: ID of the token that began it; "" for a token of the server.
+        owner: Name of the server's token that began it; "" if it was a run's.
     """
 
     id: int
@@ -176,6 +177,7 @@ class SessionRow(msgspec.Struct, eq=False):
     ended: bool = False
     last: int | None = None
     token: str = ""
+    owner: str = ""
 
 
 class BatchRow(msgspec.Struct, gc=False):

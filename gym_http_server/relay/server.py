@@ -22,14 +22,18 @@ from typing import NamedTuple
 
 import msgspec
 
+from gym_http_server import log_lines
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.errors import (
+    REVOKED,
     RelayTaken,
     RelayUnavailable,
     ShareUsedUp,
     TooManySessions,
+    Unauthorized,
 )
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.inherited_settings import Replaced
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import READ, WRITE, Poller
@@ -68,6 +72,8 @@ OPEN_SECONDS = 1.0
 CLOSING_SECONDS = 0.5
 #: Seconds in which a web worker has to read an answer.
 READ_SECONDS = 30.0
+#: Limit of unprocessed descriptors from the supervisor.
+MAX_DESCRIPTORS = 16
 
 log = logging.getLogger("gym_http_server.relay")
 
@@ -166,6 +172,7 @@ class RelayServer:
 
     Args:
         listener: The socket to which web workers connect.
+        control: The connection to the supervisor.
         signals: End of a pair of sockets on which signal numbers arrive.
         settings: The relay's settings.
         run: The run directory.
@@ -175,6 +182,7 @@ class RelayServer:
     def __init__(
         self,
         listener: socket.socket,
+        control: socket.socket,
         signals: socket.socket,
         settings: RelaySettings,
         run: RunDir,
@@ -200,6 +208,8 @@ class RelayServer:
         )
         self._poller.add(listener, self._acceptor.accept)
         self._poller.add(signals, self._on_signal)
+        self._control = FrameSocket(control, max_descriptors=MAX_DESCRIPTORS)
+        self._poller.add(self._control, self._reload)
 
     def run(self) -> None:
         """Serve until SIGTERM; then answer the requests that wait."""
@@ -242,6 +252,31 @@ class RelayServer:
     def _on_signal(self, events: int) -> None:
         if signal.SIGTERM in self._signals.recv(4096):
             self._stopping = True
+
+    def _reload(self, events: int) -> None:
+        """End waits and sessions of tokens that are gone."""
+        for frame in self._control.receive() or ():
+            replaced = Replaced.receive(self._control.take_descriptor())
+            if replaced is None:
+                # Too many descriptors are open.
+                continue
+            log_lines.set_level(replaced.log_level)
+            refused = relay_problem(Unauthorized(REVOKED))
+            for each in list(self._waiting.values()):
+                if each.request.head.owner in replaced.gone:
+                    self._send(_Answer(each, refused, []))
+            self._end_sessions(replaced.gone)
+            self._control.send(answer(204, number=frame.number, form=Form.NONE))
+
+    def _end_sessions(self, gone: frozenset[str]) -> None:
+        if self._relay is None or not gone:
+            return
+        try:
+            self._relay.end_sessions(gone, time.time())
+        except Exception as error:
+            self._refusals.warning(
+                f"the relay cannot end the sessions of removed tokens: {error}"
+            )
 
     def _connect(self, sock: socket.socket) -> None:
         most = max(self._settings.max_body, INLINE_BYTES, MOST_DIGESTS_BYTES)
@@ -558,12 +593,17 @@ def _close(descriptors: Sequence[int]) -> None:
 
 
 def run(
-    listener: socket.socket, settings: RelaySettings, run_path: str, parent_pid: int
+    listener: socket.socket,
+    control: socket.socket,
+    settings: RelaySettings,
+    run_path: str,
+    parent_pid: int,
 ) -> int:
     """Run the relay until it ends; return the exit status.
 
     Args:
         listener: The socket to which web workers connect.
+        control: The connection to the supervisor.
         settings: The relay's settings.
         run_path: Path of the run directory.
         parent_pid: The supervisor; the process ends with it.
@@ -578,5 +618,6 @@ def run(
     limit_waits()
     refuse_descriptors(listener)
     peers = PeerCredentials(parent_pid)
-    RelayServer(listener, signals, settings, RunDir(run_path), peers).run()
+    run_dir = RunDir(run_path)
+    RelayServer(listener, control, signals, settings, run_dir, peers).run()
     return 0

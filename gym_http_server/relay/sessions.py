@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -11,12 +12,13 @@ from gym_http_server.errors import TooManySessions, UnknownSession
 from gym_http_server.relay.calls import LiveRun, Reply, RunCall, name_of, read_json
 from gym_http_server.relay.leases import SILENT_S
 from gym_http_server.relay.roles import find_token
-from gym_http_server.relay.rows import SessionRow
+from gym_http_server.relay.rows import RunRow, SessionRow
 from gym_http_server.relay.store import Store
 from gym_http_wire.problems import MissingParameter
 
 __all__ = [
     "create_session",
+    "end_owned",
     "end_session",
     "find_session",
     "forget_sessions",
@@ -54,6 +56,9 @@ def create_session(call: RunCall) -> Reply:
     session = secrets.token_urlsafe(16)
     row = call.store.add_session(call.run, session, worker, call.now, token)
     counts[token] += 1
+    if call.head.owner:
+        row.owner = call.head.owner
+        call.store.changed(row)
     call.note_use()
     return Reply.of(201, {"session": row.session, "next": row.next})
 
@@ -80,6 +85,15 @@ def end_session(call: RunCall) -> Reply:
     call.store.changed(row)
     call.note_use()
     return Reply(204)
+
+
+def end_owned(store: Store, run: RunRow, owners: Container[str], now: float) -> None:
+    """Say goodbye for the workers that used the server's tokens of these names."""
+    for row in store.sessions(run):
+        if row.owner in owners and not row.ended:
+            row.ended = True
+            row.seen = now
+            store.changed(row)
 
 
 def find_session(call: RunCall, session: str) -> SessionRow:

@@ -80,6 +80,8 @@ class Hosts:
         fork_server: Has a spare host, usually.
         on_made: Called with an instance and its host's report of the making.
         on_end: Called with an instance whose process has ended, and how.
+        on_revoked: Called with an instance whose host has ended the streams of tokens
+            that are gone.
         on_spared_end: Called with the process ID of an ended child process that no
             host started.
         pass_to_broker: Called with the descriptor of a host's connection to the broker.
@@ -104,6 +106,7 @@ class Hosts:
         fork_server: ForkServer,
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Tombstone], None],
+        on_revoked: Callable[[Instance], None],
         on_spared_end: Callable[[int], None],
         pass_to_broker: Callable[[int], None],
     ) -> None:
@@ -123,6 +126,7 @@ class Hosts:
         self._fork_server = fork_server
         self._on_made = on_made
         self._on_end = on_end
+        self._on_revoked = on_revoked
         self._on_spared_end = on_spared_end
         self._pass_to_broker = pass_to_broker
         self._instances: dict[str, Instance] = {}
@@ -292,6 +296,8 @@ class Hosts:
                 return False
             if frame.kind == Op.EXTERNAL_HOST:
                 self._connect_to_broker(instance)
+            elif frame.kind == Op.RELOAD:
+                self._on_revoked(instance)
             elif not instance.reported:
                 self._on_report(instance, frame)
             elif frame.kind == Op.MONITOR_FILE:

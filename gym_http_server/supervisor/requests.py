@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
-from gym_http_server import log_lines
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import (
@@ -78,6 +77,8 @@ class Requests:
         start_broker: Starts the broker, unless it runs.
         start_relay: Starts the relay, unless it runs.
         watch: Called with an instance that has been started.
+        reload: Has all processes apply a reload; calls its second argument with the
+            names of those that are busy.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Requests:
         start_broker: Callable[[], None],
         start_relay: Callable[[], None],
         watch: Callable[[Instance], None],
+        reload: Callable[[Replaced, Callable[[list[str]], None]], None],
     ) -> None:
         self._run = run
         self._settings = settings
@@ -104,6 +106,7 @@ class Requests:
         self._start_broker = start_broker
         self._start_relay = start_relay
         self._watch = watch
+        self._begin_reload = reload
         self._create_keys = CreateKeys()
         self._envs: bytes | None = None
         self._survey: Survey | None = None
@@ -364,11 +367,9 @@ class Requests:
         self._reply(connection, {})
 
     def _reload(self, connection: RequestSocket, frame: Frame) -> None:
-        """Have the settings with which the launcher has replaced earlier ones."""
+        """Have all processes apply a reload, and answer with those that are busy."""
         replaced = msgspec.json.decode(frame.body, type=Replaced)
-        log_lines.set_level(replaced.log_level)
-        self._owners.quotas = replaced.quotas
-        self._reply(connection, {})
+        self._begin_reload(replaced, lambda late: self._reply(connection, late))
 
     def _shutdown(self, connection: RequestSocket, frame: Frame) -> None:
         if not self._settings.enable_shutdown:

@@ -20,6 +20,7 @@ from gym_http_server.broker.messages import BrokerSettings
 from gym_http_server.errors import ForkFailed, StartError
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.gateway import check_installed
+from gym_http_server.inherited_settings import Replaced
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.own_paths import DATABASE
 from gym_http_server.relay.messages import RelaySettings
@@ -35,6 +36,7 @@ from gym_http_wire.messages import Op, request
 __all__ = [
     "BrokerProcess",
     "GatewayProcess",
+    "PeerService",
     "RelayProcess",
     "RemoverProcess",
     "ServiceProcess",
@@ -63,13 +65,11 @@ class ServiceProcess:
 
     Attributes:
         name: The service's name in the log, and the title of its process.
-        has_peers: Whether it closes its connections when it is stopped.
         pid: ID of its process; 0 if none runs.
         wanted: Whether a process of it should run.
     """
 
     name = ""
-    has_peers = False
 
     def __init__(self) -> None:
         self.pid = 0
@@ -110,6 +110,36 @@ class ServiceProcess:
         """
         self._started = time.monotonic()
         self.pid = start_child(keep, run, self.name)
+
+
+class PeerService(ServiceProcess):
+    """The supervisor's handle of a service with connections, and with tokens to check.
+
+    Attributes:
+        control: The connection to its process, and to those that replace it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        ours, self._control_end = socket.socketpair()
+        ours.setblocking(False)
+        self.control = FrameSocket(ours)
+
+    def tell(self, replaced: Replaced, number: int) -> bool:
+        """Send its process what a reload has changed; return whether there is one.
+
+        A process that is started later has the new state.
+
+        Args:
+            replaced: What has changed.
+            number: Number of the reload, for the confirmation.
+        """
+        if not self.pid:
+            return False
+        with contextlib.suppress(OSError), replaced.memory() as memory:
+            frame = request(Op.RELOAD)._replace(number=number)
+            self.control.send(frame, memory.fileno())
+        return True
 
 
 class Services:
@@ -164,13 +194,14 @@ class Services:
         self._stopping = True
         self._closing_until = time.monotonic() + CLOSING_SECONDS
         for service in reversed(self._services):
-            if service.has_peers:
+            if isinstance(service, PeerService):
                 service.stop()
 
     @property
     def closing(self) -> bool:
         """Whether services that were stopped still close connections, in time."""
-        running = any(each.pid for each in self._services if each.has_peers)
+        peers = (each for each in self._services if isinstance(each, PeerService))
+        running = any(each.pid for each in peers)
         return running and time.monotonic() < self._closing_until
 
 
@@ -235,7 +266,7 @@ class RemoverProcess(ServiceProcess):
                 return 0
 
 
-class BrokerProcess(ServiceProcess):
+class BrokerProcess(PeerService):
     """Starts the broker when it is first needed.
 
     Its sockets stay open in the supervisor, so connections that arrive while no broker
@@ -250,7 +281,6 @@ class BrokerProcess(ServiceProcess):
     """
 
     name = "broker"
-    has_peers = True
 
     def __init__(
         self,
@@ -271,9 +301,6 @@ class BrokerProcess(ServiceProcess):
             max_observation=settings.max_observation,
         )
         self._listener: socket.socket | None = None
-        ours, self._control_end = socket.socketpair()
-        ours.setblocking(False)
-        self._control = FrameSocket(ours)
 
     def start(self) -> None:
         """Start the broker unless it runs; from now on it is wanted.
@@ -295,7 +322,7 @@ class BrokerProcess(ServiceProcess):
         """Pass the connection of a host to the broker, or to the next broker."""
         if self.wanted:
             with contextlib.suppress(OSError):
-                self._control.send(request(Op.EXTERNAL_HOST), descriptor)
+                self.control.send(request(Op.EXTERNAL_HOST), descriptor)
 
     def _run(self, listener: socket.socket, parent: int) -> int:
         from gym_http_server.broker.server import run
@@ -304,7 +331,7 @@ class BrokerProcess(ServiceProcess):
         return run(listener, control, self._sockets, self._settings, parent)
 
 
-class GatewayProcess(ServiceProcess):
+class GatewayProcess(PeerService):
     """Starts the ZeroMQ gateway at the start of the server, if the settings have one.
 
     Its listening socket stays open in the supervisor, so peers that connect while no
@@ -317,7 +344,6 @@ class GatewayProcess(ServiceProcess):
     """
 
     name = "gateway"
-    has_peers = True
 
     def __init__(self, settings: Settings, sockets: tuple[int, int] | None) -> None:
         super().__init__()
@@ -333,7 +359,8 @@ class GatewayProcess(ServiceProcess):
         """
         sockets = self._sockets
         if sockets is not None:
-            self._fork(sockets, lambda parent: self._run(*sockets, parent))
+            keep = [*sockets, self._control_end.fileno()]
+            self._fork(keep, lambda parent: self._run(*sockets, parent))
 
     def _run(self, listener: int, tokens: int, parent: int) -> int:
         try:
@@ -356,10 +383,10 @@ class GatewayProcess(ServiceProcess):
             max_unaccepted=max(settings.max_external, MAX_UNAUTHENTICATED),
             tango_name=settings.tango_name,
         )
-        return run(listener, tokens, gateway_settings, parent)
+        return run(listener, tokens, self._control_end, gateway_settings, parent)
 
 
-class RelayProcess(ServiceProcess):
+class RelayProcess(PeerService):
     """Starts the relay when it is first needed, or at start where there are runs.
 
     Its socket stays open in the supervisor, so requests that arrive while no relay runs
@@ -371,7 +398,6 @@ class RelayProcess(ServiceProcess):
     """
 
     name = "relay"
-    has_peers = True
 
     def __init__(self, run_dir: RunDir, settings: Settings) -> None:
         super().__init__()
@@ -398,9 +424,11 @@ class RelayProcess(ServiceProcess):
         if self._listener is None:
             self._listener = listen(self._run_dir.relay_socket, BACKLOG)
         listener = self._listener
-        self._fork([listener.fileno()], lambda parent: self._run(listener, parent))
+        keep = [listener.fileno(), self._control_end.fileno()]
+        self._fork(keep, lambda parent: self._run(listener, parent))
 
     def _run(self, listener: socket.socket, parent: int) -> int:
         from gym_http_server.relay.server import run
 
-        return run(listener, self._settings, self._run_dir.path, parent)
+        control = self._control_end
+        return run(listener, control, self._settings, self._run_dir.path, parent)

@@ -33,6 +33,7 @@ from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.output import Outputs
 from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.prefork import Modules
+from gym_http_server.supervisor.reloads import Reloads
 from gym_http_server.supervisor.requests import Requests
 from gym_http_server.supervisor.services import (
     BrokerProcess,
@@ -108,6 +109,7 @@ class Supervisor:
             fork_server=fork_server,
             on_made=self._on_made,
             on_end=self._on_end,
+            on_revoked=self._on_revoked,
             on_spared_end=self._on_spared_end,
             pass_to_broker=self._broker.connect_host,
         )
@@ -117,6 +119,9 @@ class Supervisor:
             (fork_server, remover, self._broker, self._gateway, self._relay),
             self._hosts.exempt,
         )
+        owners = Owners(self._hosts, quotas or {})
+        peers = (self._broker, self._gateway, self._relay)
+        self._reloads = Reloads(self._hosts, owners, peers, self._poller)
         self._stopping = False
         # Whether permissions were restored before.
         self._restored = False
@@ -126,7 +131,8 @@ class Supervisor:
             settings,
             modules,
             hosts=self._hosts,
-            owners=Owners(self._hosts, quotas or {}),
+            owners=owners,
+            reload=self._reloads.begin,
             issued_ids=self._issued_ids,
             poller=self._poller,
             start_broker=self._start_broker,
@@ -159,6 +165,7 @@ class Supervisor:
         self._restore_permissions()
         self._services.start_due()
         self._requests.tick()
+        self._reloads.tick()
 
     def _restore_permissions(self) -> None:
         """Restore permissions of the run directory that an environment changed."""
@@ -173,6 +180,9 @@ class Supervisor:
                 "run environments that you do not trust with --host-user",
                 path,
             )
+
+    def _on_revoked(self, instance: Instance) -> None:
+        self._reloads.confirm(instance)
 
     def _on_spared_end(self, pid: int) -> None:
         self._services.on_ended(pid)
@@ -227,6 +237,7 @@ class Supervisor:
     def _on_end(self, instance: Instance, ended: Tombstone) -> None:
         self._poller.remove(instance.channel)
         self._outputs.remove(instance.output)
+        self._reloads.confirm(instance)
         self._requests.on_end(instance, ended)
 
     def _on_signal(self, events: int) -> None:

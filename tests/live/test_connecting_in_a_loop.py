@@ -27,12 +27,20 @@ def intruded() -> Iterator[Server]:
         yield made
 
 
-@pytest.mark.parametrize("name", ["supervisor", "broker", "relay"])
+@pytest.mark.parametrize(
+    ("socket", "name"),
+    [
+        ("supervisor", "supervisor"),
+        ("broker", "broker"),
+        ("relay", "relay"),
+        ("control", "launcher"),
+    ],
+)
 def test_connecting_in_a_loop_delays_nobody_and_floods_no_log(
-    intruded: Server, name: str
+    intruded: Server, socket: str, name: str
 ) -> None:
     api = Api(intruded)
-    (path,) = intruded.run_dir.glob(f"*/{name}.sock")
+    (path,) = intruded.run_dir.glob(f"*/{socket}.sock")
     intruders = [api.create(INTRUDER) for _ in range(2)]
     words = f"refused a connection of an environment to the {name}"
     before = intruded.stderr.count(words)

@@ -255,6 +255,7 @@ def test_permissions_of_the_run_directory_are_restored() -> None:
             run / other.id,
             run / "broker.sock",
             run / "supervisor.sock",
+            run / "control.sock",
             run / "trash",
             run,
         ):
@@ -373,6 +374,7 @@ def test_the_servers_sockets_refuse_environments(
         (sandboxed.run / "broker.sock", Op.EXTERNAL_STATUS),
         (sandboxed.run / "relay.sock", Op.RELAY_STATUS),
         (sandboxed.run / "relay.sock", Op.RUN_LIST),
+        (sandboxed.run / "control.sock", Op.RELOAD),
     ):
         for daemon in (False, True):
             tried = attempt(intruder, "connect", str(path), op, daemon)

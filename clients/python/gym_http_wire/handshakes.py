@@ -84,6 +84,7 @@ class StreamHandshake(msgspec.Struct, frozen=True):
         ask: For a watcher, whether copies have the requests, too.
         show: For a watcher that is to be shown the instance; ``None``: it gets copies.
         request_id: ID of the HTTP request, for the log.
+        owner: Name of the token that the client showed; "" if the server has no names.
     """
 
     accept: str
@@ -94,6 +95,7 @@ class StreamHandshake(msgspec.Struct, frozen=True):
     ask: bool = False
     show: ShowRequest | None = None
     request_id: str = ""
+    owner: str = ""
 
 
 def new_session() -> str:

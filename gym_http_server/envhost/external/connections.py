@@ -19,6 +19,7 @@ from gym_http_server.envhost.external.leased_connection import (
     ExternalSettings,
     LeasedConnection,
 )
+from gym_http_server.errors import REVOKED
 from gym_http_server.external_connection import ConnectionDetails
 from gym_http_server.frame_socket import FrameSocket, limit_sending
 from gym_http_wire.frames import Frame
@@ -246,7 +247,7 @@ class ExternalConnections:
         self.attend(max(0.0, awaited.deadline - time.monotonic()))
 
     def _receive_from_broker(self, broker: FrameSocket) -> None:
-        """Adopt connections that environments have resumed."""
+        """Adopt connections that were resumed, and end those whose token is gone."""
         frames = broker.receive()
         if frames is None:
             self._epoll.unregister(broker.fileno())
@@ -254,6 +255,9 @@ class ExternalConnections:
             self._broker = None
             return
         for frame in frames:
+            if frame.kind == Op.EXTERNAL_REVOKED:
+                self._revoke(frame.body.decode())
+                continue
             sock = broker.take_socket()
             if frame.kind != Op.EXTERNAL_RESUMED or sock is None:
                 continue
@@ -264,6 +268,12 @@ class ExternalConnections:
                     break
             else:
                 sock.close()
+
+    def _revoke(self, resume: str) -> None:
+        """End a connection whose token is gone."""
+        for connection in self.leased:
+            if connection.details.resume == resume:
+                connection.end(REVOKED)
 
     def _rejoin_broker(self) -> None:
         """Report the leases of this host to a new broker, after the last one ended."""

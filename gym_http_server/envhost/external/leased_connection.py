@@ -173,6 +173,11 @@ class LeasedConnection:
         self.protocol.lose(reason, time.monotonic())
         self._flush_or_close()
 
+    def end(self, words: str) -> None:
+        """End the connection for a reason, and close its socket."""
+        self.protocol.end(words, time.monotonic(), Close.POLICY)
+        self._flush_or_close()
+
     def resume(self, details: ConnectionDetails, sock: socket.socket) -> None:
         """Continue over another connection of the same environment."""
         self.lose("a newer connection took its place")

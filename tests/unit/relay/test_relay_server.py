@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.inherited_settings import Replaced
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.relay import server as relay_server
 from gym_http_server.relay import turns
@@ -31,7 +32,7 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
 from gym_http_wire.frames import Frame, encode
-from gym_http_wire.messages import Op
+from gym_http_wire.messages import Op, request
 from tests.support.wait import wait_until
 
 MIB = 1024 * 1024
@@ -51,11 +52,12 @@ class Running:
         listener = listen(self.run_dir.relay_socket, 64)
         signals, self._waker = socket.socketpair()
         signals.setblocking(False)
+        control, self.supervisor = socket.socketpair()
         peers = PeerCredentials(os.getpid())
         self.server = relay_server.RelayServer(
-            listener, signals, settings, self.run_dir, peers
+            listener, control, signals, settings, self.run_dir, peers
         )
-        self._ends = (listener, signals, self._waker)
+        self._ends = (listener, signals, self._waker, control, self.supervisor)
         self._thread = threading.Thread(target=self.server.run)
 
     def start(self) -> None:
@@ -218,6 +220,28 @@ def test_a_wait_ends_in_time_and_with_its_connection(served: Running) -> None:
         consumer.send(relay_request(Op.SAMPLES_GET, RelayHead("r", args=args)))
         wait_until(lambda: served.server._waiting, message="the wait")
     wait_until(lambda: not served.server._waiting, message="the end of the wait")
+
+
+def test_waits_end_with_the_token_of_the_server(served: Running) -> None:
+    args = {"after": 0, "wait_s": 50.0}
+    supervisor = FrameSocket(served.supervisor.dup())
+    replaced = Replaced({"bob": None}, frozenset({"ada"}), "info")
+    with contextlib.ExitStack() as stack:
+        stack.callback(supervisor.close)
+        hers, his, of_run = (stack.enter_context(served.connection()) for _ in range(3))
+        for each, owner in ((hers, "ada"), (his, "bob"), (of_run, "")):
+            head = RelayHead("r", owner=owner, args=args)
+            each.send(relay_request(Op.SAMPLES_GET, head))
+        wait_until(lambda: len(served.server._waiting) == 3, message="the waits")
+        memory = stack.enter_context(replaced.memory())
+        supervisor.send(request(Op.RELOAD)._replace(number=7), memory.fileno())
+        confirmed = supervisor.receive_one()
+        assert confirmed is not None
+        assert (confirmed.status, confirmed.number) == (204, 7)
+        answer = hers.receive_one()
+        assert answer is not None
+        assert answer.status == 401
+        assert len(served.server._waiting) == 2
 
 
 def test_waits_end_when_the_server_drains(served: Running) -> None:
