@@ -162,7 +162,8 @@ def create_app(
 def from_launcher() -> flask.Flask:
     """Make the application in a web worker, from the settings of the launcher."""
     memory = SettingsMemory.inherited()
-    return create_app(*memory.read(), memory)
+    inherited = memory.read()
+    return create_app(inherited.settings, inherited.run, memory)
 
 
 def _refuse(web: Web, error: HTTPException) -> flask.Response:

@@ -19,6 +19,7 @@ import click
 import gym_http_server
 from gym_http_server import log_lines, sandbox, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
+from gym_http_server.certificates import check_paths, read_certificate
 from gym_http_server.client_commands import COMMANDS, Duration
 from gym_http_server.errors import StartError
 from gym_http_server.export_commands import export
@@ -26,7 +27,6 @@ from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
 from gym_http_server.listeners import (
     address,
-    check_certificate,
     open_listener,
     open_listeners,
 )
@@ -124,14 +124,15 @@ def _serve(settings: Settings, given: Settings) -> int:
     show_token = given.token == tokens.AUTO
     if settings.zmq:
         check_installed()
-    settings = check_certificate(settings)
+    settings = check_paths(settings)
+    certificate = read_certificate(settings)
     with (
         open_listeners(settings) as listeners,
         open_listener(settings.external_place, "--external-tcp") as external,
         open_listener(settings.zmq_place, "--zmq") as zmq,
         RunDir.make(settings.run_dir) as run,
     ):
-        launcher = Launcher(settings, run, listeners, external, zmq, given)
+        launcher = Launcher(settings, run, listeners, external, zmq, given, certificate)
         try:
             envs = _start(launcher)
             scheme = "https" if settings.certfile else "http"
@@ -291,7 +292,7 @@ def _check_writable(path: Path, name: str, flag: str) -> None:
     "with. [GHS_LOG_LEVEL]",
 )
 def reload(run_dir: str, log_level: str) -> None:
-    """Have a server of this machine read its tokens anew.
+    """Have a server here read tokens and certificate anew.
 
     Instances, streams and connections go on, except those of removed tokens. If there
     is a mistake in a file, nothing changes, and the exit status is 1.

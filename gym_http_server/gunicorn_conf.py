@@ -17,7 +17,8 @@ from gym_http_server.instances.queues import Queues
 from gym_http_server.titles import set_title
 
 _memory = inherited_settings.SettingsMemory.inherited()
-_settings, _run = _memory.read()
+_inherited = _memory.read()
+_settings = _inherited.settings
 log_lines.configure(_settings)
 prctl.die_with_parent(int(os.environ[inherited_settings.LAUNCHER_PID]), signal.SIGKILL)
 prctl.set_dumpable(False)
@@ -55,7 +56,9 @@ control_socket_disable = True
 # In memory, so that a slow or full disk does not delay the heartbeat of workers; else
 # in a directory in which files can certainly be created.
 _shared = "/dev/shm"  # noqa: S108
-worker_tmp_dir = _shared if os.access(_shared, os.W_OK | os.X_OK) else _run.path
+worker_tmp_dir = (
+    _shared if os.access(_shared, os.W_OK | os.X_OK) else _inherited.run_path
+)
 accesslog = None
 errorlog = "-"
 

@@ -13,6 +13,7 @@ from typing import IO
 
 import msgspec
 
+from gym_http_server.certificates import Certificate
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 
@@ -21,6 +22,7 @@ __all__ = [
     "LISTENER_FDS",
     "REPORT_FD",
     "SETTINGS_FD",
+    "Inherited",
     "Replaced",
     "SettingsMemory",
     "memory_file",
@@ -39,6 +41,25 @@ _PAGE_BIT, _COUNT_BIT, _END_BIT = 28, 48, 64
 # Later there are pairs of numbers, one for each web worker: its process ID, and the
 # state of the settings that it has.
 _CONFIRMED = 2
+
+
+class Inherited(msgspec.Struct, frozen=True):
+    """What the launcher passes to other processes.
+
+    Attributes:
+        settings: The settings, with the tokens.
+        run_path: Path of the run directory.
+        certificate: The certificate of a server with TLS.
+    """
+
+    settings: Settings
+    run_path: str
+    certificate: Certificate | None = None
+
+    @property
+    def run(self) -> RunDir:
+        """The run directory."""
+        return RunDir(self.run_path)
 
 
 class Replaced(msgspec.Struct):
@@ -81,7 +102,7 @@ def read_and_close(descriptor: int) -> bytes:
 
 
 class SettingsMemory:
-    """Settings and run directory in memory that processes share by its descriptor.
+    """Settings in memory that processes share by its descriptor.
 
     One process replaces the settings, and all others notice that at the cost of a look
     at a number. Web workers confirm there that they have the new ones.
@@ -96,14 +117,14 @@ class SettingsMemory:
         self._state = memoryview(self._map).cast("Q")
 
     @classmethod
-    def of(cls, settings: Settings, run: RunDir) -> SettingsMemory:
+    def of(cls, inherited: Inherited) -> SettingsMemory:
         """Make the memory, for the processes that get its descriptor."""
         descriptor = os.memfd_create("settings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(descriptor, _PAGE)
         # A process that looks at memory which was cut off would be killed.
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         made = cls(descriptor)
-        made.replace(settings, run)
+        made.replace(inherited)
         return made
 
     @classmethod
@@ -146,23 +167,22 @@ class SettingsMemory:
         pairs = zip(confirmed[::2], confirmed[1::2], strict=True)
         return [pid for pid, state in pairs if pid and state != self.state]
 
-    def read(self) -> tuple[Settings, RunDir]:
-        """Return the settings and the run directory."""
+    def read(self) -> Inherited:
+        """Return the settings."""
         while True:
             state = self.state
             _, page, size = _parts(state)
             data = os.pread(self._descriptor, size, page * _PAGE)
             if self.state == state:
-                path, _, settings = data.partition(b"\n")
-                return Settings.from_json(settings), RunDir(path.decode())
+                return msgspec.json.decode(data, type=Inherited)
 
-    def replace(self, settings: Settings, run: RunDir) -> None:
+    def replace(self, inherited: Inherited) -> None:
         """Replace the settings; only one process may do so.
 
         Raises:
             OSError: There is no memory for them; the former ones stay.
         """
-        data = run.path.encode() + b"\n" + settings.to_json()
+        data = msgspec.json.encode(inherited)
         count, page, size = _parts(self.state)
         # Not over those that other processes may be reading.
         new = 1 if 1 + _pages(len(data)) <= page else page + _pages(size) or 1

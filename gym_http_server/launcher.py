@@ -24,8 +24,9 @@ import msgspec
 from gym_http_server import inherited_settings, log_lines, prctl
 from gym_http_server.access import quotas
 from gym_http_server.api.tickets import Tickets
+from gym_http_server.certificates import Certificate
 from gym_http_server.errors import Draining, StartError
-from gym_http_server.inherited_settings import Replaced, SettingsMemory
+from gym_http_server.inherited_settings import Inherited, Replaced, SettingsMemory
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.listeners import file_name
 from gym_http_server.module_paths import resolve_imports
@@ -119,6 +120,7 @@ class Launcher:
         external: The socket for external environments by plain TCP, or ``None``.
         zmq: The socket for ZeroMQ, or ``None``.
         given: The settings as they were given, for a reload.
+        certificate: The certificate of a server with TLS.
     """
 
     def __init__(
@@ -129,8 +131,9 @@ class Launcher:
         external: socket.socket | None = None,
         zmq: socket.socket | None = None,
         given: Settings | None = None,
+        certificate: Certificate | None = None,
     ) -> None:
-        self._settings = settings
+        self._inherited = Inherited(settings, run.path, certificate)
         self._given = given or settings
         self._run = run
         self._listeners = listeners
@@ -164,7 +167,7 @@ class Launcher:
         _raise_descriptor_limit()
         prctl.become_subreaper()
         prctl.set_dumpable(False)
-        self._memory = SettingsMemory.of(self._settings, self._run)
+        self._memory = SettingsMemory.of(self._inherited)
         supervisor_report, supervisor_pid = self._start_supervisor()
         # Commands that connect from now on wait until the server has started.
         control = ControlSocket(self._run, PeerCredentials(supervisor_pid))
@@ -255,18 +258,18 @@ class Launcher:
     def _replace(self, log_level: str) -> str:
         if self._draining:
             raise Draining("the server is stopping")
-        old, new = self._settings, read_anew(self._given, self._settings, log_level)
+        old, new = self._inherited, read_anew(self._given, self._inherited, log_level)
         supervisor = SupervisorClient(self._run)
         # Without it, the reload would not be complete.
         supervisor.status()
-        self._memory.replace(new, self._run)
-        self._settings = new
-        log_lines.set_level(new.log_level)
-        most = quotas(new)
+        self._memory.replace(new)
+        self._inherited = new
+        log_lines.set_level(new.settings.log_level)
+        most = quotas(new.settings)
         self._names |= most.keys()
         gone = frozenset(self._names - most.keys())
         Tickets(self._run.tickets).revoke(gone)
-        body = msgspec.json.encode(Replaced(most, gone, new.log_level))
+        body = msgspec.json.encode(Replaced(most, gone, new.settings.log_level))
         answer = supervisor.forward(Op.RELOAD, RequestHead(), body)
         late = [*msgspec.json.decode(answer.body), *self._late_workers()]
         waits = f"; not yet in {', '.join(late)}, busy at the moment" if late else ""
@@ -301,8 +304,8 @@ class Launcher:
         """Start it; return the descriptor of its report, and its process ID."""
         reader, writer = os.pipe()
         passed = [self._alive_reader, self._heartbeat.writer, writer]
-        modules, folders = resolve_imports(self._settings)
-        settings = self._settings.without_token()
+        modules, folders = resolve_imports(self._inherited.settings)
+        settings = self._inherited.settings.without_token()
         settings = dataclasses.replace(settings, import_=modules)
         given = self._given
         # Environments in the sandbox must not read them.
@@ -316,7 +319,7 @@ class Launcher:
             "importable": folders,
             "addresses": list(map(file_name, self._listeners)),
             "settings": msgspec.json.decode(settings.to_json()),
-            "quotas": quotas(self._settings),
+            "quotas": quotas(self._inherited.settings),
             "secrets": [os.path.abspath(path) for path in secrets if path],
         }
         for name, listener in self._other_listeners.items():
@@ -391,12 +394,12 @@ class Launcher:
         except OSError as error:
             log.warning("new instances are not refused while stopping: %s", error)
         began_ns = time.monotonic_ns()
-        deadline = time.monotonic() + self._settings.drain_delay
+        deadline = time.monotonic() + self._inherited.settings.drain_delay
         while time.monotonic() < deadline:
             if self._signalled(deadline - time.monotonic()):
                 self.kill()
                 return
-        deadline = time.monotonic() + self._settings.drain_timeout
+        deadline = time.monotonic() + self._inherited.settings.drain_timeout
         while self._in_flight(began_ns) and time.monotonic() < deadline:
             if self._signalled(0.05):
                 self.kill()

@@ -19,8 +19,10 @@ import msgspec
 from gym_http_server import tokens
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.access import by_name
+from gym_http_server.certificates import read_certificate
 from gym_http_server.errors import StartError
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.inherited_settings import Inherited
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import Poller
 from gym_http_server.rundir.directory import RunDir
@@ -53,16 +55,16 @@ _CREDENTIALS = struct.Struct("=iII")
 log = logging.getLogger("gym_http_server.launcher")
 
 
-def read_anew(given: Settings, current: Settings, log_level: str = "") -> Settings:
+def read_anew(given: Settings, current: Inherited, log_level: str = "") -> Inherited:
     """Read the files anew that settings name, and check them as at the start.
 
     Args:
-        given: The settings as they were given, with the paths of the files.
-        current: The present ones, with the content of the files.
+        given: The settings as they were given, with the paths of files of tokens.
+        current: The present ones, with the content of these files.
         log_level: The level to log from now on; "" is that of the start.
 
     Returns:
-        The present settings with the new content and level.
+        The present ones with the new content, certificate and level.
 
     Raises:
         SettingError: A file cannot be read, or has a mistake; the level is unknown.
@@ -70,24 +72,29 @@ def read_anew(given: Settings, current: Settings, log_level: str = "") -> Settin
     level = log_level or given.log_level
     level = from_mapping({}, {"log_level": level}).log_level
     if given.token == tokens.AUTO:
-        given = dataclasses.replace(given, token=current.token)
+        given = dataclasses.replace(given, token=current.settings.token)
     new = tokens.resolve_tokens(given)
-    return dataclasses.replace(
-        current, token=new.token, tokens=new.tokens, log_level=level
+    settings = dataclasses.replace(
+        current.settings, token=new.token, tokens=new.tokens, log_level=level
     )
+    certificate = read_certificate(settings)
+    return Inherited(settings, current.run_path, certificate)
 
 
-def describe(old: Settings, new: Settings) -> str:
+def describe(old: Inherited, new: Inherited) -> str:
     """Return what a reload has changed, in words for the log."""
-    before, after = by_name(old), by_name(new)
+    was, now = old.settings, new.settings
+    before, after = by_name(was), by_name(now)
     both = before.keys() & after.keys()
     parts = [
         _listed("new tokens", after.keys() - before.keys()),
         _listed("removed tokens", before.keys() - after.keys()),
         _listed("changed tokens", {n for n in both if before[n] != after[n]}),
-        "a new token" if old.token != new.token else "",
-        f"log level {new.log_level}" if old.log_level != new.log_level else "",
+        "a new token" if was.token != now.token else "",
+        f"log level {now.log_level}" if was.log_level != now.log_level else "",
     ]
+    if new.certificate is not None and new.certificate != old.certificate:
+        parts.append(f"a certificate that ends at {new.certificate.ends.isoformat()}")
     return "; ".join(filter(None, parts)) or "nothing has changed"
 
 

@@ -341,11 +341,6 @@ class Settings:
         """Write all settings, the token included, for a child process."""
         return msgspec.json.encode(dataclasses.asdict(self))
 
-    @classmethod
-    def from_json(cls, data: bytes) -> Settings:
-        """Read the JSON that `to_json` wrote."""
-        return msgspec.json.decode(data, type=cls)
-
     def without_token(self) -> Settings:
         """Return the settings for processes that run the code of environments."""
         return dataclasses.replace(self, token="", tokens="")

@@ -144,7 +144,7 @@ class Guard:
     def _read_tokens(self, memory: SettingsMemory) -> None:
         # Before the tokens, so that a later change is noticed.
         self._state = memory.state
-        self._keys = self._authenticator.keys = Keys.of(memory.read()[0])
+        self._keys = self._authenticator.keys = Keys.of(memory.read().settings)
 
     def refuse(self, environ: Environ) -> NoReturn:
         """Refuse a request whose token is missing or wrong, and count a wrong one.

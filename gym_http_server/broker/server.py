@@ -150,7 +150,7 @@ class Broker:
             raise ExternalAway("too many connections are open here")
         log_lines.set_level(replaced.log_level)
         if self._authenticator is not None and self._memory is not None:
-            self._authenticator.keys = Keys.of(self._memory.read()[0])
+            self._authenticator.keys = Keys.of(self._memory.read().settings)
         self._free.revoke(replaced.gone)
         self._allocator.revoke(replaced.gone)
         supervisor.send(answer(204, number=frame.number, form=Form.NONE))
@@ -243,7 +243,7 @@ def run(
     if doors is not None:
         tcp_listener = socket.socket(fileno=doors[0])
         memory = SettingsMemory(doors[1])
-        keys = Keys.of(memory.read()[0])
+        keys = Keys.of(memory.read().settings)
         advice = "show it as token in the hello"
         authenticator = Authenticator(keys, WrongTokens(), advice)
     broker = Broker(

@@ -152,7 +152,7 @@ class Gateway:
                 # Silent peers have used up this process's descriptors.
                 continue
             log_lines.set_level(replaced.log_level)
-            keys = Keys.of(self._memory.read()[0])
+            keys = Keys.of(self._memory.read().settings)
             self._context.authenticator.keys = keys
             for entry in list(self._entries.values()):
                 if entry.owner in replaced.gone:
@@ -330,10 +330,12 @@ def run(
     """
     isolate(parent_pid)
     memory = SettingsMemory(settings_fd)
-    whole, run_dir = memory.read()
+    inherited = memory.read()
     most = settings.max_message
     router = Router(os.dup(listener), settings.place, most, settings.heartbeat_s)
-    authenticator = Authenticator(Keys.of(whole), WrongTokens(), "show it as token")
-    context = Context(run_dir, settings, authenticator)
+    authenticator = Authenticator(
+        Keys.of(inherited.settings), WrongTokens(), "show it as token"
+    )
+    context = Context(inherited.run, settings, authenticator)
     gateway = Gateway(context, router, control, memory)
     return run_service(gateway, "gateway")

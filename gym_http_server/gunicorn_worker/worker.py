@@ -142,6 +142,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         self._clients: set[ClientSocket] = set()
         self._known_heads: KnownHeads = {}
         self._reads_fast = reads_fast(self.cfg)
+        self._servers: list[Server] = []
         # State of the memory whose settings this worker has.
         self._state = 0
 
@@ -170,13 +171,17 @@ class Worker(GeventWorker):  # type: ignore[misc]
         # The other half is for connections to hosts and for gunicorn's files.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
         if self.cfg.is_ssl:
-            self._context = ssl_context(self.cfg)
+            if self.memory is None:
+                self._context = ssl_context(self.cfg)
             # A pair for each connection, also for those that hosts have.
             files //= 4
             self._relays = TLSRelays(files)
         self._pool = Pool(min(self.worker_connections, files))
         self._replies = FastReplies(self.cfg, self.wsgi)
-        servers = [self._start(listener) for listener in self.sockets]
+        if self.memory is not None:
+            self._read_settings(self.memory)
+        for listener in self.sockets:
+            self._servers.append(self._start(listener))
         notified = 0.0
         while self.alive:
             if time.monotonic() >= notified + _NOTIFY_S:
@@ -186,10 +191,10 @@ class Worker(GeventWorker):  # type: ignore[misc]
                 self._read_settings(self.memory)
             self.balance.measure()
             self._cut_overdue()
-            if any(each.crowded and self._is_full(each) for each in servers):
+            if any(each.crowded and self._is_full(each) for each in self._servers):
                 self._evict()
             gevent.sleep(_TICK_S)
-        for server in servers:
+        for server in self._servers:
             server.close()
         self.balance.withdraw()
         if self.memory is not None and self.place is not None:
@@ -199,7 +204,14 @@ class Worker(GeventWorker):  # type: ignore[misc]
     def _read_settings(self, memory: SettingsMemory) -> None:
         # Before the settings, so that a later change is noticed.
         self._state = memory.state
-        log_lines.set_level(memory.read()[0].log_level)
+        inherited = memory.read()
+        log_lines.set_level(inherited.settings.log_level)
+        if inherited.certificate is not None:
+            # For further connections; the others have the earlier one.
+            self._context = inherited.certificate.context()
+            for server in self._servers:
+                if server.context is not None:
+                    server.context = self._context
         if self.place is not None:
             memory.confirm(self.place, self._state)
 

@@ -79,7 +79,6 @@ class RelayHead(msgspec.Struct, omit_defaults=True):
         run: Name of the run; "" if the request is about none.
         token: SHA-256 in hex of the run token that the caller showed; "" if the
             caller's identity has the scope for all runs.
-        owner: Name of the server's token that the caller showed; "" if it has none.
         value: The last part of the path, where it is an argument: ID of a token or a
             session, name of a reader, version of weights or "best".
         args: The arguments of the query.
@@ -94,7 +93,6 @@ class RelayHead(msgspec.Struct, omit_defaults=True):
 
     run: str = ""
     token: str = ""
-    owner: str = ""
     value: str = ""
     args: dict[str, Any] = {}
     key: str = ""

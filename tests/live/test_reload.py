@@ -263,7 +263,7 @@ def test_a_web_worker_that_hangs_is_named(server: Server, tokens: Tokens) -> Non
     tokens.write(root="admin", ada=USER, carol=USER)
     said = reloaded(server)
     worker.resume()
-    assert said.endswith(f"; not yet in web workers that hang, PID {worker.pid}\n")
+    assert said.endswith(f"; not yet in web worker {worker.pid}, busy at the moment\n")
     kept = [KeptAlive(server, "carol") for _ in range(8)]
     assert [each.get("/v1/envs/") for each in kept] == [200] * 8
     for each in kept:

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.inherited_settings import SettingsMemory
-from gym_http_server.rundir.directory import RunDir
+from gym_http_server.inherited_settings import Inherited, SettingsMemory
 from gym_http_server.settings import Settings
 
-FIRST = Settings(token="0123456789abcdef")
+FIRST = Inherited(Settings(token="0123456789abcdef"), "/run")
 
 
 @pytest.fixture
 def memory() -> Iterator[SettingsMemory]:
     """The launcher's memory."""
-    made = SettingsMemory.of(FIRST, RunDir("/run"))
+    made = SettingsMemory.of(FIRST)
     yield made
     made.close()
 
@@ -33,17 +32,16 @@ def test_settings_are_in_memory_alone(
     memory: SettingsMemory, reader: SettingsMemory
 ) -> None:
     assert Path(f"/proc/self/fd/{memory.fileno()}").readlink().match("/memfd:*")
-    read, run = reader.read()
-    assert (read, run.path) == (FIRST, "/run")
+    assert reader.read() == FIRST
 
 
 def test_settings_are_replaced(memory: SettingsMemory, reader: SettingsMemory) -> None:
     """By longer and shorter ones in turn, as files of tokens grow and shrink."""
     states = {reader.state}
     for size in (10, 200_000, 9000, 200_000, 10, 10):
-        settings = Settings(tokens="#" * size)
-        memory.replace(settings, RunDir("/run"))
-        assert reader.read()[0] == settings
+        settings = Inherited(Settings(tokens="#" * size), "/run")
+        memory.replace(settings)
+        assert reader.read() == settings
         assert reader.state not in states
         states.add(reader.state)
     assert os.fstat(memory.fileno()).st_size < 700_000
@@ -53,18 +51,18 @@ def test_a_reader_never_gets_a_mixture(
     memory: SettingsMemory, reader: SettingsMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The settings are replaced twice while one process reads them."""
-    last = Settings(tokens="c" * 5000)
+    others = [Inherited(Settings(tokens=each * 5000), "/run") for each in "bc"]
     read, replaced = os.pread, []
 
     def replace_first(descriptor: int, size: int, offset: int) -> bytes:
         if not replaced:
             replaced.append(True)
-            for settings in (Settings(tokens="b" * 5000), last):
-                memory.replace(settings, RunDir("/run"))
+            for each in others:
+                memory.replace(each)
         return read(descriptor, size, offset)
 
     monkeypatch.setattr(os, "pread", replace_first)
-    assert reader.read()[0] == last
+    assert reader.read() == others[-1]
 
 
 def test_no_process_can_cut_the_memory(memory: SettingsMemory) -> None:
