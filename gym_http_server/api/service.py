@@ -192,7 +192,7 @@ def _check_processes(web: Web) -> None:
         RelayUnavailable: The relay does not.
     """
     deadline = time.monotonic() + HEALTH_SECONDS
-    web.supervisor.status(HEALTH_SECONDS)
+    web.supervisor.check(HEALTH_SECONDS)
     web.broker.check(max(0.1, deadline - time.monotonic()))
     web.relay.check(max(0.1, deadline - time.monotonic()))
 

@@ -62,7 +62,6 @@ def isolate(
         sandbox: The sandbox that this process enters.
     """
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
-    os.setsid()
     set_mark(instance_id)
     prctl.set_dumpable(True)
     _reset_signals()

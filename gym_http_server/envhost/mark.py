@@ -13,7 +13,11 @@ from __future__ import annotations
 import contextlib
 import resource
 
-__all__ = ["read_mark", "set_mark"]
+__all__ = ["SPARE", "read_mark", "set_mark"]
+
+#: The mark of a spare host; no instance has this ID. It is the highest: a process that
+#: has another mark cannot get this one, since it cannot raise its limits.
+SPARE = "ffffffff"
 
 _HIGHEST = 1 << 62
 _ID_BITS = 32

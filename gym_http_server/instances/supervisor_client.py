@@ -1,8 +1,7 @@
 """Requests to the supervisor, each over a new connection.
 
-A request may take long, as a create does. So the wait for an answer has no deadline.
-During the wait, status requests check that the supervisor works: it answers those at
-once, unless it is stopped.
+A request may take long, as a create does. So the wait for an answer has no deadline, as
+long as the supervisor works: it counts what it does in a file of the run directory.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from gym_http_server.access import Identity
 from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.progress import read_progress
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     PLAIN_BOTH_WAYS,
@@ -30,7 +30,7 @@ from gym_http_wire.messages import (
 __all__ = ["Abandoned", "SupervisorClient"]
 
 MAX_ANSWER = 64 * 1024 * 1024
-#: Seconds without an answer after which the supervisor's status is requested.
+#: Seconds without an answer after which the supervisor must have done something.
 QUIET_SECONDS = 2.0
 #: Seconds that the supervisor may take for requests that it answers at once.
 TIMEOUT_SECONDS = 2.0
@@ -49,9 +49,10 @@ class SupervisorClient:
 
     def __init__(self, run: RunDir) -> None:
         self._path = run.supervisor_socket
+        self._progress = run.progress
 
     def status(self, timeout_s: float = TIMEOUT_SECONDS) -> dict[str, int]:
-        """Return the supervisor's counts, which also shows that it works.
+        """Return the supervisor's counts.
 
         Raises:
             SupervisorUnavailable: It does not answer in time.
@@ -64,6 +65,22 @@ class SupervisorClient:
         finally:
             connection.close()
         return dict(msgspec.json.decode(answer.body))
+
+    def check(self, timeout_s: float = TIMEOUT_SECONDS) -> None:
+        """Check that the supervisor works: that it answers, or does something else.
+
+        Args:
+            timeout_s: Seconds that it may do nothing.
+
+        Raises:
+            SupervisorUnavailable: It does nothing.
+        """
+        before = read_progress(self._progress)
+        try:
+            self.status(timeout_s)
+        except SupervisorUnavailable:
+            if read_progress(self._progress) == before:
+                raise
 
     def create(
         self,
@@ -177,7 +194,7 @@ class SupervisorClient:
             if answer.fileno() in ready:
                 return
             if not ready:
-                self.status()
+                self.check()
             elif gone():
                 raise Abandoned
             elif client is not None:

@@ -39,6 +39,11 @@ class RunDir:
         return f"{self.path}/supervisor.sock"
 
     @property
+    def progress(self) -> str:
+        """File in which the supervisor counts what it does."""
+        return f"{self.path}/progress"
+
+    @property
     def broker_socket(self) -> str:
         """Socket of the broker."""
         return f"{self.path}/broker.sock"

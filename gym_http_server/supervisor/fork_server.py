@@ -1,20 +1,24 @@
-"""The fork server: a process that forks hosts, and keeps one spare host ready.
+"""The fork server: a process that forks hosts, some of them in advance.
 
 A host shares the memory of its parent process, page by page, until either of them
-writes to it. The supervisor writes all the time; the fork server only forks. A create
-request uses the spare host, so it does not wait for a fork.
+writes to it. The supervisor writes all the time; the fork server only forks. It forks
+as many hosts as the supervisor orders: one for each create request that waits, and
+spare ones, as many as were taken lately. So the supervisor never waits for a fork.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import select
 import signal
 import socket
 import struct
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import NoReturn
 
@@ -23,25 +27,65 @@ import msgspec
 from gym_http_server import inherited_settings, prctl
 from gym_http_server.envhost import process
 from gym_http_server.envhost.isolation import print_to
+from gym_http_server.envhost.mark import SPARE, set_mark
+from gym_http_server.errors import ForkFailed
 from gym_http_server.frame_socket import receive_with_descriptors
-from gym_http_server.poller import Poller
+from gym_http_server.poller import Poller, Source
 from gym_http_server.service_process import isolate
-from gym_http_server.supervisor.forks import fork
 from gym_http_server.supervisor.services import ServiceProcess
 from gym_http_server.titles import set_title
 
-__all__ = ["ForkServer", "fork_host"]
+__all__ = ["Demand", "ForkServer"]
 
+#: Spare hosts that are kept at most; each takes about 5 MiB.
+MOST_SPARES = 8
+#: Seconds for which a create request counts for the number of spare hosts.
+DEMAND_SECONDS = 5.0
 #: Delay before the next spare host, after one that ended without an instance.
 PAUSE_SECONDS = 1.0
-# Waits of a spare host until its first parent has ended.
+#: Seconds without a host that was ordered, after which the fork server is replaced.
+STUCK_SECONDS = 5.0
+#: A spare host that has waited for so long prepares itself further.
+WARM_UP_SECONDS = 0.02
+# Between two looks for the end of a parent, on kernels that do not report it.
 _REPARENT_PAUSE_S = 0.0002
-_PID = struct.Struct("=i")
+# A message of the fork server: ID of a spare host, or 0 and an error number.
+_REPORT = struct.Struct("=ii")
+_ORDER = struct.Struct("=i")
 _START = b"\n"
 # Created before the forks, since that takes 2 ms.
 _STARTS = msgspec.json.Decoder(process.HostStart)
 # A spare host receives these with a start: the start itself, listener and output.
 _DESCRIPTORS = 3
+
+
+class Demand:
+    """The number of spare hosts to keep: as many as were taken lately.
+
+    Args:
+        most: Limit of that number.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._taken: deque[float] = deque(maxlen=most)
+
+    def add(self, now: float) -> None:
+        """Count a spare host that was taken.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        self._taken.append(now)
+
+    def spares(self, now: float) -> int:
+        """Return the number of spare hosts to keep, at least 1.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        while self._taken and now - self._taken[0] >= DEMAND_SECONDS:
+            self._taken.popleft()
+        return max(1, len(self._taken))
 
 
 class ForkServer(ServiceProcess):
@@ -50,22 +94,35 @@ class ForkServer(ServiceProcess):
     Args:
         descriptors: Descriptors that hosts need.
         poller: Polls for new spare hosts.
+        most: Limit of spare hosts.
     """
 
     name = "fork server"
 
-    def __init__(self, descriptors: list[int], poller: Poller) -> None:
+    def __init__(
+        self, descriptors: list[int], poller: Poller, most: int = MOST_SPARES
+    ) -> None:
         super().__init__()
         self.wanted = True
         self._descriptors = descriptors
         self._poller = poller
         self._control: socket.socket | None = None
         self._ready: dict[int, socket.socket] = {}
+        self._demand = Demand(most)
+        self._ordered = 0
+        self._last_news = 0.0
+        self._rests_until = 0.0
+        self._failure = (0, float("-inf"))
 
     @property
     def spare_pids(self) -> Collection[int]:
         """Process IDs of the spare hosts that wait."""
         return self._ready.keys()
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a spare host."""
+        return bool(self._ready)
 
     def forget(self, pid: int) -> None:
         """Forget a spare host that has ended.
@@ -75,9 +132,10 @@ class ForkServer(ServiceProcess):
         """
         if (channel := self._ready.pop(pid, None)) is not None:
             channel.close()
+            self._rests_until = time.monotonic() + PAUSE_SECONDS
 
     def start(self) -> None:
-        """Start the process, which makes a spare host at once.
+        """Start the process.
 
         Raises:
             ForkFailed: No process can be started.
@@ -98,9 +156,11 @@ class ForkServer(ServiceProcess):
                 control.close()
                 raise
         self._control = control
-        self._poller.add(control, lambda events: self._receive_spare())
+        self._poller.add(control, lambda events: self._receive())
+        self.keep(0)
 
     def _close(self) -> None:
+        self._ordered = 0
         if self._control is not None:
             self._poller.remove(self._control)
             self._control.close()
@@ -109,7 +169,7 @@ class ForkServer(ServiceProcess):
     def start_host(
         self, start: process.HostStart, listener: socket.socket, output: int
     ) -> tuple[int, socket.socket] | None:
-        """Make the spare host the host of an instance.
+        """Make the spare host that has waited longest the host of an instance.
 
         Args:
             start: The parameters of the host.
@@ -122,121 +182,171 @@ class ForkServer(ServiceProcess):
         """
         with inherited_settings.memory_file(msgspec.json.encode(start)) as memory:
             passed = [memory.fileno(), listener.fileno(), output]
-            while (spare := self._next_spare()) is not None:
-                pid, channel = spare
+            while self._ready:
+                pid = next(iter(self._ready))
+                channel = self._ready.pop(pid)
                 try:
                     socket.send_fds(channel, [_START], passed)
                 except OSError:
                     # It has ended.
                     channel.close()
                 else:
+                    self._demand.add(time.monotonic())
                     return pid, channel
         return None
 
-    def _next_spare(self) -> tuple[int, socket.socket] | None:
-        self._receive_spare()
-        return self._ready.popitem() if self._ready else None
+    def keep(self, waiting: int) -> None:
+        """Order as many hosts as are needed, and end spare ones that are not.
 
-    def _receive_spare(self) -> None:
+        Args:
+            waiting: Create requests that wait for a spare host.
+        """
         if self._control is None:
             return
-        try:
-            data, descriptors = receive_with_descriptors(self._control, _PID.size)
-        except BlockingIOError:
-            return
-        except OSError:
-            data, descriptors = b"", []
-        if not data:
-            # The fork server has ended.
+        now = time.monotonic()
+        spares = self._demand.spares(now) if now >= self._rests_until else 0
+        wanted = waiting + spares
+        missing = wanted - len(self._ready) - self._ordered
+        if missing > 0:
+            self._order(self._control, missing, now)
+        elif self._ordered and self.pid and now - self._last_news > STUCK_SECONDS:
+            # Another one is started when its end has been noticed.
+            os.kill(self.pid, signal.SIGKILL)
             self._close()
-        elif descriptors:
-            # Otherwise this process may open no file, and the spare host ends.
-            self._ready[_PID.unpack(data)[0]] = socket.socket(fileno=descriptors[0])
+        while len(self._ready) > max(wanted, 1):
+            self._ready.popitem()[1].close()
 
+    def _order(self, control: socket.socket, count: int, now: float) -> None:
+        with contextlib.suppress(OSError):
+            control.send(_ORDER.pack(count))
+            if not self._ordered:
+                self._last_news = now
+            self._ordered += count
 
-def fork_host(
-    start: process.HostStart, listener: socket.socket, output: int
-) -> tuple[int, socket.socket]:
-    """Fork this process into a host, without a spare host.
+    def failure(self, since: float) -> ForkFailed | None:
+        """Return why a host could not be forked, or ``None``.
 
-    Args:
-        start: The parameters of the host.
-        listener: The socket to which web workers connect.
-        output: Descriptor for the output of the environment.
+        Args:
+            since: Monotonic seconds; earlier failures do not count.
+        """
+        number, at = self._failure
+        if at < since:
+            return None
+        return ForkFailed(
+            f"the server cannot start another process ({os.strerror(number)}): close "
+            "instances, or raise the limit of processes, memory or files of the server"
+        )
 
-    Returns:
-        Process ID of the host, and the channel to it.
-
-    Raises:
-        OSError: No socket can be opened.
-        ForkFailed: No process can be started.
-    """
-    ours, channel = socket.socketpair()
-    with channel, contextlib.ExitStack() as stack:
-        stack.enter_context(ours)
-        pid = fork()
-        if not pid:
-            _end_after(lambda: _become_host(start, channel, listener, output))
-        stack.pop_all()
-    return pid, ours
+    def _receive(self) -> None:
+        while self._control is not None:
+            try:
+                data, descriptors = receive_with_descriptors(
+                    self._control, _REPORT.size
+                )
+            except BlockingIOError:
+                return
+            except OSError:
+                data, descriptors = b"", []
+            if not data:
+                # The fork server has ended.
+                self._close()
+                return
+            self._last_news = time.monotonic()
+            self._ordered = max(0, self._ordered - 1)
+            pid, failure = _REPORT.unpack(data)
+            if descriptors:
+                self._ready[pid] = socket.socket(fileno=descriptors[0])
+            else:
+                # Without a descriptor, this process may open no file, and the spare
+                # host ends.
+                self._failure = (failure or errno.EMFILE, self._last_news)
+                self._rests_until = self._last_news + PAUSE_SECONDS
 
 
 def _serve(control: socket.socket, supervisor: int) -> int:
-    """Keep one spare host ready."""
+    """Fork as many hosts as are ordered."""
     isolate(supervisor)
     control.setblocking(True)
-    while True:
-        used, writer = os.pipe()
-        with contextlib.suppress(OSError):
+    while order := control.recv(_ORDER.size):
+        (count,) = _ORDER.unpack(order)
+        try:
             if not (child := os.fork()):
-                os.close(used)
-                _fork_spare(control, writer, supervisor)
+                _fork_spares(count, control, supervisor)
+        except OSError as error:
+            _report_failure(control, error, count)
+        else:
             os.waitpid(child, 0)
-        os.close(writer)
-        if not os.read(used, 1):
-            # It has ended without an instance, or could not be forked.
-            time.sleep(PAUSE_SECONDS)
-        os.close(used)
+    return 0
 
 
-def _fork_spare(control: socket.socket, used: int, supervisor: int) -> NoReturn:
-    """Fork a spare host and end, so that the host becomes a child of the supervisor.
+def _fork_spares(count: int, control: socket.socket, supervisor: int) -> NoReturn:
+    """Fork spare hosts and end, so that they become children of the supervisor.
 
-    The supervisor is the reaper of orphans below it, and needs the exit status.
+    The supervisor is the reaper of orphans below it, and needs their exit status.
     """
     try:
+        # Where the kernel groups processes by session, each group has its share of the
+        # processors: what hosts do must not count against the supervisor's.
+        os.setsid()
+        set_mark(SPARE)
         parent = os.getpid()
-        if not os.fork():
-            _end_after(lambda: _wait_for_start(control, used, parent, supervisor))
+        while count:
+            if not os.fork():
+                _end_after(lambda: _wait_for_start(control, parent, supervisor))
+            count -= 1
+    except OSError as error:
+        _report_failure(control, error, count)
     finally:
         os._exit(0)
 
 
-def _wait_for_start(
-    control: socket.socket, used: int, parent: int, supervisor: int
-) -> int:
+def _report_failure(control: socket.socket, error: OSError, count: int) -> None:
+    # The supervisor may have ended.
+    with contextlib.suppress(OSError):
+        for _ in range(count):
+            control.send(_REPORT.pack(0, error.errno or errno.EAGAIN))
+
+
+def _wait_for_start(control: socket.socket, parent: int, supervisor: int) -> int:
     """Wait as a spare host until there is an instance for it, and become its host."""
     for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    while os.getppid() == parent:
-        time.sleep(_REPARENT_PAUSE_S)
-    prctl.die_with_parent(supervisor, signal.SIGKILL)
-    process.warm_up()
     ours, channel = socket.socketpair()
     with control, ours:
-        socket.send_fds(control, [_PID.pack(os.getpid())], [ours.fileno()])
+        report = _REPORT.pack(os.getpid(), 0)
+        socket.send_fds(control, [report], [ours.fileno()])
     set_title("spare host")
+    os.setsid()
+    _await_end(parent)
+    prctl.die_with_parent(supervisor, signal.SIGKILL)
+    if not _is_readable(channel, WARM_UP_SECONDS):
+        process.warm_up()
     data, passed = receive_with_descriptors(channel, len(_START))
     if not data or len(passed) != _DESCRIPTORS:
         return 0
-    # The fork server may have ended.
-    with contextlib.suppress(BrokenPipeError):
-        os.write(used, data)
-    os.close(used)
     memory, listener, output = passed
     start = _STARTS.decode(inherited_settings.read_and_close(memory))
     with socket.socket(fileno=listener) as listening:
         return _become_host(start, channel, listening, output)
+
+
+def _await_end(parent: int) -> None:
+    """Wait until the parent of this process has ended, and another one has it."""
+    while os.getppid() == parent:
+        try:
+            ended = os.pidfd_open(parent)
+        except OSError:
+            # Not every kernel has these descriptors.
+            time.sleep(_REPARENT_PAUSE_S)
+        else:
+            _is_readable(ended, None)
+            os.close(ended)
+
+
+def _is_readable(source: Source, seconds: float | None) -> bool:
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
 
 
 def _become_host(

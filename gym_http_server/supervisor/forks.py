@@ -16,12 +16,12 @@ from gym_http_server.log_stream import STDERR
 from gym_http_server.supervisor.prefork import threads
 from gym_http_server.titles import set_title
 
-__all__ = ["fork", "start_child"]
+__all__ = ["start_child"]
 
 log = logging.getLogger(SUPERVISOR)
 
 
-def fork() -> int:
+def _fork() -> int:
     """Fork this process; return the child's ID in the parent, and 0 in the child.
 
     Raises:
@@ -51,7 +51,7 @@ def start_child(keep: Sequence[int], run: Callable[[int], int], title: str) -> i
         ForkFailed: No process can be started.
     """
     parent = os.getpid()
-    pid = fork()
+    pid = _fork()
     if pid:
         return pid
     status = 1

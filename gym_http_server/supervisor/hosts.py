@@ -21,6 +21,7 @@ from gym_http_server.envhost import server_log
 from gym_http_server.envhost.create_request import EXTERNAL, CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.host import AGENT_LOST, CLOSE, DRAIN
+from gym_http_server.envhost.mark import SPARE
 from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import ACCESS, SUPERVISOR, write
@@ -77,7 +78,7 @@ class Hosts:
         earlier_ids: IDs that earlier servers issued, and that are not used again.
         remove: Called with a directory to remove.
         sandbox: The sandbox that hosts enter.
-        fork_server: Has a spare host, usually.
+        fork_server: Has the spare hosts.
         on_made: Called with an instance and its host's report of the making.
         on_end: Called with an instance whose process has ended, and how.
         on_revoked: Called with an instance whose host has ended the streams of tokens
@@ -148,6 +149,14 @@ class Hosts:
         """Iterate over all instances; they may end meanwhile."""
         return iter(list(self._instances.values()))
 
+    def making(self, since: float) -> int:
+        """Count the hosts that have not reported yet how the making went.
+
+        Args:
+            since: Monotonic seconds; hosts that were started earlier are left out.
+        """
+        return sum(not e.reported and e.started >= since for e in self)
+
     def serving(self) -> list[Instance]:
         """List the instances that are made and not about to end."""
         return [each for each in self if each.live and not each.reason]
@@ -204,12 +213,14 @@ class Hosts:
                 found.append(Idle(each.instance_id, each.env_id, idle, ends_in))
         return max(found, key=lambda each: each.idle_s, default=None)
 
-    def start(self, request: CreateRequest) -> Instance:
+    def start(self, request: CreateRequest) -> Instance | None:
         """Take a slot and start a host, which reports later how the making went.
+
+        Returns:
+            The instance; ``None`` if no spare host is ready.
 
         Raises:
             TooManyInstances: No slot is free, or the machine has no room.
-            ForkFailed: No process can be started.
             DiskFull: The disk of the run directory has no room.
         """
         if (full := self.full()) is not None:
@@ -219,7 +230,10 @@ class Hosts:
             self.kept_logs.clear()
             if shortage := self._run.shortage():
                 raise DiskFull(shortage)
+        if not self._fork_server.ready:
+            return None
         instance_id = self._new_id()
+        instance = None
         try:
             instance = start_host(
                 instance_id,
@@ -230,11 +244,7 @@ class Hosts:
                 sandbox=self._sandbox,
                 fork_server=self._fork_server,
             )
-        except ForkFailed:
-            self._remove(self._run.instance(instance_id))
-            raise
         except OSError as error:
-            self._remove(self._run.instance(instance_id))
             if is_full(error):
                 raise DiskFull(
                     f"the disk of the run directory {self._run.path} has no room for "
@@ -243,6 +253,11 @@ class Hosts:
             raise TooManyInstances(
                 f"the machine has no room for another instance: {error}"
             ) from None
+        finally:
+            if instance is None:
+                self._remove(self._run.instance(instance_id))
+        if instance is None:
+            return None
         self._instances[instance_id] = self._by_pid[instance.pid] = instance
         return instance
 
@@ -250,7 +265,8 @@ class Hosts:
         while True:
             instance_id = secrets.token_hex(4)
             if (
-                instance_id not in self._instances
+                instance_id != SPARE
+                and instance_id not in self._instances
                 and instance_id not in self.tombstones
                 and instance_id not in self._earlier_ids
             ):

@@ -23,7 +23,6 @@ from gym_http_server.settings import Settings
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output
 from gym_http_server.supervisor.usage import UNREAD, Usage
-from gym_http_wire.frames import Frame
 from gym_http_wire.problems import Problem
 
 __all__ = ["Idle", "Instance", "Tombstone", "Tombstones"]
@@ -56,7 +55,7 @@ class Instance:
         request_id: Of the request that it is made for.
         creators: The connections that wait for it to be made.
         waiters: Connections that wait for the end.
-        successors: Create requests that wait for its slot, with their connections.
+        successors: Create requests that wait for its slot.
         heartbeat: Whether its loop runs.
         usage: Its memory and processor time, as they were last read.
         log_allowance: How much it may write to the server's log.
@@ -87,7 +86,7 @@ class Instance:
     usage: Usage = UNREAD
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
-    successors: list[tuple[Any, Frame]] = field(default_factory=list)
+    successors: list[Any] = field(default_factory=list)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
     log_allowance: Allowance = field(default_factory=Allowance)
     stream_allowance: Allowance = field(

@@ -14,12 +14,12 @@ import signal
 import time
 from collections.abc import Collection, Mapping
 
-from gym_http_server.envhost.mark import read_mark
+from gym_http_server.envhost.mark import SPARE, read_mark
 
 __all__ = ["Strays", "children", "descendants", "kill_children", "kill_tree"]
 
-#: Seconds that an unknown process may stay in the supervisor's session.
-SESSION_SECONDS = 2.0
+#: Seconds that a process may need to become a spare host.
+SPARE_SECONDS = 10.0
 
 
 def children(pid: int) -> list[int]:
@@ -67,8 +67,8 @@ class Strays:
     belongs to the host whose session it is in. A process without both could belong to
     any host that ran when it was first seen, so it is kept until those have ended.
 
-    A process in this process's own session may be about to become a spare host, or to
-    leave the session. It has some time to do so.
+    A process in this process's own session, or with the mark of spare hosts, may be
+    about to become one. It has some time to do so.
     """
 
     def __init__(self) -> None:
@@ -105,10 +105,10 @@ class Strays:
         for child in children(os.getpid()):
             if child in known:
                 continue
-            if _is_in_own_session(child):
+            if _may_become_spare(child):
                 since = self._first_seen[child] = first_seen.get(child, now)
                 found = True
-                if now - since >= SESSION_SECONDS:
+                if now - since >= SPARE_SECONDS:
                     kill_tree(child)
                 continue
             possible = owners.get(child)
@@ -122,10 +122,10 @@ class Strays:
         return found
 
 
-def _is_in_own_session(pid: int) -> bool:
-    """Return whether a process is in this session, to which none can return."""
+def _may_become_spare(pid: int) -> bool:
+    # No process can return to this session, or get this mark later.
     with contextlib.suppress(OSError):
-        return os.getsid(pid) == os.getsid(0)
+        return os.getsid(pid) == os.getsid(0) or read_mark(pid) == SPARE
     return False
 
 

@@ -17,18 +17,13 @@ from typing import Any
 
 import msgspec
 
-from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
 from gym_http_server.acceptor import Acceptor
-from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import (
-    Draining,
     ServerRestarted,
     ShutdownDisabled,
     SurveyFailed,
-    TooManyInstances,
     UnknownInstance,
 )
-from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.inherited_settings import Replaced
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.peer_credentials import PeerCredentials
@@ -36,29 +31,30 @@ from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.settings import Settings
+from gym_http_server.supervisor.creates import Creates
 from gym_http_server.supervisor.figures import Wanted, listed
 from gym_http_server.supervisor.hosts import Hosts
-from gym_http_server.supervisor.instance import Instance, Tombstone
+from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.output import LogPart
 from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.prefork import Modules
+from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_server.supervisor.survey import Survey
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import (
     AnswerHead,
     Form,
     Op,
-    RequestHead,
     answer,
-    problem_answer,
     request_head,
 )
-from gym_http_wire.problems import DiskFull, ExternalAway, Problem
+from gym_http_wire.problems import Problem
 
-__all__ = ["CreateKeys", "RequestSocket", "Requests"]
+__all__ = ["Requests"]
 
-BACKLOG = 512
+#: Clients that start together connect together.
+BACKLOG = 4096
 
 log = logging.getLogger(SUPERVISOR)
 
@@ -74,9 +70,9 @@ class Requests:
         owners: The token that owns each instance.
         issued_ids: IDs of instances, of this server and of earlier ones.
         poller: The supervisor's poller.
+        creates: Queues create requests.
         start_broker: Starts the broker, unless it runs.
         start_relay: Starts the relay, unless it runs.
-        watch: Called with an instance that has been started.
         reload: Has all processes apply a reload; calls its second argument with the
             names of those that are busy.
     """
@@ -91,9 +87,9 @@ class Requests:
         owners: Owners,
         issued_ids: IssuedIDs,
         poller: Poller,
+        creates: Creates,
         start_broker: Callable[[], None],
         start_relay: Callable[[], None],
-        watch: Callable[[Instance], None],
         reload: Callable[[Replaced, Callable[[list[str]], None]], None],
     ) -> None:
         self._run = run
@@ -105,20 +101,18 @@ class Requests:
         self._poller = poller
         self._start_broker = start_broker
         self._start_relay = start_relay
-        self._watch = watch
         self._begin_reload = reload
-        self._create_keys = CreateKeys()
+        self._creates = creates
         self._envs: bytes | None = None
         self._survey: Survey | None = None
         self._survey_waiters: list[RequestSocket] = []
-        self._stopping = False
         listener = listen(run.supervisor_socket, BACKLOG)
         # Accepted connections inherit it.
         refuse_descriptors(listener)
         peers = PeerCredentials(os.getpid())
         self._acceptor = Acceptor(listener, poller, self._add, log, "supervisor", peers)
         self._operations: dict[int, Callable[[RequestSocket, Frame], None]] = {
-            Op.CREATE: self._create,
+            Op.CREATE: creates.add,
             Op.LIST: self._list,
             Op.FIGURES: self._send_figures,
             Op.INSTANCES: self._list_instances,
@@ -134,9 +128,10 @@ class Requests:
         }
         poller.add(listener, self._acceptor.accept)
 
-    def stop(self) -> None:
-        """Refuse creates from now on."""
-        self._stopping = True
+    @property
+    def accepts(self) -> bool:
+        """Whether connections are accepted: there are descriptors for them."""
+        return not self._acceptor.paused
 
     def tick(self) -> None:
         """Accept again where descriptors ran out, and check the survey's deadline."""
@@ -148,7 +143,7 @@ class Requests:
                 self._end_survey(self._survey, failed)
 
     def _add(self, sock: socket.socket) -> None:
-        connection = RequestSocket(sock)
+        connection = RequestSocket(sock, self._poller)
         self._poller.add(sock, lambda events: self._serve(connection, events))
 
     def _serve(self, connection: RequestSocket, events: int) -> None:
@@ -164,7 +159,7 @@ class Requests:
             return
         for frame in frames:
             self._dispatch(connection, frame)
-        self._listen_to(connection)
+        connection.listen()
 
     def _dispatch(self, connection: RequestSocket, frame: Frame) -> None:
         try:
@@ -176,60 +171,14 @@ class Requests:
             what = f"the supervisor failed with {type(error).__name__}: {error}"
             connection.refuse(Problem(what[:500]))
 
-    def _listen_to(self, connection: RequestSocket) -> None:
-        if connection.closed:
-            return
-        wanted = READ | WRITE if connection.unsent else READ
-        self._poller.want(connection, wanted)
-
     def _reply(self, connection: RequestSocket, value: Any) -> None:
         body = value if isinstance(value, bytes) else msgspec.json.encode(value)
         connection.answer(answer(200, body))
-        self._listen_to(connection)
 
     def _disconnect(self, connection: RequestSocket) -> None:
         self._poller.remove(connection)
         connection.close()
-        instance = connection.instance
-        if instance is not None and not instance.live and not instance.create_key:
-            # The client of the create has disconnected; no other client has the ID.
-            self._hosts.kill(instance, "abandoned")
-
-    def _create(self, connection: RequestSocket, frame: Frame) -> None:
-        if self._stopping or os.path.exists(self._run.draining):
-            raise Draining("the server is stopping and makes no new instances")
-        head = request_head(frame)
-        # Keys of different tokens are different; no key contains a blank.
-        key = f"{head.creator} {head.key}" if head.key else ""
-        if key and self._create_keys.join(key, frame, connection):
-            return
-        request = read_request(frame.body, self._settings, frame.form >> 4)
-        owner = self._owners.choose(request.for_, head)
-        if request.external:
-            self._start_broker()
-        quota_reached = self._owners.quota_reached(owner)
-        full = quota_reached or self._hosts.full()
-        if full is not None:
-            orphan = self._hosts.oldest_orphan(owner if quota_reached else None)
-            if orphan is None:
-                raise self._explained(full, head)
-            orphan.successors.append((connection, frame))
-            orphan.end_request_id = orphan.end_request_id or head.request_id
-            self._hosts.close(orphan, "orphaned")
-            return
-        instance = self._hosts.start(request)
-        if key:
-            self._create_keys.begin(key, frame, instance)
-        instance.owner = owner
-        instance.request_id = head.request_id
-        instance.creators.append(connection)
-        connection.instance = instance
-        self._watch(instance)
-
-    def _explained(self, full: TooManyInstances, head: RequestHead) -> TooManyInstances:
-        """Add the instance to close or wait for, of those that the caller may see."""
-        idle = self._hosts.longest_idle(self._owners.owned(self._hosts.serving(), head))
-        return full if idle is None else idle.added_to(full)
+        self._creates.on_left(connection)
 
     def _list(self, connection: RequestSocket, frame: Frame) -> None:
         serving = self._owners.owned(self._hosts.serving(), request_head(frame))
@@ -326,7 +275,6 @@ class Requests:
         for connection in waiters:
             if failed is not None:
                 connection.refuse(failed)
-                self._listen_to(connection)
             else:
                 self._reply(connection, self._envs)
 
@@ -377,93 +325,10 @@ class Requests:
         self._reply(connection, {})
         os.kill(os.getppid(), signal.SIGTERM)
 
-    def on_made(self, instance: Instance, frame: Frame) -> None:
-        """Answer the creators of an instance that was made, or could not be."""
-        if instance.live:
-            # Before any client has it.
-            self._issued_ids.add(instance.instance_id)
-        self._create_keys.keep(instance, frame)
-        self._answer_creators(instance, frame)
-
-    def _answer_creators(self, instance: Instance, frame: Frame) -> None:
-        creators, instance.creators = instance.creators, []
-        for creator in creators:
-            creator.instance = None
-            creator.answer(frame)
-            self._listen_to(creator)
-
-    def on_end(self, instance: Instance, ended: Tombstone) -> None:
+    def on_end(self, instance: Instance) -> None:
         """Answer the requests that waited for the end of an instance."""
         for connection in instance.waiters:
             self._reply(connection, {"replayed": False})
-        for connection, frame in instance.successors:
-            # A client that has left meanwhile would never learn the ID.
-            if not connection.closed:
-                self._dispatch(connection, frame)
-                self._listen_to(connection)
-        if not instance.live:
-            failure = problem_answer(ended.why_not_made(self._settings))
-            self._create_keys.keep(instance, failure)
-            self._answer_creators(instance, failure)
-
-
-_NOT_BEGUN = (ExternalAway.default_status, DiskFull.default_status)
-
-
-class CreateKeys:
-    """The idempotency keys of create requests, and their answers.
-
-    Requests with one key make one instance, however often they are sent.
-    """
-
-    def __init__(self) -> None:
-        self._done = IdempotencyStore(max_answers=1024)
-        self._making: dict[str, tuple[bytes, Instance]] = {}
-
-    def join(self, key: str, frame: Frame, connection: RequestSocket) -> bool:
-        """Answer a repeated request, at once or when its instance is made.
-
-        Returns:
-            Whether the request is repeated.
-
-        Raises:
-            KeyReused: A different request had this key.
-        """
-        fingerprint = _fingerprint(frame)
-        if key in self._making:
-            first, instance = self._making[key]
-            self._done.compare(key, first, fingerprint)
-            instance.creators.append(connection)
-            return True
-        if key in self._done:
-            connection.answer(as_replay(self._done.recall(key, fingerprint)))
-            return True
-        return False
-
-    def begin(self, key: str, frame: Frame, instance: Instance) -> None:
-        """Record that an instance is being made for a request."""
-        instance.create_key = key
-        self._making[key] = (_fingerprint(frame), instance)
-
-    def keep(self, instance: Instance, frame: Frame) -> None:
-        """Keep the answer to a create: the host's report, or how the host ended.
-
-        The answer is final, and clients rely on it: a late duplicate must not make an
-        instance that no client waits for. A create that failed because the disk was
-        full, or because no environment was connected, is not kept. Sent again under
-        the same key, it may succeed.
-        """
-        fingerprint, making = self._making.get(instance.create_key, (b"", None))
-        if making is not instance:
-            return
-        del self._making[instance.create_key]
-        if frame.status in _NOT_BEGUN:
-            return
-        self._done.keep(instance.create_key, fingerprint, frame)
-
-
-def _fingerprint(frame: Frame) -> bytes:
-    return request_fingerprint(frame._replace(kind=Op.CREATE), RequestHead())
 
 
 def _log_answer(part: LogPart, offset: int, *, ended: bool) -> Frame:
@@ -474,38 +339,3 @@ def _log_answer(part: LogPart, offset: int, *, ended: bool) -> Frame:
     }
     head = AnswerHead("text/plain; charset=utf-8", headers)
     return answer(200, part.data, head, form=Form.OTHER)
-
-
-MAX_REQUEST_BYTES = 1024 * 1024
-
-
-class RequestSocket(FrameSocket):
-    """The supervisor's end of a connection, which carries one request at a time.
-
-    Args:
-        end: The socket.
-
-    Attributes:
-        instance: The instance that its create request is making, or ``None``.
-    """
-
-    def __init__(self, end: socket.socket) -> None:
-        end.setblocking(False)
-        super().__init__(end, MAX_REQUEST_BYTES)
-        self.instance: Any = None
-        self._number = 0
-
-    def receive(self) -> list[Frame] | None:
-        """Read once, and keep the number of the request for its answer."""
-        frames = super().receive()
-        if frames:
-            self._number = frames[-1].number
-        return frames
-
-    def answer(self, frame: Frame) -> None:
-        """Send an answer, or queue the bytes that the socket cannot take at once."""
-        self.queue(frame._replace(number=self._number))
-
-    def refuse(self, problem: Problem) -> None:
-        """Answer with a problem."""
-        self.answer(problem_answer(problem))

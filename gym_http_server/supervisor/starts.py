@@ -16,7 +16,7 @@ from gym_http_server.rundir.sockets import listen
 from gym_http_server.rundir.status import StatusReader
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor.fork_server import ForkServer, fork_host
+from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.output import Output
 from gym_http_server.supervisor.prefork import Modules
@@ -37,8 +37,8 @@ def start_host(
     modules: Modules,
     sandbox: Sandbox,
     fork_server: ForkServer,
-) -> Instance:
-    """Start a host that makes the environment.
+) -> Instance | None:
+    """Make a spare host the host of an instance, which makes the environment.
 
     Args:
         instance_id: An ID that is not in use.
@@ -47,14 +47,14 @@ def start_host(
         settings: Limits and directories.
         modules: The modules that this process has imported.
         sandbox: The sandbox that the host enters.
-        fork_server: Has a spare host, usually.
+        fork_server: Has the spare hosts.
 
     Returns:
-        The instance; its host reports over the channel how the making went.
+        The instance, whose host reports over the channel how the making went; ``None``
+        if there is no spare host.
 
     Raises:
         OSError: The system has no room for another file or folder.
-        ForkFailed: No process can be started.
     """
     start = _start_of(instance_id, request, run, settings, modules, sandbox)
     os.mkdir(run.instance(instance_id), 0o700)
@@ -68,10 +68,12 @@ def start_host(
         output = Output(run.log(instance_id))
         stack.callback(output.close)
         with listen(run.host_socket(instance_id), BACKLOG) as listener:
-            passed = start, listener, output.writer
-            pid, channel = fork_server.start_host(*passed) or fork_host(*passed)
+            host = fork_server.start_host(start, listener, output.writer)
+        if host is None:
+            return None
         output.started()
         stack.pop_all()
+    pid, channel = host
     channel.setblocking(False)
     return Instance(
         instance_id,

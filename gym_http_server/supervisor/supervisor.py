@@ -22,10 +22,12 @@ from gym_http_server.errors import (
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.poller import Poller
 from gym_http_server.rundir.directory import RunDir, is_full
+from gym_http_server.rundir.progress import Progress
 from gym_http_server.rundir.removal import remove
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
+from gym_http_server.supervisor.creates import Creates
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Instance, Tombstone
@@ -94,10 +96,12 @@ class Supervisor:
         self._modules = modules
         self._signals = signals
         self._heartbeat = heartbeat
+        self._progress = Progress(run.progress)
         remover = RemoverProcess(run)
         self._issued_ids = IssuedIDs(settings.data_dir, addresses)
         self._poller = Poller()
         fork_server = ForkServer(sandbox.descriptors, self._poller)
+        self._fork_server = fork_server
         self._broker = BrokerProcess(run, settings, external_sockets)
         self._hosts = Hosts(
             run,
@@ -126,6 +130,18 @@ class Supervisor:
         # Whether permissions were restored before.
         self._restored = False
         self._outputs = Outputs(self._poller)
+        owners = Owners(self._hosts, quotas or {})
+        self._creates = Creates(
+            run,
+            settings,
+            hosts=self._hosts,
+            owners=owners,
+            issued_ids=self._issued_ids,
+            fork_server=fork_server,
+            start_broker=self._start_broker,
+            start_fork_server=self._start_fork_server,
+            watch=self._watch,
+        )
         self._requests = Requests(
             run,
             settings,
@@ -135,9 +151,9 @@ class Supervisor:
             reload=self._reloads.begin,
             issued_ids=self._issued_ids,
             poller=self._poller,
+            creates=self._creates,
             start_broker=self._start_broker,
             start_relay=self._start_relay,
-            watch=self._watch,
         )
         self._poller.add(signals, self._on_signal)
         self._poller.add(launcher, self._on_launcher_end)
@@ -148,14 +164,23 @@ class Supervisor:
         self._broker.wanted = self._broker.wanted or self._gateway.wanted
         self._services.start_due()
         next_tick = time.monotonic() + TICK_SECONDS
+        begun = False
         while not self._stopping or len(self._hosts) or self._services.closing:
             due = min(next_tick, self._outputs.resume())
-            self._poller.serve(max(0.0, due - time.monotonic()))
+            wait_ms = 0.0 if begun else 1000 * max(0.0, due - time.monotonic())
+            self._poller.handle(self._poller.poll(wait_ms), self._advance)
+            # One host in a turn: other requests are answered before the next one.
+            begun = self._creates.serve()
+            self._advance()
             if time.monotonic() >= next_tick:
                 self._tick()
                 next_tick = time.monotonic() + TICK_SECONDS
         self._hosts.log_ends()
         processes.kill_children()
+
+    def _advance(self) -> None:
+        if self._requests.accepts:
+            self._progress.advance()
 
     def _tick(self) -> None:
         # The pipe is full if the launcher is stopped.
@@ -166,6 +191,7 @@ class Supervisor:
         self._services.start_due()
         self._requests.tick()
         self._reloads.tick()
+        self._creates.tick()
 
     def _restore_permissions(self) -> None:
         """Restore permissions of the run directory that an environment changed."""
@@ -186,6 +212,15 @@ class Supervisor:
 
     def _on_spared_end(self, pid: int) -> None:
         self._services.on_ended(pid)
+
+    def _start_fork_server(self) -> None:
+        """Start the fork server, unless it runs, or was started just now.
+
+        Raises:
+            ForkFailed: It cannot be started.
+        """
+        if self._fork_server.due:
+            self._start(self._fork_server, "makes no instances", "create requests")
 
     def _start_broker(self) -> None:
         self._start(self._broker, "lets no environment in", "external environments")
@@ -232,13 +267,14 @@ class Supervisor:
             self._poller.remove(instance.channel)
 
     def _on_made(self, instance: Instance, frame: Frame) -> None:
-        self._requests.on_made(instance, frame)
+        self._creates.on_made(instance, frame)
 
     def _on_end(self, instance: Instance, ended: Tombstone) -> None:
         self._poller.remove(instance.channel)
         self._outputs.remove(instance.output)
         self._reloads.confirm(instance)
-        self._requests.on_end(instance, ended)
+        self._requests.on_end(instance)
+        self._creates.on_end(instance, ended)
 
     def _on_signal(self, events: int) -> None:
         for number in self._signals.recv(4096):
@@ -250,7 +286,7 @@ class Supervisor:
     def _stop(self) -> None:
         self._stopping = True
         self._services.stop()
-        self._requests.stop()
+        self._creates.stop()
         for instance in self._hosts:
             if instance.live:
                 self._hosts.close(instance, "shutdown")

@@ -1,9 +1,8 @@
-"""Hosts are forked in advance, and creates succeed when the forking processes fail."""
+"""Hosts are forked in advance, and creates succeed when the fork server fails."""
 
 import concurrent.futures
-import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -103,18 +102,24 @@ def test_a_fork_server_that_ends_is_replaced(api: Api) -> None:
     no_content(instance.close())
 
 
-@contextlib.contextmanager
-def stopped(process: psutil.Process) -> Iterator[None]:
-    """Stop a process for a while."""
-    process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGCONT)
+def test_a_stopped_fork_server_is_replaced(api: Api) -> None:
+    before = fork_server(api.server)
+    before.send_signal(signal.SIGSTOP)
+    # The first one takes the spare host.
+    for _ in range(2):
+        play(api)
+    wait_until(lambda: not before.is_running())
+    assert fork_server(api.server) != before
+    assert "the fork server ended; starting another one" in api.server.stderr
 
 
-def test_a_stopped_fork_server_delays_no_create(api: Api) -> None:
-    with stopped(fork_server(api.server)):
-        for _ in range(3):
-            play(api)
-    play(api)
+def test_spare_hosts_are_as_many_as_were_taken_lately(api: Api) -> None:
+    def spares() -> int:
+        below = api.server.supervisor.children()
+        return sum(titled(each, "spare host") for each in below)
+
+    assert spares() == 1
+    for _ in range(3):
+        play(api)
+    wait_until(lambda: spares() == 3, 10.0, "three spare hosts")
+    wait_until(lambda: spares() == 1, 20.0, "one spare host")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.envhost.mark import read_mark, set_mark
+from gym_http_server.envhost.mark import SPARE, read_mark, set_mark
 from gym_http_server.supervisor import processes
 from tests.support.wait import wait_until
 
@@ -141,22 +141,47 @@ def test_an_unmarked_process_belongs_to_the_host_of_its_session(
     wait_until(lambda: killed(pid))
 
 
-def test_a_process_of_the_supervisors_session_has_some_time(
-    start: Callable[..., int],
+def in_this_session() -> None:
+    os.setpgid(0, 0)
+
+
+def marked_as_spare() -> None:
+    os.setsid()
+    set_mark(SPARE)
+
+
+@pytest.mark.parametrize("begin", [in_this_session, marked_as_spare])
+def test_a_process_that_may_become_a_spare_host_has_some_time(
+    start: Callable[..., int], begin: Callable[[], None]
 ) -> None:
     host = start("")
-    spare = start("", lambda: os.setpgid(0, 0))
+    spare = start("", begin)
     strays = processes.Strays()
     known = {host, *_others({host, spare})}
-    # It may become a spare host soon, and is looked at again.
+    # It is looked at again.
     assert strays.kill({}, known, now=100.0)
-    assert strays.kill({}, known, now=101.9)
+    assert strays.kill({}, known, now=109.9)
     assert not killed(spare)
-    assert not strays.kill({}, {*known, spare}, now=103.0)
-    assert strays.kill({}, known, now=104.0)
+    assert not strays.kill({}, {*known, spare}, now=111.0)
+    assert strays.kill({}, known, now=112.0)
     assert not killed(spare)
-    assert strays.kill({}, known, now=106.1)
+    assert strays.kill({}, known, now=122.1)
     wait_until(lambda: killed(spare))
+
+
+def test_the_mark_of_an_instance_cannot_become_that_of_spare_hosts(
+    start: Callable[..., int],
+) -> None:
+    def pretend() -> None:
+        os.setsid()
+        set_mark(OURS)
+        # Root may raise limits.
+        os.setuid(65534)
+        # As a server inside the instance would.
+        set_mark(SPARE)
+
+    assert read_mark(start("", pretend)) == ""
+    assert read_mark(start("", marked_as_spare)) == SPARE
 
 
 def test_a_former_limit_is_no_mark() -> None:

@@ -1,9 +1,11 @@
 """Calls to the supervisor work in a web worker with many connections."""
 
+import contextlib
 import fcntl
 import resource
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +13,14 @@ import gevent  # type: ignore[import-untyped]
 import pytest
 
 from gym_http_server.access import EVERYONE
+from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.gunicorn_worker.client_socket import ClientSocket, ConnectionLimits
+from gym_http_server.instances import supervisor_client
 from gym_http_server.instances.supervisor_client import Abandoned, SupervisorClient
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.progress import Progress
 from gym_http_wire.frames import FrameReader, encode
-from gym_http_wire.messages import answer
+from gym_http_wire.messages import Op, answer
 
 HIGH = 1500
 
@@ -89,6 +94,45 @@ def test_a_client_with_a_high_descriptor_can_create(
             )
             assert made.body == b"made"
         supervisor.join()
+
+
+@pytest.mark.parametrize("works", [False, True])
+def test_a_busy_supervisor_is_distinguished_from_a_stopped_one(
+    works: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_client, "QUIET_SECONDS", 0.02)
+    run = RunDir(str(tmp_path))
+    progress = Progress(run.progress)
+    ended = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(run.supervisor_socket)
+        listener.listen()
+
+        def work() -> None:
+            # It reads no status request meanwhile.
+            while works and not ended.wait(0.001):
+                progress.advance()
+
+        def answer_late() -> None:
+            time.sleep(0.3)
+            with listener.accept()[0] as connection:
+                connection.recv(1024)
+                with contextlib.suppress(BrokenPipeError):
+                    connection.sendall(encode(answer(200, b"{}")))
+
+        threads = [threading.Thread(target=each) for each in (work, answer_late)]
+        for each in threads:
+            each.start()
+        try:
+            if works:
+                assert SupervisorClient(run).call(Op.LIST) == {}
+            else:
+                with pytest.raises(SupervisorUnavailable):
+                    SupervisorClient(run).call(Op.LIST)
+        finally:
+            ended.set()
+            for each in threads:
+                each.join()
 
 
 def _supervise(listener: socket.socket, answers: bool) -> None:

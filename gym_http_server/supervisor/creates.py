@@ -1,0 +1,309 @@
+"""Create requests: their queue, their idempotency keys, and their answers.
+
+A create request waits until a spare host is ready, at most until the create deadline.
+It is dropped if its client leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
+from gym_http_server.envhost.create_request import CreateRequest, read_request
+from gym_http_server.errors import (
+    CreateDeadline,
+    Draining,
+    TooManyInstances,
+)
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.settings import Settings
+from gym_http_server.supervisor.fork_server import ForkServer
+from gym_http_server.supervisor.hosts import Hosts
+from gym_http_server.supervisor.instance import Instance, Tombstone
+from gym_http_server.supervisor.issued_ids import IssuedIDs
+from gym_http_server.supervisor.owners import Owners
+from gym_http_server.supervisor.request_socket import RequestSocket
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op, RequestHead, problem_answer, request_head
+from gym_http_wire.problems import DiskFull, ExternalAway, Problem
+
+__all__ = ["Creates"]
+
+#: Hosts that may make their environments at the same time, for each processor. More
+#: would not be made sooner, and would delay the steps of other instances.
+MAKING_PER_PROCESSOR = 4
+#: Seconds after which a host counts no more: it waits for something, or takes long.
+YOUNG_SECONDS = 0.25
+
+
+@dataclass(eq=False)
+class Create:
+    """A create request that waits.
+
+    Attributes:
+        connection: The connection to answer.
+        frame: The request.
+        head: Its head.
+        key: Its idempotency key, together with the name of its token; "" without one.
+        request: Its parameters.
+        since: When it arrived, in monotonic seconds.
+    """
+
+    connection: RequestSocket
+    frame: Frame
+    head: RequestHead
+    key: str
+    request: CreateRequest
+    since: float = field(default_factory=time.monotonic)
+
+
+class Creates:
+    """Queues create requests, and starts a host for each.
+
+    Args:
+        run: The run directory.
+        settings: Limits; the token is not among them.
+        hosts: The instances.
+        owners: The token that owns each instance.
+        issued_ids: IDs of instances, of this server and of earlier ones.
+        fork_server: Has the spare hosts.
+        start_broker: Starts the broker, unless it runs.
+        start_fork_server: Starts the fork server, unless it runs or started just now.
+        watch: Called with an instance that has been started.
+    """
+
+    def __init__(
+        self,
+        run: RunDir,
+        settings: Settings,
+        *,
+        hosts: Hosts,
+        owners: Owners,
+        issued_ids: IssuedIDs,
+        fork_server: ForkServer,
+        start_broker: Callable[[], None],
+        start_fork_server: Callable[[], None],
+        watch: Callable[[Instance], None],
+    ) -> None:
+        self._run = run
+        self._settings = settings
+        self._hosts = hosts
+        self._owners = owners
+        self._issued_ids = issued_ids
+        self._fork_server = fork_server
+        self._start_broker = start_broker
+        self._start_fork_server = start_fork_server
+        self._watch = watch
+        self._keys = CreateKeys()
+        self._queue: deque[Create] = deque()
+        self._most_making = MAKING_PER_PROCESSOR * len(os.sched_getaffinity(0))
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Refuse creates from now on."""
+        self._stopping = True
+        while self.serve():
+            pass
+
+    def add(self, connection: RequestSocket, frame: Frame) -> None:
+        """Queue a request, unless it repeats an earlier one; `serve` starts its host.
+
+        Raises:
+            Problem: It is malformed, or not permitted.
+        """
+        self._check_open()
+        head = request_head(frame)
+        # Keys of different tokens are different; no key contains a blank.
+        key = f"{head.creator} {head.key}" if head.key else ""
+        if key and self._keys.join(key, frame, connection):
+            return
+        request = read_request(frame.body, self._settings, frame.form >> 4)
+        self._owners.choose(request.for_, head)
+        if request.external:
+            self._start_broker()
+        self._queue.append(Create(connection, frame, head, key, request))
+
+    def _check_open(self) -> None:
+        if self._stopping or os.path.exists(self._run.draining):
+            raise Draining("the server is stopping and makes no new instances")
+
+    def serve(self) -> bool:
+        """Start a host for the first request that waits; return whether it had a turn.
+
+        Without a spare host, order one, and return False.
+        """
+        begun = bool(self._queue) and self._begin_first()
+        self._fork_server.keep(min(len(self._queue), self._free_places()))
+        return begun
+
+    def _begin_first(self) -> bool:
+        create = self._queue[0]
+        try:
+            if not self._begin(create):
+                return False
+        except Problem as problem:
+            create.connection.refuse(problem)
+        self._queue.popleft()
+        return True
+
+    def _free_places(self) -> int:
+        young = self._hosts.making(time.monotonic() - YOUNG_SECONDS)
+        return max(0, self._most_making - young)
+
+    def tick(self) -> None:
+        """Refuse requests that have waited too long, and order hosts for the others."""
+        limit = self._settings.create_deadline
+        while self._queue and time.monotonic() - self._queue[0].since > limit:
+            create = self._queue.popleft()
+            create.connection.refuse(
+                CreateDeadline(
+                    f"no process for {create.request.env_id} was free within the "
+                    f"{limit:g} s allowed; raise --create-deadline, or create fewer "
+                    "instances at a time"
+                )
+            )
+
+    def _begin(self, create: Create) -> bool:
+        """Start a host for a request; return False if no spare host is ready.
+
+        Raises:
+            Problem: There is no slot for it.
+        """
+        self._check_open()
+        if create.key and self._keys.join(create.key, create.frame, create.connection):
+            return True
+        owner = self._owners.choose(create.request.for_, create.head)
+        quota_reached = self._owners.quota_reached(owner)
+        full = quota_reached or self._hosts.full()
+        if full is not None:
+            orphan = self._hosts.oldest_orphan(owner if quota_reached else None)
+            if orphan is None:
+                raise self._explained(full, create.head)
+            orphan.successors.append(create)
+            orphan.end_request_id = orphan.end_request_id or create.head.request_id
+            self._hosts.close(orphan, "orphaned")
+            return True
+        if not self._free_places():
+            return False
+        instance = self._hosts.start(create.request)
+        if instance is None:
+            self._check_fork_server(create.since)
+            return False
+        if create.key:
+            self._keys.begin(create.key, create.frame, instance)
+        instance.owner = owner
+        instance.request_id = create.head.request_id
+        instance.creators.append(create.connection)
+        create.connection.instance = instance
+        self._watch(instance)
+        return True
+
+    def _check_fork_server(self, since: float) -> None:
+        """Check that the fork server has worked since a create request arrived.
+
+        Raises:
+            ForkFailed: It cannot be started, or cannot fork.
+        """
+        self._start_fork_server()
+        if failed := self._fork_server.failure(since):
+            raise failed
+
+    def _explained(self, full: TooManyInstances, head: RequestHead) -> TooManyInstances:
+        """Add the instance to close or wait for, of those that the caller may see."""
+        idle = self._hosts.longest_idle(self._owners.owned(self._hosts.serving(), head))
+        return full if idle is None else idle.added_to(full)
+
+    def on_made(self, instance: Instance, frame: Frame) -> None:
+        """Answer the creators of an instance that was made, or could not be."""
+        if instance.live:
+            # Before any client has it.
+            self._issued_ids.add(instance.instance_id)
+        self._keys.keep(instance, frame)
+        self._answer_creators(instance, frame)
+
+    def _answer_creators(self, instance: Instance, frame: Frame) -> None:
+        creators, instance.creators = instance.creators, []
+        for creator in creators:
+            creator.instance = None
+            creator.answer(frame)
+
+    def on_end(self, instance: Instance, ended: Tombstone) -> None:
+        """Give the slot of an ended instance to the requests that wait for it."""
+        self._queue.extendleft(reversed(instance.successors))
+        if not instance.live:
+            failure = problem_answer(ended.why_not_made(self._settings))
+            self._keys.keep(instance, failure)
+            self._answer_creators(instance, failure)
+
+    def on_left(self, connection: RequestSocket) -> None:
+        """Drop the request of a closed connection, or end the instance it waits for."""
+        instance = connection.instance
+        if instance is None:
+            waiting = [e for e in self._queue if e.connection is not connection]
+            self._queue = deque(waiting)
+        elif not instance.live and not instance.create_key:
+            # The client of the create has disconnected; no other client has the ID.
+            self._hosts.kill(instance, "abandoned")
+
+
+_NOT_BEGUN = (ExternalAway.default_status, DiskFull.default_status)
+
+
+class CreateKeys:
+    """The idempotency keys of create requests, and their answers.
+
+    Requests with one key make one instance, however often they are sent.
+    """
+
+    def __init__(self) -> None:
+        self._done = IdempotencyStore(max_answers=1024)
+        self._making: dict[str, tuple[bytes, Instance]] = {}
+
+    def join(self, key: str, frame: Frame, connection: RequestSocket) -> bool:
+        """Answer a repeated request, at once or when its instance is made.
+
+        Returns:
+            Whether the request is repeated.
+
+        Raises:
+            KeyReused: A different request had this key.
+        """
+        fingerprint = _fingerprint(frame)
+        if key in self._making:
+            first, instance = self._making[key]
+            self._done.compare(key, first, fingerprint)
+            instance.creators.append(connection)
+            return True
+        if key in self._done:
+            connection.answer(as_replay(self._done.recall(key, fingerprint)))
+            return True
+        return False
+
+    def begin(self, key: str, frame: Frame, instance: Instance) -> None:
+        """Record that an instance is being made for a request."""
+        instance.create_key = key
+        self._making[key] = (_fingerprint(frame), instance)
+
+    def keep(self, instance: Instance, frame: Frame) -> None:
+        """Keep the answer to a create: the host's report, or how the host ended.
+
+        The answer is final, and clients rely on it: a late duplicate must not make an
+        instance that no client waits for. A create that failed because the disk was
+        full, or because no environment was connected, is not kept. Sent again under
+        the same key, it may succeed.
+        """
+        fingerprint, making = self._making.get(instance.create_key, (b"", None))
+        if making is not instance:
+            return
+        del self._making[instance.create_key]
+        if frame.status in _NOT_BEGUN:
+            return
+        self._done.keep(instance.create_key, fingerprint, frame)
+
+
+def _fingerprint(frame: Frame) -> bytes:
+    return request_fingerprint(frame._replace(kind=Op.CREATE), RequestHead())
