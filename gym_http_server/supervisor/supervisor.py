@@ -130,7 +130,6 @@ class Supervisor:
         # Whether permissions were restored before.
         self._restored = False
         self._outputs = Outputs(self._poller)
-        owners = Owners(self._hosts, quotas or {})
         self._creates = Creates(
             run,
             settings,
