@@ -485,7 +485,7 @@ class RunQueueFull(Problem):
 
 
 class ShareUsedUp(Problem):
-    """A worker has more than its share of a half full queue or of the relay's time."""
+    """A token, or a worker of a run, has its share of something limited."""
 
     default_status, default_code = 429, "share-used-up"
 

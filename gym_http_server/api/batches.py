@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import flask
 import msgspec
 from gevent.event import Event  # type: ignore[import-untyped]
+from gevent.lock import BoundedSemaphore  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 
 from gym_http_server.access import STEP
@@ -60,6 +61,8 @@ log = logging.getLogger("gym_http_server.api")
 MAX_ITEMS = 1024
 # Limit of concurrent requests of all batches of one web worker; further ones wait.
 MAX_UNDER_WAY = 2048
+# Those of one of several tokens.
+_MOST_OF_TOKEN = MAX_UNDER_WAY // 2
 _NO_FRAME = Frame(Op.ANSWER)
 
 
@@ -95,6 +98,8 @@ class _Batches:
     def __init__(self, web: Web) -> None:
         self._web = web
         self._under_way = Pool(MAX_UNDER_WAY)
+        # By name; requests of a token wait for one another first.
+        self._shares: dict[str, BoundedSemaphore] = {}
 
     def step(self, environ: Environ) -> Answer:
         """Take the steps, and answer when all or the requested number are done.
@@ -110,11 +115,14 @@ class _Batches:
         keys = _keys(items, key_of(environ))
         replies = _Replies(first, self._web.settings.max_answer)
         owner = caller_of(environ).only
+        share = self._share_of(caller_of(environ).name)
         for item, key in zip(items, keys, strict=True):
             frame = request(Op.STEP, _body(item), RequestHead(key=key), form=form)
-            self._under_way.spawn(
+            share.acquire()
+            under_way = self._under_way.spawn(
                 self._call, environ, item.instance_id, frame, owner, replies
             )
+            under_way.rawlink(lambda ended: share.release())
         given = replies.wait()
         results, pending = [], []
         for item, key in zip(items, keys, strict=True):
@@ -128,6 +136,13 @@ class _Batches:
         encoded = msgspec.json.encode(answer, order="sorted") + b"\n"
         body = self._web.hosts.budget.hold(encoded, owner)
         return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
+
+    def _share_of(self, name: str) -> BoundedSemaphore:
+        """Return what bounds the requests of a token; "" if all have the same one."""
+        if name not in self._shares:
+            most = _MOST_OF_TOKEN if name else MAX_UNDER_WAY
+            self._shares[name] = BoundedSemaphore(most)
+        return self._shares[name]
 
     def _call(
         self,

@@ -19,9 +19,11 @@ import os
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Container
 
-from gym_http_server.errors import TooManyTickets
+from gym_http_server.errors import ShareUsedUp, TooManyTickets
+from gym_http_server.shares import share_used_up
 from gym_http_wire.problems import DiskFull
 
 __all__ = ["LIFETIME_S", "MAX_TICKETS", "Tickets"]
@@ -55,13 +57,14 @@ class Tickets:
 
         Raises:
             TooManyTickets: Too many tickets are unused.
+            ShareUsedUp: Too many of them are this token's.
             DiskFull: It cannot be stored.
         """
         ticket = secrets.token_urlsafe(_BYTES)
         expires_ns = self._clock() + LIFETIME_S * 10**9
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            self._make_room()
+            self._make_room(name)
             # A link is created with its target in one step, unlike a file with content.
             os.symlink(f"{expires_ns} {name}", self._path(ticket))
         except OSError as error:
@@ -96,31 +99,39 @@ class Tickets:
     def _path(self, ticket: str) -> str:
         return f"{self._folder}/{hashlib.sha256(ticket.encode()).hexdigest()}"
 
-    def _make_room(self) -> None:
-        names = os.listdir(self._folder)
-        if len(names) < MAX_TICKETS:
+    def _make_room(self, token: str) -> None:
+        links = os.listdir(self._folder)
+        # Until then, no token can hold as many as are left.
+        if len(links) < MAX_TICKETS // 2:
             return
-        if len(names) - self._sweep(names) >= MAX_TICKETS:
+        held = self._sweep(links)
+        taken, after = held.total(), {"Retry-After": "5"}
+        if taken >= MAX_TICKETS:
             raise TooManyTickets(
                 f"there are {MAX_TICKETS} unused tickets; each is "
                 f"forgotten after {LIFETIME_S} s",
-                headers={"Retry-After": "5"},
+                headers=after,
             )
+        counts = {"held": held[token], "taken": taken, "most": MAX_TICKETS}
+        if why := share_used_up(token, "unused tickets", **counts):
+            raise ShareUsedUp(why, headers=after)
 
-    def _sweep(self, names: list[str]) -> int:
-        """Remove expired tickets; return their number."""
-        gone = 0
-        for name in names:
-            path = f"{self._folder}/{name}"
+    def _sweep(self, links: list[str]) -> Counter[str]:
+        """Remove expired tickets; return the number of others by token."""
+        held: Counter[str] = Counter()
+        for link in links:
+            path = f"{self._folder}/{link}"
             try:
-                if _read(path)[0] <= self._clock():
+                expires_ns, name = _read(path)
+                if expires_ns <= self._clock():
                     os.unlink(path)
-                    gone += 1
+                    continue
             except FileNotFoundError:  # taken, or swept by another
-                gone += 1
-            except (OSError, ValueError):  # none of ours
                 continue
-        return gone
+            except (OSError, ValueError):  # none of ours
+                name = ""
+            held[name] += 1
+        return held
 
 
 def _read(path: str) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import flask
 
-from gym_http_server.access import EVERYONE, RUN_ROLE
+from gym_http_server.access import EVERYONE, RUN_ROLE, Identity
 from gym_http_server.api.exchange import (
     CALLER,
     NOSNIFF,
@@ -46,9 +46,13 @@ from gym_http_server.own_paths import DataDir
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.requests import RequestCounts
 from gym_http_server.settings import Settings
+from gym_http_server.shares import Shares
 from gym_http_wire.problems import Problem
 
-__all__ = ["Route", "Web", "add_route"]
+__all__ = ["MOST_UNDER_WAY", "Route", "Web", "add_route"]
+
+#: Requests under way in a web worker, one on each of its connections.
+MOST_UNDER_WAY = 1000
 
 log = logging.getLogger("gym_http_server.api")
 
@@ -94,6 +98,7 @@ class Web:
         broker: Reaches the broker of external environments.
         relay: Sends requests to the relay of training runs.
         requests: Counts requests.
+        under_way: Counts the requests under way in this web worker by token.
         routes: The routes by their endpoint.
     """
 
@@ -113,6 +118,7 @@ class Web:
         self.relay = RelayClient(run, self.supervisor)
         self.routes: dict[str, Route] = {}
         self.requests = RequestCounts(run.requests)
+        self.under_way = Shares("requests under way in a web worker", MOST_UNDER_WAY)
         self._refusals: dict[str, LimitedLog] = {}
 
     @property
@@ -145,7 +151,7 @@ class Web:
                         raise RunTokenRefused
                     shown = sorted(scopes - {RUN_ROLE})
                     raise ScopeMissing(caller.name, " or ".join(shown))
-                answer = view(environ, **arguments)
+                answer = self._called(caller, view, environ, arguments)
         except Problem as raised:
             problem = self._counted(raised, environ)
             self._log_refusal(problem, environ)
@@ -164,6 +170,22 @@ class Web:
         if cors:
             answer = answer._replace(headers=[*answer.headers, *cors])
         return answer
+
+    def _called(
+        self,
+        caller: Identity,
+        view: View,
+        environ: Environ,
+        arguments: dict[str, Any],
+    ) -> Answer:
+        """Call a view, unless the caller's token has too many calls under way."""
+        # All tokens of runs have one name.
+        token = caller.run_token or caller.name
+        self.under_way.take(token, caller.name)
+        try:
+            return view(environ, **arguments)
+        finally:
+            self.under_way.release(token)
 
     def log_failed_call(
         self, problem: Problem, environ: Environ, instance_id: str

@@ -6,6 +6,7 @@ import logging
 import secrets
 import socket
 import time
+from collections import Counter
 
 import msgspec
 
@@ -23,6 +24,7 @@ from gym_http_server.external_connection import (
 )
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.poller import Poller
+from gym_http_server.shares import share_used_up
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.external.handshake import (
     MAX_HELLO_BYTES,
@@ -230,7 +232,13 @@ class FreeConnections:
         ]
         if len(ungreeted) <= most:
             return
-        oldest = min(ungreeted, key=lambda each: each.opened_at)
+        # Of the token that has most of them; "" if it is not known yet.
+        held = Counter(_name_of(each) for each in ungreeted)
+        name = held.most_common(1)[0][0]
+        oldest = min(
+            (each for each in ungreeted if _name_of(each) == name),
+            key=lambda each: each.opened_at,
+        )
         words = (
             f"{most} newer connections have not sent their hello either: send it first"
         )
@@ -262,13 +270,8 @@ class FreeConnections:
             older.protocol.end("a newer connection took its place", now)
             self._flush_or_remove(older, now)
             self._accept(connection, details, now, resumed=True)
-        elif self._registry.count >= self._settings.max_external:
-            most = self._settings.max_external
-            words = (
-                f"all {most} connections of external environments are taken; raise "
-                "--max-external"
-            )
-            protocol.refuse("too-many-external", words, now)
+        elif why := self._why_full(owner):
+            protocol.refuse("too-many-external", why, now)
             return
         else:
             ids = secrets.token_hex(4), secrets.token_urlsafe(16)
@@ -279,6 +282,20 @@ class FreeConnections:
         if protocol.state is not ConnectionState.LOST:
             self._registry.add(connection)
             log.info("%s connected, connection %s", details.env_id, details.connection)
+
+    def _why_full(self, owner: str) -> str | None:
+        """Return why a token may open no further connection now."""
+        most, taken = self._settings.max_external, self._registry.count
+        if taken >= most:
+            return (
+                f"all {most} connections of external environments are taken; raise "
+                "--max-external"
+            )
+        what, held = "connections of external environments", 0
+        # Until then, no token can hold as many as are left.
+        if owner and taken >= most // 2:
+            held = self._registry.held_by(owner)
+        return share_used_up(owner, what, held=held, taken=taken, most=most)
 
     def _checked(self, connection: FreeConnection, payload: bytes) -> tuple[Hello, str]:
         """Return a hello whose token and content are accepted, and the token's name.
@@ -348,3 +365,7 @@ class FreeConnections:
             protocol.lose("the host that had it is gone", now)
             return
         self.remove(connection)
+
+
+def _name_of(connection: FreeConnection) -> str:
+    return connection.identity.name if connection.identity is not None else ""

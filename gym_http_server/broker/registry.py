@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,6 +69,14 @@ class Registry:
     def count(self) -> int:
         """Number of connections, free and leased."""
         return len(self.leases) + sum(map(len, self.free.values()))
+
+    def held_by(self, owner: str) -> int:
+        """Count the connections that a token has opened, free and leased."""
+        free = (
+            x.protocol.details for each in self.free.values() for x in each.values()
+        )
+        leased = (each.details for each in self.leases.values())
+        return sum(each.owner == owner for each in itertools.chain(free, leased))
 
     def add(self, connection: FreeConnection) -> None:
         """Add a free connection."""

@@ -45,6 +45,7 @@ from gym_http_server.gateway.tango import (
 from gym_http_server.inherited_settings import Replaced, SettingsMemory
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.service_process import isolate, run_service
+from gym_http_server.shares import share_used_up
 from gym_http_wire.messages import Form, answer
 from gym_http_wire.problems import BadParameter, Problem
 
@@ -248,9 +249,7 @@ class Gateway:
         first = first_of(payload)
         shown = first.token.encode()
         identity = context.authenticator.identify(shown, address_of(message))
-        most = context.settings.max_peers
-        if len(self._entries) >= most:
-            raise TooManyPeers(f"there are {most} others already, and no more can be")
+        self._check_room(identity.name)
         on_close = functools.partial(self._forget, outbox)
         if message.by_req:
             return self._tango_agent(first, identity, outbox, on_close), identity.name
@@ -268,6 +267,23 @@ class Gateway:
             f"type is {first.type!r:.80}: expected hello, of an environment, or agent; "
             "if there was one, its conversation is over"
         )
+
+    def _check_room(self, token: str) -> None:
+        """Check that a token may have one more peer.
+
+        Raises:
+            TooManyPeers: There are too many, or too many of this token.
+        """
+        most, taken = self._context.settings.max_peers, len(self._entries)
+        if taken >= most:
+            raise TooManyPeers(f"there are {most} others already, and no more can be")
+        held = 0
+        # Until then, no token can hold as many as are left.
+        if token and taken >= most // 2:
+            held = sum(each.owner == token for each in self._entries.values())
+        why = share_used_up(token, "ZeroMQ peers", held=held, taken=taken, most=most)
+        if why:
+            raise TooManyPeers(why)
 
     def _tango_agent(
         self,

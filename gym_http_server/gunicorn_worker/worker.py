@@ -165,18 +165,27 @@ class Worker(GeventWorker):  # type: ignore[misc]
         # Not earlier: the change of user before this would undo it.
         prctl.die_with_parent(self.ppid)
 
+    @property
+    def most_connections(self) -> int:
+        """How many connections may be open at a time."""
+        return int(min(self.worker_connections, self._files))
+
+    @property
+    def _files(self) -> int:
+        """How many files connections may have, or pairs of files with TLS."""
+        # The other half is for connections to hosts and for gunicorn's files.
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        # A pair for each connection, also for those that hosts have.
+        return files // 4 if self.cfg.is_ssl else files
+
     def run(self) -> None:
         """Serve until the arbiter stops this worker; then end requests in flight."""
         sys.setswitchinterval(_SWITCH_S)
-        # The other half is for connections to hosts and for gunicorn's files.
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
         if self.cfg.is_ssl:
             if self.memory is None:
                 self._context = ssl_context(self.cfg)
-            # A pair for each connection, also for those that hosts have.
-            files //= 4
-            self._relays = TLSRelays(files)
-        self._pool = Pool(min(self.worker_connections, files))
+            self._relays = TLSRelays(self._files)
+        self._pool = Pool(self.most_connections)
         self._replies = FastReplies(self.cfg, self.wsgi)
         if self.memory is not None:
             self._read_settings(self.memory)

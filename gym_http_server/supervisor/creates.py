@@ -256,11 +256,12 @@ _NOT_BEGUN = (ExternalAway.default_status, DiskFull.default_status)
 class CreateKeys:
     """The idempotency keys of create requests, and their answers.
 
-    Requests with one key make one instance, however often they are sent.
+    Requests with one key make one instance, however often they are sent. A key begins
+    with the name of its token and a blank. Each token has as many answers kept.
     """
 
     def __init__(self) -> None:
-        self._done = IdempotencyStore(max_answers=1024)
+        self._done: dict[str, IdempotencyStore] = {}
         self._making: dict[str, tuple[bytes, Instance]] = {}
 
     def join(self, key: str, frame: Frame, connection: RequestSocket) -> bool:
@@ -273,13 +274,14 @@ class CreateKeys:
             KeyReused: A different request had this key.
         """
         fingerprint = _fingerprint(frame)
+        done = self._done_of(key)
         if key in self._making:
             first, instance = self._making[key]
-            self._done.compare(key, first, fingerprint)
+            done.compare(key, first, fingerprint)
             instance.creators.append(connection)
             return True
-        if key in self._done:
-            connection.answer(as_replay(self._done.recall(key, fingerprint)))
+        if key in done:
+            connection.answer(as_replay(done.recall(key, fingerprint)))
             return True
         return False
 
@@ -302,7 +304,15 @@ class CreateKeys:
         del self._making[instance.create_key]
         if frame.status in _NOT_BEGUN:
             return
-        self._done.keep(instance.create_key, fingerprint, frame)
+        key = instance.create_key
+        self._done_of(key).keep(key, fingerprint, frame)
+
+    def _done_of(self, key: str) -> IdempotencyStore:
+        """Return the keys and answers of the token of a key."""
+        token = key.partition(" ")[0]
+        if token not in self._done:
+            self._done[token] = IdempotencyStore(max_answers=1024)
+        return self._done[token]
 
 
 def _fingerprint(frame: Frame) -> bytes:

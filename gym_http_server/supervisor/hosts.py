@@ -541,7 +541,7 @@ class Hosts:
             # No counter may fall: the time of descendants was read, if of any process.
             cpu_s = max(cpu_s, instance.usage.cpu_s)
             self.figures.add_ended(ended.env_id, ended.owner, ended.reason, page, cpu_s)
-            self.kept_logs.add(instance_id, instance.output)
+            self.kept_logs.add(instance_id, instance.output, instance.owner)
             self._unlogged[instance_id] = now
             if ended.wanted or not page.busy_since_ns or instance.end_request_id:
                 self.log_end(instance_id, instance.end_request_id)

@@ -19,7 +19,7 @@ import math
 import os
 import re
 import time
-from collections import OrderedDict
+from collections import Counter
 from typing import NamedTuple
 
 from gym_http_server.poller import Poller
@@ -301,13 +301,20 @@ class KeptLogs:
     """
 
     def __init__(self) -> None:
-        self._outputs: OrderedDict[str, Output] = OrderedDict()
+        self._outputs: dict[str, Output] = {}
+        self._owners: dict[str, str] = {}
 
-    def add(self, instance_id: str, output: Output) -> None:
-        """Keep the log of an instance, and close the oldest if there are too many."""
-        self._outputs[instance_id] = output
+    def add(self, instance_id: str, output: Output, owner: str = "") -> None:
+        """Keep the log of an instance.
+
+        If there are too many, the oldest one is closed, of the owner that has most.
+        """
+        self._outputs[instance_id], self._owners[instance_id] = output, owner
         if len(self._outputs) > MAX_KEPT_LOGS:
-            self._outputs.popitem(last=False)[1].close_log()
+            ((most, _),) = Counter(self._owners.values()).most_common(1)
+            oldest = next(each for each in self._owners if self._owners[each] == most)
+            del self._owners[oldest]
+            self._outputs.pop(oldest).close_log()
 
     def __contains__(self, instance_id: object) -> bool:
         """Whether the log of an instance is kept."""
@@ -322,6 +329,7 @@ class KeptLogs:
         for output in self._outputs.values():
             output.close_log()
         self._outputs.clear()
+        self._owners.clear()
 
 
 class Outputs:

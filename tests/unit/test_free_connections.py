@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from gym_http_server.access import Identity
+from gym_http_server.broker import free_connections
 from gym_http_server.broker.free_connections import FreeConnections
 from gym_http_server.broker.handshakes import read_hello
-from gym_http_server.broker.messages import BrokerSettings
+from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
 from gym_http_server.poller import Poller
 from gym_http_wire.external.handshake import BadHello
@@ -140,3 +142,24 @@ def test_a_deep_hello_is_refused() -> None:
         deep = msgspec.json.encode(HELLO | {member: SPACE | {"more": inner}})
         with pytest.raises(BadHello, match="nested deeper"):
             read_hello(deep, MIB)
+
+
+def test_connections_of_one_token_displace_no_other_before_its_hello(
+    visit: Connected, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(free_connections, "MAX_WITHOUT_HELLO", 4)
+    with contextlib.ExitStack() as stack:
+        ends = []
+        for name in ("bob", *["ada"] * 3):
+            near, external = socket.socketpair()
+            ends.append(stack.enter_context(external))
+            clock.now += 0.1
+            request = ConnectRequest("", "counted", identity=Identity(name))
+            # With that of the fixture, these are five.
+            visit.connections.connect(stack.enter_context(near), request, b"")
+        assert len(visit.connections) == 4
+        bob, *of_ada = ends
+        assert b"too-many-external" in of_ada[0].recv(4096)
+        for end in (bob, *of_ada[1:]):
+            with pytest.raises(BlockingIOError):
+                end.recv(1, socket.MSG_DONTWAIT)
