@@ -270,8 +270,13 @@ class Launcher:
         gone = frozenset(self._names - most.keys())
         Tickets(self._run.tickets).revoke(gone)
         body = msgspec.json.encode(Replaced(most, gone, new.settings.log_level))
-        answer = supervisor.forward(Op.RELOAD, RequestHead(), body)
-        late = [*msgspec.json.decode(answer.body), *self._late_workers()]
+        try:
+            answer = supervisor.forward(Op.RELOAD, RequestHead(), body)
+            late = msgspec.json.decode(answer.body, type=list[str])
+        except Problem:
+            # It has worked just before, and will read this.
+            late = ["the supervisor"]
+        late += self._late_workers()
         waits = f"; not yet in {', '.join(late)}, busy at the moment" if late else ""
         return describe(old, new) + waits
 

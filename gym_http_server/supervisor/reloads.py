@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -100,17 +101,12 @@ class Reloads:
 
     def _tell_hosts(self) -> None:
         for instance in list(self._untold):
-            with self._replaced.memory() as memory:
+            # A host that has read nothing for minutes, or for which no memory can be
+            # opened, is told later. One whose channel is broken is about to end.
+            with contextlib.suppress(OSError), self._replaced.memory() as memory:
                 passed = [memory.fileno()]
-                try:
-                    socket.send_fds(instance.channel.socket, [REVOKE], passed)
-                except BlockingIOError:
-                    # It has not read anything for minutes.
-                    continue
-                except OSError:
-                    # It is ending.
-                    self._waiting.discard(instance)
-            self._untold.discard(instance)
+                socket.send_fds(instance.channel.socket, [REVOKE], passed)
+                self._untold.discard(instance)
 
     def _finish(self) -> None:
         """Answer the reload if all have confirmed it, or if the time is over."""

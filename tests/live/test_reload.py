@@ -186,6 +186,45 @@ def test_sighup_without_a_terminal_reloads(server: Server, tokens: Tokens) -> No
     assert server.returncode is None
 
 
+@pytest.mark.parametrize("how", ["file", "variable", "auto"])
+def test_a_single_token(
+    how: str, make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    """That of a file can change; the others stay as they were."""
+    first, second = "first-token-of-the-server", "second-token-of-the-server"
+    path = tmp_path / "token"
+    path.write_text(first)
+    if how == "file":
+        server = make_server("--token-file", str(path))
+    elif how == "variable":
+        server = make_server(env={"GHS_TOKEN": first})
+    else:
+        server = make_server("--token", "auto")
+        (first,) = re.findall(r"The token is (\S+)", server.stdout)
+
+    def statuses() -> tuple[int, ...]:
+        """Return the answers to the first and to the second token."""
+        clients = (
+            Api(server, {"Authorization": f"Bearer {each}"}) for each in (first, second)
+        )
+        return tuple(each.get("/v1/").status for each in clients)
+
+    path.write_text(second)
+    assert statuses() == (200, 401)
+    said = reloaded(server)
+    if how != "file":
+        assert said == "nothing has changed\n"
+        assert statuses() == (200, 401)
+        return
+    assert said == "a new token\n"
+    assert statuses() == (401, 200)
+    path.write_text("short")
+    done = reload(server)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the token has 5 characters" in done.stderr
+    assert statuses() == (401, 200)
+
+
 #: Gives the command that follows a controlling terminal, as it begins a session.
 ON_TERMINAL = (
     "import os, sys; os.open(sys.argv[1], os.O_RDWR); "

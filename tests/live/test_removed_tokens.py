@@ -1,13 +1,21 @@
 """A reload that removes a token ends what it has opened, and nothing else."""
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import psutil
 import pytest
 
+from gym_http_client import RemoteEnv, ServerError
+from gym_http_client import Server as Remote
+from gym_http_server.access import Identity
+from gym_http_server.frame_socket import FrameSocket
+from gym_http_wire.handshakes import StreamHandshake
+from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from tests.live.test_wrong_tokens import HELLO, counted
 from tests.live.test_zmq_agents import CART
 from tests.support import processes
@@ -105,6 +113,10 @@ def test_streams_and_watchers_end(server: Server, shared: Reloading) -> None:
         stream_of("chief", his, "?watch=1"),
     ]
     kept = [stream_of("bob", his), stream_of("root", hers)]
+    clocked = api_of(server, "ada").create(
+        "Pendulum-v1", realtime={"mode": "elastic", "hz": 50}
+    )
+    ended += [stream_of("ada", clocked), stream_of("ada", clocked, "?watch=1")]
     assert [each.call(op="reset", seed=1)["status"] for each in kept] == [200] * 2
     assert shared.remove("ada", "chief") == "removed tokens: ada, chief\n"
     for each in ended:
@@ -120,8 +132,34 @@ def test_streams_and_watchers_end(server: Server, shared: Reloading) -> None:
     # Her instance goes on in the hands of admins.
     assert {hers.id, his.id} <= root.instances().keys()
     assert api_of(server, "bob").instances().keys() == {his.id}
-    for each in (hers, his):
+    for each in (hers, his, clocked):
         no_content(root.post(each.path("close/")))
+
+
+def test_a_token_that_was_removed_just_after_its_check_opens_nothing(
+    server: Server, shared: Reloading
+) -> None:
+    """A web worker checks a token, stops for a moment, and then asks a host."""
+    hers = api_of(server, "ada").create()
+    shared.remove("ada")
+    (run,) = server.run_dir.iterdir()
+    hello = StreamHandshake("x", TEXT, "s", owner="ada")
+    identity = Identity("ada", frozenset({"external:game"}))
+    for path, op, head, body in (
+        (run / hers.id / "host.sock", Op.STREAM, hello, b""),
+        (run / "broker.sock", Op.EXTERNAL_HELLO, identity, msgspec.json.encode(HELLO)),
+    ):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(20.0)
+            sock.connect(str(path))
+            value = RequestHead(value=msgspec.json.encode(head).decode())
+            connection = FrameSocket(sock)
+            connection.send(request(op, body, value))
+            answer = connection.receive_one()
+            assert answer is not None
+            problem = problem_of(answer)
+            assert (problem.code, problem.message) == ("unauthorized", POLICY[1])
+    no_content(Api(server).post(hers.path("close/")))
 
 
 def test_a_host_in_a_call_ends_streams_after_it(
@@ -206,15 +244,17 @@ def test_tickets_open_nothing(server: Server, shared: Reloading) -> None:
 
 def test_free_external_connections_end(server: Server, shared: Reloading) -> None:
     ada, bob = api_of(server, "ada"), api_of(server, "bob")
-    socket = ExternalEnv.to(ada)
+    by_websocket = ExternalEnv.to(ada)
     polled = ok(ada.post("/v1/external/", HELLO))["connection"]
     zeromq = ZmqExternalEnv(server, token=token_of("ada"))
     tcp: dict[str, Any] = {}
-    with ExternalEnv.to(bob) as his, socket, zeromq:
+    with ExternalEnv.to(bob) as his, by_websocket, zeromq:
         wait_until(lambda: listed_env(Api(server))["free"] == 4)
         shared.remove("ada")
-        assert socket.line.read_close() == POLICY
-        assert zeromq.receive()["code"] == "unauthorized"
+        assert by_websocket.line.read_close() == POLICY
+        # From the gateway, unless it reads the end of the broker's connection first.
+        codes = ("unauthorized", "ended")
+        assert zeromq.receive()["code"] in codes
         path = f"/v1/external/{polled}/request/?wait_s=0"
         error(ada.get(path), 401, "unauthorized")
         error(Api(server).get(path), 404, "not-found")
@@ -371,3 +411,18 @@ def test_services_log_at_the_new_level(server: Server) -> None:
     assert lines() == before
     assert reloaded(server) == "log level info\n"
     assert lines() == before + 2
+
+
+def test_clients_report_that_their_token_is_refused(
+    server: Server, shared: Reloading
+) -> None:
+    """They send nothing again and again."""
+    env = RemoteEnv(Remote(server.url, token=token_of("ada")), "CartPole-v1")
+    env.reset(seed=1)
+    env.step(0)
+    shared.remove("ada")
+    with pytest.raises(ServerError, match="the token is missing or wrong"):
+        env.step(0)
+    (instance_id,) = Api(server).instances()
+    no_content(Instance(Api(server), instance_id).close())
+    env.close()
