@@ -60,8 +60,8 @@ class Request(NamedTuple):
 
     @property
     def session(self) -> str:
-        """The session whose batches or records it has, or ""."""
-        if self.op in (Op.SAMPLES_PUT, Op.RECORDS_PUT):
+        """The session whose batches or records it has or announces, or ""."""
+        if self.op in (Op.SAMPLES_PUT, Op.RECORDS_PUT, Op.RELAY_ADMIT):
             return str(self.head.args.get("session", ""))
         return ""
 

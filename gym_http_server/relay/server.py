@@ -70,6 +70,8 @@ IDLE_SECONDS = 60.0
 OPEN_SECONDS = 1.0
 #: Seconds in which web workers can read the last answers.
 CLOSING_SECONDS = 0.5
+#: Seconds after which a session that was over its share may send again.
+REST_SECONDS = 1
 #: Seconds in which a web worker has to read an answer.
 READ_SECONDS = 30.0
 #: Limit of unprocessed descriptors from the supervisor.
@@ -196,6 +198,9 @@ class RelayServer:
         self._open_again = 0.0
         self._why_closed: Problem = RelayUnavailable("the relay is starting")
         self._connections: dict[int, Connection] = {}
+        # Sessions that were over their share, and tokens whose uploads may be theirs,
+        # and until when they rest, in monotonic seconds.
+        self._resting: dict[str, float] = {}
         # Requests to be executed, and those that wait for something to happen.
         self._turns: Turns[PendingRequest] = Turns()
         self._waiting: dict[Connection, PendingRequest] = {}
@@ -311,8 +316,16 @@ class RelayServer:
         request = Request(Op(frame.kind), request_of(frame), frame.body)
         # The upload that was announced here has arrived.
         self._promise(connection, 0)
-        until = time.monotonic() + request.wait_s
-        self._queue(PendingRequest(connection, request, frame.number, until))
+        now = time.monotonic()
+        pending = PendingRequest(
+            connection, request, frame.number, now + request.wait_s
+        )
+        rests_until = self._resting.get(_resting_name(request), now)
+        if rests_until > now:
+            # Not refused: a client that does not heed Retry-After would come at once.
+            self._waiting[connection] = pending._replace(until=rests_until)
+        else:
+            self._queue(pending)
 
     def _queue(self, each: PendingRequest) -> None:
         """Have a request executed when it is its caller's turn."""
@@ -387,7 +400,7 @@ class RelayServer:
             self._resume(
                 each
                 for each in self._waiting.values()
-                if each.request.awaited in touched
+                if each.request.awaited in touched and each.request.wait_s > 0
             )
 
     def _commit(
@@ -443,6 +456,7 @@ class RelayServer:
         if turn.over and waiting.request.session:
             problem = _over_share()
             self._log_share(relay, waiting.request, problem)
+            self._rest(waiting.request)
             return _Answer(waiting, relay_problem(problem), [])
         final = (
             self._stopping
@@ -465,6 +479,15 @@ class RelayServer:
     def _log_share(self, relay: Relay, request: Request, problem: Problem) -> None:
         caller = describe_caller(relay.store, request.head)
         self._shares.warning(f"refused a request of {caller}: {problem}")
+
+    def _rest(self, request: Request) -> None:
+        """Let the requests of a session wait for a second."""
+        now = time.monotonic()
+        self._resting = {
+            name: until for name, until in self._resting.items() if until > now
+        }
+        for name in filter(None, (request.session, request.head.token)):
+            self._resting[name] = now + REST_SECONDS
 
     def _send(self, answered: _Answer) -> None:
         waiting, frame, descriptors = answered
@@ -533,8 +556,15 @@ def _over_share() -> ShareUsedUp:
         f"other requests of the session took more than {SHARE_SECONDS:g} s of the "
         "relay's time while this one waited, and so did those of others: send the "
         "requests of a session one after the other, and this one again later",
-        headers={"Retry-After": "1"},
+        headers={"Retry-After": str(REST_SECONDS)},
     )
+
+
+def _resting_name(request: Request) -> str:
+    """Return the name under which a request may have to rest."""
+    # An upload of another session of the token waits only if it does not say which.
+    upload = request.op == Op.RELAY_ADMIT
+    return request.session or (request.head.token if upload else "")
 
 
 def _problem_of(error: Exception) -> Problem:

@@ -1,84 +1,23 @@
 """Abuse by one run's worker delays no other run, whatever it repeats, and no probe."""
 
-import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from gym_http_server.relay.sessions import MOST_OF_TOKEN
-from gym_http_wire.bundles import BUNDLE, MOST_BATCHES, BatchHead, encode_batch
+from gym_http_wire.bundles import MOST_BATCHES
 from tests.support.api import Api, error, ok
 from tests.support.raw import RawConnection, Response
+from tests.support.relay_abuse import Abuse, bundle_request
 from tests.support.runs import Run, done
 from tests.support.server import Server
-from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.alone]
 
-CONNECTIONS = 10
 SECONDS = 5.0
 #: Such abuse took 3 s of an insert on an idle machine, and 17 s on a busy one.
 SLOWEST_S = 2.0
 USUAL_S = 0.5
-
-
-class Abuse:
-    """Posts one bundle of empty batches over many connections, again and again.
-
-    Attributes:
-        answers: Number of answers by status and code.
-        refused: An answer with status 429.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self.answers: Counter[tuple[int, str]] = Counter()
-        self.refused: Response | None = None
-        self._stopping = threading.Event()
-        self._port = run.api.server.port
-        self._request = bundle_request(run, run.session("noisy"), MOST_BATCHES)
-        self._threads = [
-            threading.Thread(target=self._repeat) for _ in range(CONNECTIONS)
-        ]
-
-    @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Repeat the bundle meanwhile."""
-        for each in self._threads:
-            each.start()
-        try:
-            wait_until(lambda: self.answers, 20.0, "the first answer")
-            yield
-        finally:
-            self._stopping.set()
-            for each in self._threads:
-                each.join()
-
-    def _repeat(self) -> None:
-        with RawConnection(self._port) as connection:
-            while not self._stopping.is_set():
-                connection.send(self._request)
-                answer = connection.read_response()
-                code = answer.json().get("code", "")
-                self.answers[answer.status, code] += 1
-                if answer.status == 429:
-                    self.refused = answer
-
-
-def bundle_request(run: Run, session: str, count: int) -> bytes:
-    """Return the request that posts a bundle of empty batches."""
-    body = b"".join(
-        encode_batch(BatchHead(session, number, 0, 1), b"")
-        for number in range(1, count + 1)
-    )
-    head = (
-        f"POST {run.path('samples/')} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        f"Authorization: Bearer {run.tokens['worker']}\r\n"
-        f"Content-Type: {BUNDLE}\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
 
 
 def token_id(run: Run) -> str:

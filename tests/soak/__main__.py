@@ -1,8 +1,9 @@
 """``python -m tests.soak``: loads a server, kills its parts, and counts what is left.
 
-First trainings over the relay are run, whose programs and server are killed, each
-benchmark is run for a moment, pages of instances are used in a browser, and a long
-video is recorded. On another server, 500 instances are made and stepped.
+First trainings over the relay are run, whose programs and server are killed, and one
+beside a run that is abused. Each benchmark is run for a moment, pages of instances are
+used in a browser, and a long video is recorded. On another server, 500 instances are
+made and stepped.
 Then 32 clients step beside local environments, half by requests and half over streams,
 and nothing is killed. At last there is every kind of load, and meanwhile hosts, web
 workers, the process that holds external connections, and clients are killed. Before and
@@ -22,6 +23,7 @@ from statistics import quantiles
 from tests.soak.census import Census, steady_census
 from tests.soak.faults import FAULTS
 from tests.soak.loads import LOADS, latencies, many_instances
+from tests.soak.neighbours import noisy_neighbour
 from tests.soak.pages import pages
 from tests.soak.races import short_races
 from tests.soak.trainings import trainings
@@ -129,7 +131,7 @@ def main() -> int:
         failed = pages()
         print("\n".join(failed) or "all pages were as they should be", flush=True)
         return 1 if failed else 0
-    failed = trainings()
+    failed = trainings() + noisy_neighbour()
     if not options.only_trainings:
         failed += short_races()
         failed += pages()

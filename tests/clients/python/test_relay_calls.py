@@ -8,13 +8,14 @@ import pytest
 
 from gym_http_client import ServerError
 from gym_http_client.relay import Blob, RelayCalls
-from gym_http_wire.bundles import BUNDLE
+from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
 from tests.support.fake_clock import FakeClock
 from tests.support.peers.scripted_server import ScriptedServer, http_answer
 
 # SHA-256 of "abc", as in RFC 9530 and FIPS 180-2.
 ABC = "sha-256=:ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=:"
 RUN = "/v1/runs/a.b/"
+BATCH = encode_batch(BatchHead("s-1", 1, 0, 1), b"abc")
 
 Call = Callable[[RelayCalls], Any]
 CALLS: list[tuple[Call, str, Any]] = [
@@ -34,6 +35,7 @@ CALLS: list[tuple[Call, str, Any]] = [
         b"abc",
     ),
     (lambda c: c.put_bundle(b"abc"), f"POST {RUN}samples/", b"abc"),
+    (lambda c: c.put_bundle(BATCH), f"POST {RUN}samples/?session=s-1", BATCH),
     (lambda c: c.samples(0), f"GET {RUN}samples/?after=0", None),
     (
         lambda c: c.samples(4, max_bytes=9, wait_s=1.5, reader="r"),

@@ -140,6 +140,11 @@ def test_a_new_session_takes_the_place_of_a_forgotten_one(
     assert full(bench)
     bench.now += HOUR
     bench.session("d")
+    bench.now += WEEK
+    forget(bench)
+    bench.session("e")
+    assert bench.status()["workers"][-1]["worker"] == "e"
+    assert len(bench.status()["workers"]) == 3
 
 
 def full(bench: RelayBench, role: str = "") -> bool:

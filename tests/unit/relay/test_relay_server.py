@@ -425,6 +425,8 @@ def test_a_session_over_its_share_is_refused_and_named(
     served: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(turns, "SHARE_SECONDS", 0.0)
+    assert relay_server.REST_SECONDS == 1
+    monkeypatch.setattr(relay_server, "REST_SECONDS", 2)
     token = served.json(Op.TOKEN_CREATE, b'{"role":"worker"}', run="r")
     digest = hashlib.sha256(token["token"].encode()).hexdigest()
     noisy, calm = session(served), session(served, "calm")
@@ -433,14 +435,24 @@ def test_a_session_over_its_share_is_refused_and_named(
     # The first one is stored; then it is the turn of the other session.
     assert [each.status for each in answers] == [201, 429, 429, 429, 201]
     assert b'"share-used-up"' in answers[1].body
-    assert b'"Retry-After":"1"' in answers[1].head
+    assert b'"Retry-After":"2"' in answers[1].head
     (line,) = (each.getMessage() for each in caplog.records)
     assert f"the worker token {token['id']} of run r" in line
-    # It may go on at once, and has lost nothing.
-    with served.connection() as connection:
-        for number, status in ((1, 200), (2, 201)):
-            connection.send(put(noisy, number))
-            assert _status(connection) == status
+    # Its next requests and the uploads of its token wait, and no others.
+    args = {"op": int(Op.SAMPLES_PUT)}
+    head = RelayHead("r", digest, args=args, size=MIB, content_type=BUNDLE)
+    with served.connection() as connection, served.connection() as upload:
+        connection.send(put(noisy, 1))
+        upload.send(relay_request(Op.RELAY_ADMIT, head))
+        wait_until(lambda: len(served.server._waiting) == 2, message="their wait")
+        with served.connection() as other:
+            other.send(put(calm, 2, token=digest))
+            assert _status(other) == 201
+        assert len(served.server._waiting) == 2
+        # It has lost nothing.
+        assert [_status(connection), _status(upload)] == [200, 200]
+        connection.send(put(noisy, 2))
+        assert _status(connection) == 201
 
 
 def test_requests_of_a_caller_that_has_left_are_not_executed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -25,7 +26,7 @@ from gym_http_client.requests_transport import (
 )
 from gym_http_client.retries import Retries
 from gym_http_client.socket_transport import SocketTransport
-from gym_http_wire.bundles import BUNDLE
+from gym_http_wire.bundles import BUNDLE, BundleError, split
 
 __all__ = ["Blob", "RelayCalls", "Role", "content_digest"]
 
@@ -205,7 +206,7 @@ class RelayCalls:
             bundle: The batches.
             meanwhile: Called while the relay stores them, unless a proxy is used.
         """
-        path = self._query("samples/", {})
+        path = self._bundle_path(bundle)
         # The server checks the checksums in the heads.
         reply = self._requester.request(
             "POST", path, bundle, content_type=BUNDLE, meanwhile=meanwhile
@@ -221,8 +222,16 @@ class RelayCalls:
         Raises:
             Failure: It could not be sent.
         """
-        path = self._query("samples/", {})
+        path = self._bundle_path(bundle)
         self._requester.send_ahead(path, bundle, content_type=BUNDLE)
+
+    def _bundle_path(self, bundle: bytes | memoryview) -> str:
+        """Return the path to send a bundle to, which names its session."""
+        # So the relay knows it before the body arrives. It refuses what is no bundle.
+        with contextlib.suppress(BundleError):
+            for batch in split(bundle):
+                return self._query("samples/", {"session": batch.head.session})
+        return self._query("samples/", {})
 
     # Samples out
 
