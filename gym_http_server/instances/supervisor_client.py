@@ -161,7 +161,7 @@ class SupervisorClient:
         client: socket.socket | None = None,
         gone: Callable[[], bool] = bool,
     ) -> Frame:
-        connection = self._connect(TIMEOUT_SECONDS)
+        connection = self._connect_patiently()
         try:
             connection.send(frame)
             self._await(connection.socket, client, gone)
@@ -170,6 +170,18 @@ class SupervisorClient:
             raise _unavailable() from None
         finally:
             connection.close()
+
+    def _connect_patiently(self) -> CallSocket:
+        """Connect, however many connections wait, while the supervisor works."""
+        before = read_progress(self._progress)
+        while True:
+            try:
+                return self._connect(TIMEOUT_SECONDS)
+            except SupervisorUnavailable:
+                now = read_progress(self._progress)
+                if now == before:
+                    raise
+                before = now
 
     def _connect(self, timeout_s: float) -> CallSocket:
         try:

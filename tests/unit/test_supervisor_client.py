@@ -18,7 +18,7 @@ from gym_http_server.gunicorn_worker.client_socket import ClientSocket, Connecti
 from gym_http_server.instances import supervisor_client
 from gym_http_server.instances.supervisor_client import Abandoned, SupervisorClient
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.rundir.progress import Progress
+from gym_http_server.rundir.progress import Progress, read_progress
 from gym_http_wire.frames import FrameReader, encode
 from gym_http_wire.messages import Op, answer
 
@@ -133,6 +133,40 @@ def test_a_busy_supervisor_is_distinguished_from_a_stopped_one(
             ended.set()
             for each in threads:
                 each.join()
+
+
+def test_a_busy_supervisor_with_a_full_backlog_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_client, "TIMEOUT_SECONDS", 0.02)
+    run = RunDir(str(tmp_path))
+    progress = Progress(run.progress)
+    waits = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as others:
+        listener.bind(run.supervisor_socket)
+        listener.listen(0)
+        other = others.enter_context(socket.socket(socket.AF_UNIX))
+        other.connect(run.supervisor_socket)
+        with pytest.raises(SupervisorUnavailable):
+            SupervisorClient(run).call(Op.LIST)
+
+        def read(path: str) -> int:
+            progress.advance()
+            waits.set()
+            return read_progress(path)
+
+        def accept_late() -> None:
+            waits.wait()
+            listener.accept()[0].close()
+            with listener.accept()[0] as connection:
+                connection.recv(1024)
+                connection.sendall(encode(answer(200, b"{}")))
+
+        monkeypatch.setattr(supervisor_client, "read_progress", read)
+        thread = threading.Thread(target=accept_late)
+        thread.start()
+        assert SupervisorClient(run).call(Op.LIST) == {}
+        thread.join()
 
 
 def _supervise(listener: socket.socket, answers: bool) -> None:
