@@ -110,6 +110,7 @@ def post_worker_init(worker: Any) -> None:
         os.write(int(os.environ[inherited_settings.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
     web.under_way.most = worker.most_connections
+    web.tls_streams.most = worker.most_files
 
     # A worker that raised here would end gunicorn. If no counters are free, for example
     # after several SIGTTIN, it counts only its own requests.

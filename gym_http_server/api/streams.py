@@ -62,7 +62,8 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
     take = relay if web.settings.stream_relay else pass_socket
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     client = environ["gunicorn.socket"]
-    take(web.hosts, instance_id, caller.only, hello, client, early, lost_s)
+    call = functools.partial(take, web.hosts, instance_id, caller.only, hello)
+    web.count_stream(caller, client, lambda: call(client, early, lost_s))
     return SWITCHED
 
 

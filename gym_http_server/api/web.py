@@ -99,6 +99,7 @@ class Web:
         relay: Sends requests to the relay of training runs.
         requests: Counts requests.
         under_way: Counts the requests under way in this web worker by token.
+        tls_streams: Counts the streams that this web worker relays for TLS by token.
         routes: The routes by their endpoint.
     """
 
@@ -119,6 +120,7 @@ class Web:
         self.routes: dict[str, Route] = {}
         self.requests = RequestCounts(run.requests)
         self.under_way = Shares("requests under way in a web worker", MOST_UNDER_WAY)
+        self.tls_streams = Shares("streams over TLS in a web worker", MOST_UNDER_WAY)
         self._refusals: dict[str, LimitedLog] = {}
 
     @property
@@ -186,6 +188,32 @@ class Web:
             return view(environ, **arguments)
         finally:
             self.under_way.release(token)
+
+    def count_stream(
+        self, caller: Identity, client: Any, take: Callable[[], None]
+    ) -> None:
+        """Open a stream, which counts until its connection ends if it is over TLS.
+
+        Args:
+            caller: The client.
+            client: The client's connection.
+            take: Opens it.
+
+        Raises:
+            ShareUsedUp: The caller's token has too many of them.
+        """
+        at_end = client.at_relay_end
+        if at_end is None:
+            take()
+            return
+        token = caller.name
+        self.tls_streams.take(token, token)
+        try:
+            take()
+        except BaseException:
+            self.tls_streams.release(token)
+            raise
+        at_end(lambda ended: self.tls_streams.release(token))
 
     def log_failed_call(
         self, problem: Problem, environ: Environ, instance_id: str

@@ -29,6 +29,10 @@ _LINGER_STEP = 256 * 1024
 _Poll = monkey.get_original("select", "poll")
 
 
+#: Has a function called, with anything, when something has ended.
+CallAtEnd = Callable[[Callable[[Any], None]], None]
+
+
 class Wait(enum.IntEnum):
     """The event that a connection waits for; NOTHING while the server works."""
 
@@ -93,7 +97,8 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         served: Whether it has brought a whole request before this one.
         answered: Whether an answer to the present request was begun.
         lost: Whether the connection itself has failed.
-        relayed: Whether a relay for TLS has the client's own socket.
+        at_relay_end: Has a function called when the relay for TLS has ended that has
+            the client's own socket; ``None``: there is none.
     """
 
     __slots__ = (
@@ -101,10 +106,10 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         "_send_timeout_s",
         "_timeout_s",
         "answered",
+        "at_relay_end",
         "deadline",
         "limits",
         "lost",
-        "relayed",
         "served",
         "since",
         "waiting",
@@ -119,7 +124,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.served = False
         self.answered = False
         self.lost = False
-        self.relayed = False
+        self.at_relay_end: CallAtEnd | None = None
         self._receiving = _FIRST_BYTE
         self._timeout_s = limits.request_deadline_s
         self._send_timeout_s = limits.send_timeout_s

@@ -23,6 +23,7 @@ from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
 from gym_http_server.gunicorn_worker.client_socket import (
     SLOWEST_CLIENT,
+    CallAtEnd,
     ConnectionLimits,
 )
 from gym_http_server.gunicorn_worker.error_answers import describe, error_answer
@@ -209,17 +210,21 @@ class TLSRelays:
         """Whether there is no place for another one."""
         return bool(self._pool.full())
 
-    def start(self, relay: TLSRelay, on_end: Callable[[Any], None]) -> None:
+    def start(self, relay: TLSRelay, on_end: Callable[[Any], None]) -> CallAtEnd:
         """Run a relay.
 
         Args:
             relay: The relay; there is a place for it.
             on_end: Called with anything when it has ended, and its place is free.
+
+        Returns:
+            Has a further function called then.
         """
         self._running[relay] = None
         greenlet = self._pool.spawn(relay.run)
         greenlet.rawlink(lambda ended: self._running.pop(relay))
         greenlet.rawlink(on_end)
+        return greenlet.rawlink  # type: ignore[no-any-return]
 
     def end_stalled(self) -> bool:
         """End the oldest stalled relay; return whether there was one."""

@@ -24,6 +24,7 @@ from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped
 from gym_http_server import log_lines, prctl
 from gym_http_server.gunicorn_worker.balance import LEAVE_S, Balance
 from gym_http_server.gunicorn_worker.client_socket import (
+    CallAtEnd,
     ClientSocket,
     ConnectionLimits,
     CutOff,
@@ -71,11 +72,12 @@ class Server(StreamServer):  # type: ignore[misc]
         if accepted is None:
             return None
         plain, address = accepted
+        at_relay_end = None
         if self.context is not None:
-            plain = self._relayed(self.context, plain)
+            plain, at_relay_end = self._relayed(self.context, plain)
         kind = (plain.family, plain.type, plain.proto)
         client = ClientSocket(self.limits, *kind, fileno=plain.detach())
-        client.relayed = self.context is not None
+        client.at_relay_end = at_relay_end
         return client, address
 
     def _do_read(self) -> None:
@@ -102,12 +104,17 @@ class Server(StreamServer):  # type: ignore[misc]
         """Whether connections need relays, and no further relay is allowed."""
         return self.context is not None and self.relays.full()
 
-    def _relayed(self, context: ssl.SSLContext, client: Any) -> Any:
-        """Return the worker's end of a pair; a relay connects the other end by TLS."""
+    def _relayed(self, context: ssl.SSLContext, client: Any) -> tuple[Any, CallAtEnd]:
+        """Start a relay for TLS.
+
+        Returns:
+            The worker's end of the pair of sockets, and what has functions called when
+            the relay has ended.
+        """
         worker_end, relay_end = gevent.socket.socketpair()
         relay = TLSRelay(context, client, relay_end, self.limits)
-        self.relays.start(relay, self._start_accepting_if_started)
-        return worker_end
+        at_end = self.relays.start(relay, self._start_accepting_if_started)
+        return worker_end, at_end
 
 
 class Worker(GeventWorker):  # type: ignore[misc]
@@ -168,10 +175,10 @@ class Worker(GeventWorker):  # type: ignore[misc]
     @property
     def most_connections(self) -> int:
         """How many connections may be open at a time."""
-        return int(min(self.worker_connections, self._files))
+        return int(min(self.worker_connections, self.most_files))
 
     @property
-    def _files(self) -> int:
+    def most_files(self) -> int:
         """How many files connections may have, or pairs of files with TLS."""
         # The other half is for connections to hosts and for gunicorn's files.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
@@ -184,7 +191,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         if self.cfg.is_ssl:
             if self.memory is None:
                 self._context = ssl_context(self.cfg)
-            self._relays = TLSRelays(self._files)
+            self._relays = TLSRelays(self.most_files)
         self._pool = Pool(self.most_connections)
         self._replies = FastReplies(self.cfg, self.wsgi)
         if self.memory is not None:
@@ -260,7 +267,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         candidates = (
             client
             for client in self._clients
-            if client.waiting and (any_kind or client.relayed)
+            if client.waiting and (any_kind or client.at_relay_end is not None)
         )
         count = max(1, self._pool.size // 100)
         first = heapq.nsmallest(count, candidates, key=_eviction_order)

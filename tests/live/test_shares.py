@@ -7,19 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.api import Api, error, no_content, ok
+from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.raw import Response
 from tests.support.runs import Run
 from tests.support.server import Server
+from tests.support.tls import secure_server
 from tests.support.token_file import api_of, write_file
 from tests.support.wait import wait_until
+from tests.support.websocket import WebSocket
 
 MakeServer = Callable[..., Server]
 
 #: Descriptors of the server's processes; a web worker has half as many connections.
 FILES = 128
 PLACES = FILES // 2
+PREFIX = ("prlimit", f"--nofile={FILES}:{FILES}")
 
 
 @pytest.fixture
@@ -27,7 +30,7 @@ def shared(make_server: MakeServer, tmp_path: Path) -> Server:
     """A server with several tokens, and few places."""
     return make_server(
         *("--tokens", write_file(tmp_path), "--max-external", "4"),
-        prefix=("prlimit", f"--nofile={FILES}:{FILES}"),
+        prefix=PREFIX,
     )
 
 
@@ -92,8 +95,7 @@ def test_requests_that_wait(shared: Server) -> None:
 
 
 def test_waits_with_the_token_of_a_run(make_server: MakeServer) -> None:
-    prefix = ("prlimit", f"--nofile={FILES}:{FILES}")
-    api = Api(make_server(prefix=prefix))
+    api = Api(make_server(prefix=PREFIX))
     runs = [Run.create(api, name) for name in ("greedy", "modest")]
     greedy, modest = (
         Api(api.server, {"Authorization": f"Bearer {run.tokens['trainer']}"})
@@ -114,3 +116,26 @@ def test_waits_with_the_token_of_a_run(make_server: MakeServer) -> None:
         # It ends the waits.
         no_content(api.request("DELETE", runs[0].path()))
         assert {each.result().status for each in polls} <= {401, 404, 429}
+
+
+def test_streams_over_tls(tmp_path: Path) -> None:
+    flags = "--tokens", write_file(tmp_path)
+    with secure_server(tmp_path, *flags, prefix=PREFIX) as server, ExitStack() as stack:
+        ada, bob = api_of(server, "ada"), api_of(server, "bob")
+        mine, others = ada.create(), bob.create()
+
+        def opened(instance: Instance) -> Response:
+            shown = instance.api.headers["Authorization"]
+            stream = WebSocket.to(instance, authorization=shown)
+            stack.enter_context(stream)
+            return stream.response
+
+        assert [opened(mine).status for _ in range(8)] == [101] * 8
+        check_refusal(server, opened(mine), "8 of 16 streams over TLS")
+        assert opened(others).status == 101
+        others.reset()
+        stack.close()
+        # Their places are free again.
+        wait_until(lambda: opened(mine).status == 101, 10.0, "a place")
+        for each in (mine, others):
+            no_content(each.close())

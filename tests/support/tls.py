@@ -46,15 +46,19 @@ def certificate_and_key(
 
 
 @contextlib.contextmanager
-def secure_server(folder: Path, *flags: str) -> Iterator[Server]:
+def secure_server(
+    folder: Path, *flags: str, prefix: tuple[str, ...] = ()
+) -> Iterator[Server]:
     """Run a server with TLS, and make `RawConnection` use TLS for it.
 
     Args:
         folder: Where to write its certificate.
         flags: Further flags.
+        prefix: A command that executes the server's command.
     """
     certificate, key = certificate_and_key(folder)
-    with Server("--certfile", str(certificate), "--keyfile", str(key), *flags) as made:
+    files = "--certfile", str(certificate), "--keyfile", str(key)
+    with Server(*files, *flags, prefix=prefix) as made:
         SECURED[made.port] = ssl.create_default_context(cafile=str(certificate))
         try:
             yield made
