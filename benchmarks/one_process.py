@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from gym_http_core.lossless_calls import LosslessCalls
@@ -22,7 +20,7 @@ from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.streams import Stream
-from gym_http_server.rundir.status import StatusPage
+from gym_http_server.rundir.status import StatusPage, StatusReader
 from gym_http_wire.fast_frames import MISSED, FastClientFrames
 from gym_http_wire.frames import HEADER
 from gym_http_wire.handshakes import BINARY_PROTOCOL, StreamHandshake
@@ -162,8 +160,8 @@ class OneProcess:
 @contextlib.contextmanager
 def one_process(env: Any) -> Iterator[OneProcess]:
     """Connect both ends of a stream, for an environment or a vector."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, _pair() as pair:
-        page = StatusPage(str(Path(folder, "status")))
+    with contextlib.closing(StatusReader()) as reader, _pair() as pair:
+        page = StatusPage(reader.file)
         with contextlib.closing(page):
             yield OneProcess(env, page, *pair)
 

@@ -28,7 +28,7 @@ from gym_http_client.jitter import (
 )
 from gym_http_client.real_time_env import RealTimeEnv
 
-__all__ = ["realtime", "realtime_cpu"]
+__all__ = ["find_hosts", "realtime", "realtime_cpu"]
 
 _RATES = (10, 50, 100, 250)
 _SLEEP = "sleep loop"
@@ -145,7 +145,7 @@ def _tick_us(server: Server, seconds: float) -> float:
     env_id = f"interface/{_MODULE}:Nothing"
     env = RealTimeEnv(server.url, env_id, realtime=clock)
     try:
-        (host,) = _hosts(server)
+        (host,) = find_hosts(server)
         env.reset()
         # As many ticks as rtgym takes before it is measured.
         time.sleep(20 / HZ)
@@ -158,7 +158,7 @@ def _tick_us(server: Server, seconds: float) -> float:
         env.close()
 
 
-def _hosts(server: Server) -> list[int]:
+def find_hosts(server: Server) -> list[int]:
     """Find the hosts: each has a working directory for its instance."""
     found = []
     for each in psutil.Process(server.pid).children(recursive=True):

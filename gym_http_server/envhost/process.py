@@ -33,6 +33,7 @@ from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate, reseed
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor_files import request_file
+from gym_http_server.frame_socket import receive_with_descriptors
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.status import StatusPage
@@ -46,7 +47,10 @@ from gym_http_wire.values import binary, typed
 if TYPE_CHECKING:
     from gym_http_server.envhost.external.fast_step import FastStep
 
-__all__ = ["HostStart", "run", "warm_up"]
+__all__ = ["PAGE", "HostStart", "run", "warm_up"]
+
+#: The supervisor sends this over the channel, with the descriptor of the status page.
+PAGE = b"\n"
 
 
 class HostStart(msgspec.Struct, frozen=True):
@@ -91,7 +95,13 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
         The exit status for this process.
     """
     run_dir = RunDir(start.run_path)
-    keep = [channel.fileno(), listener.fileno()]
+    _, descriptors = receive_with_descriptors(channel, len(PAGE))
+    if not descriptors:
+        # The supervisor has ended.
+        return 0
+    page = StatusPage(descriptors[0])
+    # Tools read the page by its descriptor.
+    keep = [channel.fileno(), listener.fileno(), descriptors[0]]
     clocked = start.request.clocked
     if clocked and start.priority:
         # After isolation, this may not be permitted.
@@ -99,8 +109,6 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
 
         allow_priority(start.priority)
     try:
-        # After isolation, the host may not be allowed to open it.
-        page = StatusPage(run_dir.status(start.instance_id))
         isolate(
             run_dir,
             start.instance_id,

@@ -27,7 +27,6 @@ from gym_http_server.instances.log_polls import LogPolls, state_of
 from gym_http_server.instances.queues import Queues
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.rundir.status import has_clock
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, answer_head, problem_of
 from gym_http_wire.problems import Problem
@@ -114,7 +113,7 @@ class HostClient:
 
         Requests for a clock wait for their time, which is no sign of too many.
         """
-        if not has_clock(self._run.status(instance_id)):
+        if not os.path.exists(self._run.clock(instance_id)):
             raise full
         return self.queues.enter(instance_id, limited=False)
 

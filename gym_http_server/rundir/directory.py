@@ -121,9 +121,9 @@ class RunDir:
         """Socket of the host of an instance."""
         return f"{self.path}/{instance_id}/host.sock"
 
-    def status(self, instance_id: str) -> str:
-        """Status page of the host of an instance."""
-        return f"{self.path}/{instance_id}/status"
+    def clock(self, instance_id: str) -> str:
+        """Path of the file that exists if an instance has a clock."""
+        return f"{self.path}/{instance_id}/clock"
 
     def own(self, instance_id: str) -> tuple[str, str]:
         """Working and temporary directory of the host of an instance."""

@@ -1,11 +1,14 @@
 """Status pages: hosts write them, and the supervisor reads them.
 
 A status page is memory that the host writes and the supervisor reads, so that
-deadlines, idle reaping and figures need no message to a busy host.
+deadlines, idle reaping and figures need no message to a busy host. It is no file on a
+disk: while a disk is busy or stands still, the kernel stops processes that write to
+mapped pages of its files, and a host writes to its page at every step and tick.
 """
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import struct
@@ -20,7 +23,6 @@ __all__ = [
     "Status",
     "StatusPage",
     "StatusReader",
-    "has_clock",
 ]
 
 #: Upper bounds of the counts of steps by their time; the last count has no bound.
@@ -163,17 +165,16 @@ class Status(NamedTuple):
 class StatusPage:
     """The status page of a host, as the host writes it.
 
+    Args:
+        file: The descriptor of the reader's memory, which stays open.
+
     Each number is stored at once. `struct.pack_into` clears the bytes and then writes
     them one by one, so a concurrent reader would get a call or a use that began hours
     ago.
     """
 
-    def __init__(self, path: str) -> None:
-        file = _open_page(path)
-        try:
-            self._map = mmap.mmap(file, mmap.PAGESIZE)
-        finally:
-            os.close(file)
+    def __init__(self, file: int) -> None:
+        self._map = mmap.mmap(file, mmap.PAGESIZE)
         self._numbers = memoryview(self._map).cast("Q")
         self._floats = memoryview(self._map).cast("d")
 
@@ -320,34 +321,27 @@ class StatusPage:
 class StatusReader:
     """The status page of a host, as the supervisor reads it.
 
-    It is read as a file: were it mapped, an environment that cuts the file short
-    would have the kernel kill the reader.
+    Args:
+        file: The descriptor of a page, which this reader then owns; by default, that
+            of a new one.
+
+    Attributes:
+        file: The descriptor, for the host.
+
+    Raises:
+        OSError: There is no memory for a new one.
     """
 
-    def __init__(self, path: str) -> None:
-        self._file = _open_page(path)
+    def __init__(self, file: int | None = None) -> None:
+        self.file = _new_page() if file is None else file
 
     def read(self) -> Status:
-        """Read all numbers; bytes that have been cut off count as zeros."""
-        page = os.pread(self._file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
-        return _status(page)
+        """Read all numbers."""
+        return _status(os.pread(self.file, _PAGE.size, 0))
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-
-def has_clock(path: str) -> bool:
-    """Whether the instance with a status page has a clock; False if it has ended."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        page = os.pread(file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
-    finally:
-        os.close(file)
-    return bool(_status(page).has_clock)
+        """Close the descriptor."""
+        os.close(self.file)
 
 
 def _status(page: bytes) -> Status:
@@ -365,12 +359,15 @@ def _status(page: bytes) -> Status:
     )
 
 
-def _open_page(path: str) -> int:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _new_page() -> int:
+    file = os.memfd_create("status", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        # Allocated, not only extended: if the disk had no room when the host writes to
+        # Allocated, not only extended: if there was no memory when the host writes to
         # the mapped page, the kernel would kill the host.
         os.posix_fallocate(file, 0, mmap.PAGESIZE)
+        # An environment may have the descriptor, too.
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
     except OSError:
         os.close(file)
         raise

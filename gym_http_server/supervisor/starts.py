@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 import time
 
@@ -62,8 +63,11 @@ def start_host(
     for folder in run.own(instance_id):
         os.mkdir(folder, 0o700)
         sandbox.own(folder)
+    if request.clocked:
+        # For web workers, which do not read status pages.
+        os.close(os.open(run.clock(instance_id), os.O_CREAT | os.O_CLOEXEC, 0o600))
     with contextlib.ExitStack() as stack:
-        page = StatusReader(run.status(instance_id))
+        page = StatusReader()
         stack.callback(page.close)
         output = Output(run.log(instance_id))
         stack.callback(output.close)
@@ -71,9 +75,12 @@ def start_host(
             host = fork_server.start_host(start, listener, output.writer)
         if host is None:
             return None
+        pid, channel = host
+        with contextlib.suppress(BrokenPipeError):
+            # A host that has ended already is found by its exit status.
+            socket.send_fds(channel, [process.PAGE], [page.file])
         output.started()
         stack.pop_all()
-    pid, channel = host
     channel.setblocking(False)
     return Instance(
         instance_id,

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
-from gym_http_server.rundir.status import Status, StatusReader
+from gym_http_server.rundir.status import Status
 from gym_http_wire.messages import Op
 from gym_http_wire.step_records import Kind, StepDecoder
 from gym_http_wire.values import binary
@@ -26,6 +26,7 @@ from tests.support.peers.agent_calls import answer_of, in_background
 from tests.support.processes import titled
 from tests.support.raw import Response
 from tests.support.server import Server
+from tests.support.status_page import reader_of
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
 
@@ -60,10 +61,9 @@ def clocked(api: Api) -> Iterator[Callable[..., Instance]]:
 
 
 @contextlib.contextmanager
-def status_of(server: Server, instance: Instance) -> Iterator[Callable[[], Status]]:
+def status_of(instance: Instance) -> Iterator[Callable[[], Status]]:
     """Return a function that reads the status page of an instance."""
-    (page,) = server.run_dir.glob(f"*/{instance.id}/status")
-    with contextlib.closing(StatusReader(str(page))) as reader:
+    with contextlib.closing(reader_of(instance)) as reader:
         yield reader.read
 
 
@@ -425,7 +425,7 @@ def test_ticks_go_on_beside_a_stopped_worker_a_deaf_reader_and_64_watchers() -> 
         server = stack.enter_context(Server("--workers", "1"))
         api = Api(server)
         instance = api.create("CartPole-v1", realtime=FREE, render_mode="rgb_array")
-        read = stack.enter_context(status_of(server, instance))
+        read = stack.enter_context(status_of(instance))
         instance.reset()
         for _ in range(64):
             stack.enter_context(watcher_of(instance))
@@ -449,6 +449,19 @@ def test_ticks_go_on_beside_a_stopped_worker_a_deaf_reader_and_64_watchers() -> 
         answer = timing(instance)
         periods = answer["now_ns"] // 20_000_000
         assert abs(answer["ticks"] + answer["skipped"] - periods) <= 50
+
+
+def test_a_host_writes_to_no_mapped_page_of_a_disk(
+    clocked: Callable[..., Instance],
+) -> None:
+    """While a disk stands still, writing to such a page stops the process."""
+    instance = clocked()
+    instance.reset()
+    maps = Path(f"/proc/{host_of(instance).pid}/maps").read_text()
+    shared = [line.split(maxsplit=5) for line in maps.splitlines() if " rw-s " in line]
+    paths = [each[5] for each in shared]
+    assert [each for each in paths if each.startswith("/memfd:status")]
+    assert all(each.startswith(("/memfd:", "/dev/zero", "/dev/shm")) for each in paths)
 
 
 def test_a_monitor_records_the_episodes_of_ticks(
@@ -564,7 +577,7 @@ def test_a_server_that_stops_answers_requests_that_wait(
     server = make_server()
     instance = Api(server).create("CartPole-v1", realtime={**FREE, "hz": 0.1})
     instance.reset()
-    with status_of(server, instance) as read:
+    with status_of(instance) as read:
         used = read().last_used_ns
         sent = [
             in_background(instance.get, "updates/?after=1&wait_s=50"),

@@ -9,12 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gym_http_server.rundir.status import StatusReader
 from tests.support import api as calls
 from tests.support.api import Api
 from tests.support.processes import titled
 from tests.support.raw import RawConnection, Response
 from tests.support.server import Server
+from tests.support.status_page import reader_of
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
 
@@ -169,14 +169,13 @@ def test_an_instance_serves_streams_while_a_web_worker_is_stopped(
 ) -> None:
     server = make_server("--workers", "1", "--import", "tests.support.envs.toys")
     instance = Api(server).create("toys/Big-v0")
-    (page,) = server.run_dir.glob(f"*/{instance.id}/status")
     (gunicorn,) = (
         e for e in psutil.Process(server.pid).children() if titled(e, "gunicorn")
     )
     (worker,) = gunicorn.children()
     head = f"POST {instance.path('reset/')} HTTP/1.1\r\nHost: localhost\r\n"
     with (
-        contextlib.closing(StatusReader(str(page))) as status,
+        contextlib.closing(reader_of(instance)) as status,
         WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream,
         RawConnection(server.port) as rest,
     ):

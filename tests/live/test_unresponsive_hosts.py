@@ -11,11 +11,12 @@ from functools import partial
 import psutil
 import pytest
 
-from gym_http_server.rundir.status import Status, StatusReader
+from gym_http_server.rundir.status import Status
 from tests.support import api as calls
 from tests.support.api import Api, Instance
 from tests.support.raw import Response
 from tests.support.server import Server
+from tests.support.status_page import reader_of
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
 
@@ -61,12 +62,8 @@ def pid_of(instance: Instance) -> int:
 
 def status_of(instance: Instance) -> Status:
     """Return the state in the status page of an instance."""
-    (path,) = instance.api.server.run_dir.glob(f"*/{instance.id}/status")
-    page = StatusReader(str(path))
-    try:
+    with contextlib.closing(reader_of(instance)) as page:
         return page.read()
-    finally:
-        page.close()
 
 
 def get_stuck(instance: Instance, how: str) -> None:

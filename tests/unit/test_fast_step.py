@@ -3,7 +3,6 @@
 import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -35,12 +34,13 @@ BOTH = Form.BINARY | Form.BINARY << 4
 class Host:
     """A host's side of a stream around CartPole, and a client's."""
 
-    def __init__(self, page: str, *, strict: bool = False, env: Any = None) -> None:
+    def __init__(self, *, strict: bool = False, env: Any = None) -> None:
         self.env = env or gymnasium.make("CartPole-v1")
         self.env.reset(seed=1)
         operations = operations_of(self.env, strict_actions=strict)
         exact = LosslessCalls(operations)
-        self.page, self.reader = StatusPage(page), StatusReader(page)
+        self.reader = StatusReader()
+        self.page = StatusPage(self.reader.file)
         activity = Activity(self.page, operations)
         inspection = Inspection(operations, exact, activity, "00000000", "CartPole-v1")
         self.dispatch = Dispatch(
@@ -107,8 +107,8 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    host = Host(str(tmp_path / "status"))
+def host() -> Iterator[Host]:
+    host = Host()
     yield host
     host.close()
 
@@ -171,10 +171,8 @@ def test_an_answer_of_another_kind_takes_the_general_path(host: Host) -> None:
     assert type(value["reward"]) is np.float32
 
 
-def test_a_strict_host_takes_only_actions_by_the_fast_path(
-    tmp_path: Path,
-) -> None:
-    host = Host(str(tmp_path / "status"), strict=True)
+def test_a_strict_host_takes_only_actions_by_the_fast_path() -> None:
+    host = Host(strict=True)
     taken = []
     for number, action in enumerate([0, 1, 0, 1, 2, 0], 1):
         taken.append(host.step(number, {"action": action}))
@@ -195,10 +193,8 @@ def cart_poles() -> Any:
     )
 
 
-def test_ends_of_episodes_take_the_fast_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host, local = Host(str(tmp_path / "status"), env=cart_poles()), cart_poles()
+def test_ends_of_episodes_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, local = Host(env=cart_poles()), cart_poles()
     local.reset(seed=1)
     general: list[int] = []
     answer_step = host.dispatch.handlers.answer_step

@@ -10,6 +10,7 @@ import pytest
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
+from gym_http_server.rundir.status import StatusReader
 from gym_http_server.settings import Settings
 from gym_http_wire.frames import FrameReader
 from gym_http_wire.messages import problem_of
@@ -35,8 +36,12 @@ def test_a_host_without_room_for_its_folders_refuses(
         strict_actions=False,
     )
     ours, theirs = socket.socketpair()
+    page = StatusReader()
+    received = process.PAGE, [page.file]
+    monkeypatch.setattr(process, "receive_with_descriptors", lambda *_: received)
     with ours, theirs, socket.socket(socket.AF_UNIX) as listener:
         assert process.run(start, theirs, listener) == 0
         (frame,) = FrameReader(1024).feed(ours.recv(4096))
+    page.close()
     error = problem_of(frame)
     assert (error.status, error.code) == (507, "disk-full")

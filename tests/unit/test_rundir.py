@@ -1,6 +1,5 @@
 """Run directories are unique, locked and short; those without a lock are removed."""
 
-import contextlib
 import mmap
 import os
 import subprocess
@@ -12,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import StartError
-from gym_http_server.rundir.directory import YOUNG_SECONDS, RunDir, is_full
+from gym_http_server.rundir.directory import YOUNG_SECONDS, RunDir
 from gym_http_server.rundir.sockets import listen
-from gym_http_server.rundir.status import StatusPage, StatusReader, has_clock
+from gym_http_server.rundir.status import StatusPage, StatusReader
 from tests.support.faults.small_disk import small_disk
 
 WRITE = """
 import sys
 from gym_http_server.rundir.status import StatusPage
 
-page, number = StatusPage(sys.argv[1]), int(sys.argv[2])
+page, number = StatusPage(int(sys.argv[1])), int(sys.argv[2])
 print("writing", flush=True)
 while True:
     page.begin(number)
@@ -79,9 +78,9 @@ def test_one_that_is_too_deep_is_refused(tmp_path: Path) -> None:
     assert list(deep.iterdir()) == []
 
 
-def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
-    path = str(tmp_path / "status")
-    reader, writer = StatusReader(path), StatusPage(path)
+def test_a_status_page_is_read_while_it_is_written() -> None:
+    reader = StatusReader()
+    writer = StatusPage(reader.file)
     assert reader.read()[:10] == (0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     writer.begin(5)
     writer.set_streams(3, 4)
@@ -95,15 +94,12 @@ def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     writer.finish(11, 7, 2)
     writer.mark_alive(12)
     assert reader.read()[:10] == (0, 11, 7, 2, 3, 12, 4, 6, 0, 0)
-    assert not has_clock(path)
     writer.set_clock(20.0)
     writer.begin_tick(13)
     assert reader.read()[:10] == (0, 11, 7, 2, 3, 12, 4, 6, 13, 1)
     writer.finish_tick(14, 8, 3)
     writer.mark_used(15)
     assert reader.read()[:10] == (0, 15, 8, 3, 3, 14, 4, 6, 0, 1)
-    assert has_clock(path)
-    assert not has_clock(f"{path}-of-no-instance")
     # 21 - 20, and 4,000,000 - 0 for two steps: bounds are 0.1, 0.3, 1 and 3 ms.
     writer.begin(20)
     writer.finish_step(21, 9, 3)
@@ -117,14 +113,16 @@ def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_no_number_of_a_status_page_is_read_half_written(tmp_path: Path) -> None:
-    path = str(tmp_path / "status")
-    reader, writer = StatusReader(path), StatusPage(path)
+def test_no_number_of_a_status_page_is_read_half_written() -> None:
+    reader = StatusReader()
+    writer = StatusPage(reader.file)
     # All eight bytes of it count: a part of them is another number.
     start = 0x0123_4567_89AB_CDEF
     writer.end(start, used=True)
     with subprocess.Popen(
-        [sys.executable, "-c", WRITE, path, str(start)], stdout=subprocess.PIPE
+        [sys.executable, "-c", WRITE, str(reader.file), str(start)],
+        stdout=subprocess.PIPE,
+        pass_fds=[reader.file],
     ) as writing:
         assert writing.stdout is not None
         assert writing.stdout.readline() == b"writing\n"
@@ -135,15 +133,13 @@ def test_no_number_of_a_status_page_is_read_half_written(tmp_path: Path) -> None
     writer.close()
 
 
-def test_a_status_page_that_is_cut_short_is_read_as_zeros(tmp_path: Path) -> None:
-    path = str(tmp_path / "status")
-    reader, writer = StatusReader(path), StatusPage(path)
-    writer.begin(5)
-    os.truncate(path, 0)
-    assert reader.read()[:10] == (0,) * 10
-    assert not has_clock(path)
+def test_a_status_page_cannot_be_cut_short() -> None:
+    """The kernel kills a process that writes to a mapped page that was cut off."""
+    reader = StatusReader()
+    for size in (0, 2 * mmap.PAGESIZE):
+        with pytest.raises(PermissionError):
+            os.truncate(reader.file, size)
     reader.close()
-    writer.close()
 
 
 @pytest.mark.parametrize(
@@ -151,16 +147,17 @@ def test_a_status_page_that_is_cut_short_is_read_as_zeros(tmp_path: Path) -> Non
     [(0, 1, 5), (99_999, 1, 4), (10**6, 10**6, 237), (3 * 10**8, 10**7, 3), (5, 7, 1)],
 )
 def test_ticks_left_out_are_counted_as_each_alone(
-    tmp_path: Path, first: int, step: int, count: int
+    first: int, step: int, count: int
 ) -> None:
-    pages = [StatusPage(str(tmp_path / name)) for name in ("one", "series")]
+    readers = [StatusReader() for _ in range(2)]
+    pages = [StatusPage(each.file) for each in readers]
     for index in range(count):
         pages[0].add_tick(first + index * step)
     pages[1].add_left_out(first, step, count)
     found = []
-    for page, name in zip(pages, ("one", "series"), strict=True):
-        with contextlib.closing(StatusReader(str(tmp_path / name))) as reader:
-            found.append(reader.read())
+    for page, reader in zip(pages, readers, strict=True):
+        found.append(reader.read())
+        reader.close()
         page.close()
     one_by_one, series = found
     assert series.left_out_counts == one_by_one.lateness_counts
@@ -169,18 +166,10 @@ def test_ticks_left_out_are_counted_as_each_alone(
     assert (series.ticks, series.lateness_ns, series.stall_ns) == (0, 0, 0)
 
 
-def test_a_status_page_has_its_room_on_the_disk(tmp_path: Path) -> None:
-    reader = StatusReader(str(tmp_path / "status"))
-    assert (tmp_path / "status").stat().st_blocks * 512 >= mmap.PAGESIZE
+def test_a_status_page_has_its_memory_when_it_is_made() -> None:
+    reader = StatusReader()
+    assert os.fstat(reader.file).st_blocks * 512 >= mmap.PAGESIZE
     reader.close()
-
-
-def test_a_status_page_without_room_cannot_be_made() -> None:
-    with small_disk() as disk:
-        disk.fill_bytes()
-        with pytest.raises(OSError, match="No space left") as caught:
-            StatusReader(str(disk.path / "status"))
-        assert is_full(caught.value)
 
 
 def test_draining_begins_where_no_file_can_be_made() -> None:

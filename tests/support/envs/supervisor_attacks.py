@@ -3,7 +3,9 @@
 A server loads this module with ``--import tests.support.envs.supervisor_attacks``.
 """
 
+import contextlib
 import inspect
+import mmap
 import os
 import struct
 import threading
@@ -14,15 +16,20 @@ import gymnasium
 
 from gym_http_wire.frames import Frame
 from tests.support.envs.hostile import Hostile
+from tests.support.status_page import page_of
 
 _FOLDER = Path("..")  # a host works in a folder below its own
 
 
 class CutStatus(Hostile):
-    """Truncates its status page, which the supervisor reads, and sleeps."""
+    """Tries to cut its status page short, fills it with ones, and sleeps."""
 
     def misbehave(self) -> None:
-        os.truncate(_FOLDER / "status", 0)
+        page = page_of(os.getpid())
+        with contextlib.suppress(PermissionError):
+            os.truncate(page, 0)
+        with page.open("r+b") as file:
+            file.write(b"\xff" * mmap.PAGESIZE)
         time.sleep(600)
 
 

@@ -1,7 +1,6 @@
 """Answers to requests for updates: requests that want the same share one."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import gymnasium
 import pytest
@@ -16,7 +15,7 @@ from gym_http_server.envhost.realtime.handlers import (
     UpdatesRequest,
 )
 from gym_http_server.envhost.realtime.operations import ClockedCalls, ClockedOperations
-from gym_http_server.rundir.status import StatusPage
+from gym_http_server.rundir.status import StatusPage, StatusReader
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op
 from tests.support.realtime import MS, Run
@@ -31,10 +30,11 @@ def run() -> Run:
 
 
 @pytest.fixture
-def handlers(run: Run, tmp_path: Path) -> Iterator[ClockedHandlers]:
+def handlers(run: Run) -> Iterator[ClockedHandlers]:
     operations = ClockedOperations(gymnasium.make("Pendulum-v1"), run.mode)
     exact = ClockedCalls(operations)
-    page = StatusPage(str(tmp_path / "status"))
+    reader = StatusReader()
+    page = StatusPage(reader.file)
     activity = Activity(page, operations)
     inspection = Inspection(operations, exact, activity, "00000000", "Pendulum-v1")
     dispatch = Dispatch(
@@ -50,6 +50,7 @@ def handlers(run: Run, tmp_path: Path) -> Iterator[ClockedHandlers]:
     assert isinstance(dispatch.handlers, ClockedHandlers)
     yield dispatch.handlers
     page.close()
+    reader.close()
 
 
 def request(number: int, form: Form = Form.PLAIN) -> Frame:
