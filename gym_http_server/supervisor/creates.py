@@ -1,7 +1,8 @@
 """Create requests: their queue, their idempotency keys, and their answers.
 
 A create request waits until a spare host is ready, at most until the create deadline.
-It is dropped if its client leaves.
+It is dropped if its client leaves. Tokens take turns, so that many requests of one
+delay no other.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Create:
         key: Its idempotency key, together with the name of its token; "" without one.
         request: Its parameters.
         since: When it arrived, in monotonic seconds.
+        succeeds: Whether it has waited for the slot of an instance that has ended.
     """
 
     connection: RequestSocket
@@ -59,6 +61,7 @@ class Create:
     key: str
     request: CreateRequest
     since: float = field(default_factory=time.monotonic)
+    succeeds: bool = False
 
 
 class Creates:
@@ -100,6 +103,9 @@ class Creates:
         self._watch = watch
         self._keys = CreateKeys()
         self._queue: deque[Create] = deque()
+        # By token, the number of its last turn.
+        self._turns: dict[str, int] = {}
+        self._turn = 0
         self._most_making = MAKING_PER_PROCESSOR * len(os.sched_getaffinity(0))
         self._stopping = False
 
@@ -132,23 +138,29 @@ class Creates:
             raise Draining("the server is stopping and makes no new instances")
 
     def serve(self) -> bool:
-        """Start a host for the first request that waits; return whether it had a turn.
+        """Start a host for the next request that waits; return whether it had a turn.
 
-        Without a spare host, order one, and return False.
+        Tokens take turns. Without a spare host, order one, and return False.
         """
-        begun = bool(self._queue) and self._begin_first()
+        begun = bool(self._queue) and self._begin_next()
         self._fork_server.keep(min(len(self._queue), self._free_places()))
         return begun
 
-    def _begin_first(self) -> bool:
-        create = self._queue[0]
+    def _begin_next(self) -> bool:
+        create = min(self._queue, key=self._turn_of)
         try:
             if not self._begin(create):
                 return False
         except Problem as problem:
             create.connection.refuse(problem)
-        self._queue.popleft()
+        self._queue.remove(create)
+        self._turn += 1
+        self._turns[create.head.creator] = self._turn
         return True
+
+    def _turn_of(self, create: Create) -> int:
+        """Return a number by which requests have their turns, the lowest first."""
+        return -1 if create.succeeds else self._turns.get(create.head.creator, 0)
 
     def _free_places(self) -> int:
         young = self._hosts.making(time.monotonic() - YOUNG_SECONDS)
@@ -233,7 +245,9 @@ class Creates:
 
     def on_end(self, instance: Instance, ended: Tombstone) -> None:
         """Give the slot of an ended instance to the requests that wait for it."""
-        self._queue.extendleft(reversed(instance.successors))
+        for create in reversed(instance.successors):
+            create.succeeds = True
+            self._queue.appendleft(create)
         if not instance.live:
             failure = problem_answer(ended.why_not_made(self._settings))
             self._keys.keep(instance, failure)
