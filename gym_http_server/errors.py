@@ -5,7 +5,8 @@
     StartError                    the command cannot start
      └─ SettingError              a setting has an invalid name or value
     Problem                       the answer to a request (gym_http_wire.problems)
-     ├─ UnknownEnv, UnknownInstance, BodyIncomplete,
+     ├─ InvalidDirectory, UnknownEnv,
+     │  UnknownInstance, BodyIncomplete,
      │  HelloRefused, DigestMismatch                 400
      ├─ Unauthorized, TicketRefused                  401
      ├─ HostRefused, OriginRefused, EnvRefused,
@@ -31,7 +32,7 @@
      ├─ Draining, ForkFailed, SupervisorUnavailable,
      │  SurveyFailed, AnswerBudgetFull,
      │  TooManyExternal, RelayUnavailable,
-     │  RelayTaken                                   503
+     │  RelayDamaged, RelayTaken                     503
      ├─ CreateDeadline, StepDeadline                 504
      ├─ StorageFull                                  507
      └─ GatewayProblem      over ZeroMQ, never over HTTP
@@ -66,6 +67,7 @@ __all__ = [
     "HelloRefused",
     "HostRefused",
     "InstanceEnded",
+    "InvalidDirectory",
     "LimitReached",
     "LimiterWaits",
     "LogsDisabled",
@@ -77,6 +79,7 @@ __all__ = [
     "PreconditionRequired",
     "QueueFull",
     "RangeNotSatisfiable",
+    "RelayDamaged",
     "RelayTaken",
     "RelayUnavailable",
     "RunExists",
@@ -506,6 +509,12 @@ class RelayUnavailable(Problem):
     """The relay does not answer."""
 
     default_status, default_code = 503, "relay-unavailable"
+
+
+class RelayDamaged(Problem):
+    """The relay's database cannot be read."""
+
+    default_status, default_code = 503, "relay-damaged"
 
 
 class RelayTaken(Problem):

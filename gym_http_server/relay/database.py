@@ -9,10 +9,11 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gym_http_server.errors import RelayTaken, StorageFull
+from gym_http_server.errors import RelayDamaged, RelayTaken, StorageFull
 from gym_http_server.own_paths import BODIES, DATABASE, LOCK, RESERVE
 from gym_http_server.relay.files import (
     MIN_FREE_BYTES,
@@ -22,7 +23,7 @@ from gym_http_server.relay.files import (
     sync_folder,
 )
 
-__all__ = ["Database"]
+__all__ = ["Database", "damage_of"]
 
 PAGE_BYTES = 4096
 #: The first with RETURNING.
@@ -34,6 +35,12 @@ VACUUM_PAGES = 1024
 #: Room for a row beside its body.
 ROW_BYTES = 256
 _FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+#: Seconds for the check at the opening, during which the relay answers nothing. SQLite
+#: checks about 600 MB in a second.
+CHECK_SECONDS = 0.4
+#: Those that are small are checked first, and completely.
+_SMALL_TABLES = ("runs", "tokens", "readers", "files")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -94,6 +101,8 @@ class Database:
 
     Raises:
         RelayTaken: Another server uses the directory.
+        RelayDamaged: The database is damaged.
+        sqlite3.Error: The same, see `damage_of`; or another failure of SQLite.
         OSError: The directory cannot be used.
     """
 
@@ -114,7 +123,7 @@ class Database:
             self.files = BodyFiles(f"{self.folder}/{BODIES}")
             self._reserve = Reserve(f"{self.folder}/{RESERVE}", min_free // 4)
             self._release_reserve()
-            self._sql = _open(f"{self.folder}/{DATABASE}")
+            self._sql = _open_marked(f"{self.folder}/{DATABASE}", self._lock)
             sync_folder(self.folder)
         except BaseException:
             os.close(self._lock)
@@ -368,6 +377,73 @@ def _lock(folder: str) -> int:
     return descriptor
 
 
+def damage_of(error: Exception, folder: str) -> RelayDamaged | None:
+    """Return the problem if an error says that the database is damaged, else ``None``.
+
+    Args:
+        error: The error.
+        folder: Directory of the relay.
+    """
+    if isinstance(error, RelayDamaged):
+        return error
+    # Extended codes have the general one in their low byte.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return _damaged(f"{folder}/{DATABASE}", str(error)) if code in _DAMAGED else None
+
+
+def _damaged(path: str, why: str) -> RelayDamaged:
+    return RelayDamaged(
+        f"the relay's database {path} is damaged: {why}. Stop the server, and restore "
+        f"{os.path.dirname(path)} from a backup, or move it away to begin without its "
+        "runs",
+        headers={"Retry-After": "5"},
+    )
+
+
+def _open_marked(path: str, lock: int) -> sqlite3.Connection:
+    """Open a database that may not exist yet, but not instead of one that did.
+
+    The file of the lock is not empty if there was a database. Earlier versions did not
+    write to it, but there are no bodies before there is a database. A new one would not
+    have the runs, and all bodies would be removed.
+
+    Raises:
+        RelayDamaged: It is damaged, empty or gone.
+    """
+    marked = bool(os.pread(lock, 1, 0))
+    known = marked or bool(os.listdir(f"{os.path.dirname(path)}/{BODIES}"))
+    if known and not (os.path.exists(path) and os.path.getsize(path)):
+        raise _damaged(path, "it is missing or empty")
+    connection = _open(path)
+    if not marked:
+        os.pwrite(lock, b"1", 0)
+        os.fsync(lock)
+    return connection
+
+
+def _check(connection: sqlite3.Connection, path: str) -> None:
+    """Check the database, as far as there is time.
+
+    Raises:
+        RelayDamaged: It is damaged.
+    """
+    checks = [f"integrity_check({table})" for table in _SMALL_TABLES]
+    timer = threading.Timer(CHECK_SECONDS, connection.interrupt)
+    timer.start()
+    try:
+        for check in (*checks, "quick_check(1)"):
+            (found,) = connection.execute(f"PRAGMA {check}").fetchone()
+            if found != "ok":
+                # The line before says in which database.
+                raise _damaged(path, found.splitlines()[-1])
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise _damaged(path, str(error)) from error
+    finally:
+        timer.cancel()
+        timer.join()
+
+
 def _open(path: str) -> sqlite3.Connection:
     # SQLite would let all users read it, where they can enter the directory.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -398,6 +474,8 @@ def _open(path: str) -> sqlite3.Connection:
                 f"{path} has the form {version} of another version of the server: "
                 f"expected {SCHEMA_VERSION}. Use that version, or another directory"
             )
+        if version:
+            _check(connection, path)
         connection.executescript(_SCHEMA)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     except BaseException:

@@ -26,6 +26,7 @@ from gym_http_server import log_lines
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.errors import (
     REVOKED,
+    RelayDamaged,
     RelayTaken,
     RelayUnavailable,
     ShareUsedUp,
@@ -38,6 +39,7 @@ from gym_http_server.log_lines import LimitedLog
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_server.relay.calls import Reply, Request
+from gym_http_server.relay.database import damage_of
 from gym_http_server.relay.dispatch import Relay
 from gym_http_server.relay.files import INLINE_BYTES, FileSlice
 from gym_http_server.relay.messages import (
@@ -68,6 +70,8 @@ MAINTAIN_SECONDS = 1.0
 IDLE_SECONDS = 60.0
 #: Seconds between two attempts to open the store.
 OPEN_SECONDS = 1.0
+#: The same if it is damaged.
+DAMAGED_SECONDS = 60.0
 #: Seconds in which web workers can read the last answers.
 CLOSING_SECONDS = 0.5
 #: Seconds after which a session that was over its share may send again.
@@ -194,6 +198,7 @@ class RelayServer:
         self._run = run
         self._refusals = LimitedLog(log)
         self._shares = LimitedLog(log)
+        self._logged_damage: set[str] = set()
         self._relay: Relay | None = None
         self._open_again = 0.0
         self._why_closed: Problem = RelayUnavailable("the relay is starting")
@@ -443,10 +448,24 @@ class RelayServer:
                     for got in self._commit(relay, iter([each]), [])
                 ]
             return [
-                _Answer(each.request, relay_problem(_problem_of(error)), [])
+                _Answer(each.request, relay_problem(self._problem_of(error)), [])
                 for each in group
             ]
         return answers
+
+    def _problem_of(self, error: Exception) -> Problem:
+        """Return the problem that a failed request is answered with."""
+        if isinstance(error, Problem):
+            return error
+        if (damage := self._damage_of(error)) is not None:
+            return damage
+        log.error("a request to the relay failed", exc_info=error)
+        if isinstance(error, OSError | sqlite3.Error):
+            return RelayUnavailable(
+                f"the relay cannot use its directory: {error}",
+                headers={"Retry-After": "1"},
+            )
+        return Problem("the relay failed; the log of the server has the reason")
 
     def _answer(self, relay: Relay, turn: _Taken) -> _Answer | None:
         """Execute a request; return its answer, or ``None`` if it waits."""
@@ -524,14 +543,31 @@ class RelayServer:
                 self._why_closed = problem
                 self._refusals.warning(str(problem))
             except Exception as error:
-                self._refusals.warning(f"cannot open the relay's store: {error}")
-                self._why_closed = RelayUnavailable(
-                    f"the relay cannot open its directory: {error}",
-                    headers={"Retry-After": "5"},
-                )
+                self._why_closed = self._not_opened(error)
             else:
                 self._relay = Relay(store, self._settings)
         return self._relay
+
+    def _not_opened(self, error: Exception) -> Problem:
+        """Log why the store cannot be opened, and return the problem."""
+        damage = self._damage_of(error)
+        if damage is not None:
+            # A check takes time, and an operator takes longer.
+            self._open_again = time.monotonic() + DAMAGED_SECONDS
+            return damage
+        self._refusals.warning(f"cannot open the relay's store: {error}")
+        return RelayUnavailable(
+            f"the relay cannot open its directory: {error}",
+            headers={"Retry-After": "5"},
+        )
+
+    def _damage_of(self, error: Exception) -> RelayDamaged | None:
+        """Return the problem if the database is damaged; log it the first time."""
+        damage = damage_of(error, self._settings.folder)
+        if damage is not None and damage.message not in self._logged_damage:
+            self._logged_damage.add(damage.message)
+            log.error("%s", damage.message)
+        return damage
 
     def _maintain(self) -> None:
         """Do a step of the work that requests have left, where it is due."""
@@ -542,9 +578,10 @@ class RelayServer:
             more = relay.maintain(time.time())
         except Exception as error:
             relay.roll_back()
-            self._refusals.warning(
-                f"the relay cannot remove what it no longer needs: {error}"
-            )
+            if self._damage_of(error) is None:
+                self._refusals.warning(
+                    f"the relay cannot remove what it no longer needs: {error}"
+                )
             self._maintain_at = time.monotonic() + MAINTAIN_SECONDS
             return
         # Requests come first: the next step is done after the next poll.
@@ -565,19 +602,6 @@ def _resting_name(request: Request) -> str:
     # An upload of another session of the token waits only if it does not say which.
     upload = request.op == Op.RELAY_ADMIT
     return request.session or (request.head.token if upload else "")
-
-
-def _problem_of(error: Exception) -> Problem:
-    """Return the problem that a failed request is answered with."""
-    if isinstance(error, Problem):
-        return error
-    log.error("a request to the relay failed", exc_info=error)
-    if isinstance(error, OSError | sqlite3.Error):
-        return RelayUnavailable(
-            f"the relay cannot use its directory: {error}",
-            headers={"Retry-After": "1"},
-        )
-    return Problem("the relay failed; the log of the server has the reason")
 
 
 def _frame_of(store: Store, reply: Reply) -> tuple[Frame, list[int]]:
