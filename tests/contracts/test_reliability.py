@@ -10,7 +10,7 @@ TEST = re.compile(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`")
 CHECKS = (
     "A1 A4 A5 A7 B1 B2 B3 B4 B6 B7 B10 B11 C1 C3 C5 C6 D2 D4 D6 D8 E1 E5 "
     "F1 F2 F4 F5 F7 F8 G3 H1 H3 H6 H7 I1 I2 "
-    "J1 J2 J3 J4 J5 J6 J7 J8 J9"
+    "J1 J2 J3 J4 J5 J6 J7 J8 J9 J10 J11"
 )
 
 
