@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ __all__ = [
     "open_existing",
     "open_recorded",
     "path_parts",
+    "recorded_bytes",
 ]
 
 #: The lines of a monitor; each recording has this file.
@@ -166,6 +168,21 @@ def find_recordings(data_dir: DataDir, owner: str) -> Iterator[RecordingFiles]:
         directory = os.path.relpath(path, top)
         if directory.isprintable():
             yield describe(folder, directory)
+
+
+def recorded_bytes(data_dir: str) -> Counter[str]:
+    """Return the size of all recordings below the data directory, by owner."""
+    owners: dict[str, str] = {}
+    found: Counter[str] = Counter()
+    for path, _, names, folder in os.fwalk(data_dir):
+        owner = owners.get(os.path.dirname(path)) or _owner_of(folder) or ""
+        owners[path] = owner
+        for name in names:
+            if PART.fullmatch(name) or VIDEO.fullmatch(name):
+                with contextlib.suppress(FileNotFoundError):
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    found[owner] += status.st_size
+    return found
 
 
 def describe(folder: int, directory: str) -> RecordingFiles:

@@ -30,7 +30,9 @@ from gym_http_server.recording_files import (
     About,
     check_owner,
     path_parts,
+    recorded_bytes,
 )
+from gym_http_server.shares import share_used_up
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, answer, problem_answer, problem_of
 from gym_http_wire.problems import BadParameter, DiskFull, Problem
@@ -124,7 +126,7 @@ def answer_file(
     """Open the file that a host has requested, and send it the descriptor."""
     try:
         if request.steps or request.video:
-            _check_disk(data_dir.path, recordings_disk)
+            _check_disk(data_dir.path, recordings_disk, about.owner)
         file = open_file(data_dir, request, about)
     except Problem as problem:
         FrameSocket(line).send(problem_answer(problem))
@@ -289,24 +291,22 @@ def _part_name(number: int) -> str:
     return "steps.gym" if number == 1 else f"steps.{number}.gym"
 
 
-def _check_disk(data_dir: str, recordings_disk: int) -> None:
-    """Check that the recordings below the data directory may grow.
+def _check_disk(data_dir: str, recordings_disk: int, owner: str) -> None:
+    """Check that the recordings of an owner below the data directory may grow.
 
     Raises:
-        DiskFull: They are as large as they may be.
+        DiskFull: They, or those of all owners, are as large as they may be.
     """
-    taken = 0
-    for _, _, names, folder in os.fwalk(data_dir):
-        for name in names:
-            if not PART.fullmatch(name) and not VIDEO.fullmatch(name):
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                taken += os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+    held = recorded_bytes(data_dir)
+    taken = held.total()
     if taken >= recordings_disk:
         raise DiskFull(
             f"recordings take {taken} bytes; the limit is {recordings_disk}: "
             "delete some, or raise --recordings-disk"
         )
+    counts = {"held": held[owner], "taken": taken, "most": recordings_disk}
+    if why := share_used_up(owner, "bytes of recordings", **counts):
+        raise DiskFull(f"{why}; delete some, or raise --recordings-disk")
 
 
 def _check_plain(folder: int, directory: str) -> None:

@@ -15,8 +15,10 @@ from gevent.event import Event
 from gym_http_server.access import STEP, Identity
 from gym_http_server.api import batches
 from gym_http_server.api.exchange import CALLER
+from gym_http_server.envhost.monitor_files import _check_disk
 from gym_http_server.errors import ShareUsedUp, TooManyPeers
 from gym_http_server.gateway.server import Gateway
+from gym_http_server.recording_files import OWNER_FILE
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 from gym_http_server.shares import Shares
@@ -24,6 +26,7 @@ from gym_http_server.supervisor.creates import CreateKeys, Creates
 from gym_http_server.supervisor.output import MAX_KEPT_LOGS, KeptLogs, Output
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, answer, request
+from gym_http_wire.problems import DiskFull
 
 
 def held(shares: Shares, token: str) -> int:
@@ -198,3 +201,25 @@ def test_creates_of_tokens_take_turns(tmp_path: Path) -> None:
     while creates.serve():
         pass
     assert made == ["ada1", "bob1", "cy1", "ada2", "bob2", "ada3", "ada4"]
+
+
+def test_recordings_of_one_token_leave_room_for_others(tmp_path: Path) -> None:
+    def record(name: str, owner: str, size: int) -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "steps.gym").write_bytes(bytes(size))
+        if owner:
+            (folder / OWNER_FILE).write_text(owner)
+
+    record("ada", "ada", 300)
+    record("ada/below", "", 299)
+    record("nobody", "", 100)
+    path = str(tmp_path)
+    for name in ("ada", "bob", ""):
+        _check_disk(path, 1300, name)
+    with pytest.raises(DiskFull, match="the token 'ada' holds 599 of 1298 bytes of"):
+        _check_disk(path, 1298, "ada")
+    for name in ("bob", ""):
+        _check_disk(path, 1298, name)
+        with pytest.raises(DiskFull, match="recordings take 699 bytes"):
+            _check_disk(path, 699, name)
