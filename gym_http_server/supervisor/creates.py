@@ -246,8 +246,10 @@ class Creates:
     def on_end(self, instance: Instance, ended: Tombstone) -> None:
         """Give the slot of an ended instance to the requests that wait for it."""
         for create in reversed(instance.successors):
-            create.succeeds = True
-            self._queue.appendleft(create)
+            # Its client may have left while the instance ended.
+            if not create.connection.closed:
+                create.succeeds = True
+                self._queue.appendleft(create)
         if not instance.live:
             failure = problem_answer(ended.why_not_made(self._settings))
             self._keys.keep(instance, failure)

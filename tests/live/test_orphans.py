@@ -15,6 +15,7 @@ import pytest
 from tests.support import api as calls
 from tests.support.api import Api, Instance
 from tests.support.peers.zmq_peers import zmq_url
+from tests.support.raw import RawConnection
 from tests.support.server import ROOT, Server
 from tests.support.tls import secure_server
 from tests.support.wait import wait_until
@@ -24,6 +25,10 @@ from tests.support.websocket import CLOSE, TEXT, WebSocket
 TIMEOUT = 2.0
 SMALL = ("--max-instances", "1", "--orphan-timeout", str(TIMEOUT))
 CART = {"env_id": "CartPole-v1"}
+CREATE = (
+    b"POST /v1/envs/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 25\r\n\r\n{"env_id":"CartPole-v1"}\n'
+)
 CLIENT = """
 import sys, time
 from gym_http_client import RemoteEnv
@@ -224,3 +229,27 @@ def test_the_oldest_orphan_ends_first(make_server: Callable[..., Server]) -> Non
     wait_until(made, 20.0, "the slot of an orphan")
     calls.error(older.post("reset/"), 410, "instance-ended")
     assert younger.reset()
+
+
+def test_a_client_that_leaves_takes_no_slot(make_server: Callable[..., Server]) -> None:
+    server = make_server(*SMALL, "--import", "tests.support.envs.hostile")
+    api = Api(server)
+    # Its host is killed 2.5 s after it was told to end.
+    orphan = api.create("hostile/IgnoreTerm-v0")
+    with WebSocket.to(orphan, sec_websocket_protocol=TEXT) as stream:
+        assert stream.call(op="reset")["status"] == 200
+
+    def leave() -> bool:
+        """Send a create request and leave; return whether it waited for the slot."""
+        with RawConnection(server.port, timeout=1.0) as client:
+            client.send(CREATE)
+            try:
+                return client.read_response().status != 429
+            except TimeoutError:
+                return True
+
+    wait_until(leave, 20.0, "the slot of the orphan")
+    line = f"{orphan.id} ended: orphaned"
+    wait_until(lambda: line in server.stderr, 10.0, "the line of the end")
+    last = api.create()
+    assert api.instances() == {last.id: "CartPole-v1"}
