@@ -101,6 +101,10 @@ class SupervisorHeartbeat:
         os.close(self.writer)
 
 
+def _number_of(level: str) -> int:
+    return logging.getLevelNamesMapping()[level.upper()]
+
+
 def _has_terminal() -> bool:
     """Whether this process has a controlling terminal."""
     try:
@@ -242,29 +246,36 @@ class Launcher:
                 command.answer(problem)
 
     def _reload(self, log_level: str = "") -> str:
-        """Read tokens and log level anew; return what has changed, in words.
+        """Read tokens, certificate and log level anew; return what has changed.
 
         Raises:
-            Problem: Nothing has changed, or not all processes have the new state.
+            Problem: Nothing has changed.
         """
+        before = self._inherited.settings.log_level
         try:
             changes = self._replace(log_level)
-        except (OSError, StartError, Problem) as error:
-            log.error("cannot reload: %s", error)
+        except Exception as error:
+            # Whatever it is, the server goes on.
+            expected = isinstance(error, OSError | StartError | Problem)
+            log.error("cannot reload: %s", error, exc_info=not expected)
             raise BadParameter(str(error)) from None
+        # The line is logged unless neither of the two levels has such lines.
+        levels = before, self._inherited.settings.log_level
+        log_lines.set_level(min(levels, key=_number_of))
         log.info("reloaded: %s", changes)
+        log_lines.set_level(levels[1])
         return changes
 
     def _replace(self, log_level: str) -> str:
         if self._draining:
             raise Draining("the server is stopping")
-        old, new = self._inherited, read_anew(self._given, self._inherited, log_level)
+        new = read_anew(self._given, self._inherited, log_level)
+        changes = describe(self._inherited, new)
         supervisor = SupervisorClient(self._run)
         # Without it, the reload would not be complete.
         supervisor.status()
         self._memory.replace(new)
         self._inherited = new
-        log_lines.set_level(new.settings.log_level)
         most = quotas(new.settings)
         self._names |= most.keys()
         gone = frozenset(self._names - most.keys())
@@ -277,8 +288,9 @@ class Launcher:
             # It has worked just before, and will read this.
             late = ["the supervisor"]
         late += self._late_workers()
-        waits = f"; not yet in {', '.join(late)}, busy at the moment" if late else ""
-        return describe(old, new) + waits
+        if late:
+            changes += f"; not yet in {', '.join(late)}, busy at the moment"
+        return changes
 
     def _late_workers(self) -> list[str]:
         """Wait until web workers have the new settings; name those that do not."""

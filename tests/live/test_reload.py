@@ -294,6 +294,10 @@ def test_the_log_level_is_that_of_the_command_or_of_the_start(
     assert info_lines(server) == 2
     assert reloaded(server) == "log level warning\n"
     assert info_lines(server) == 0
+    # Each of them is logged, also the one after which such lines are not.
+    assert [line.partition(": ")[2] for line in lines_about(server, "reloaded")] == [
+        f"reloaded: log level {level}" for level in ("debug", "info", "warning")
+    ]
 
 
 def test_a_web_worker_that_hangs_is_named(server: Server, tokens: Tokens) -> None:
