@@ -13,6 +13,7 @@ from tests.support import api as calls
 from tests.support.api import Api
 from tests.support.raw import Response
 from tests.support.server import Server
+from tests.support.status_page import is_busy
 from tests.support.wait import wait_until
 
 HOSTILE = ("--import", "tests.support.envs.hostile")
@@ -36,7 +37,7 @@ def test_a_signal_lets_a_step_end_and_refuses_new_instances(
         idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert idle.recv(4096).startswith(b"HTTP/1.1 200")
         step.start()
-        wait_until(lambda: busy(server, slow.id), 10.0, "the step to begin")
+        wait_until(lambda: is_busy(slow), 10.0, "the step to begin")
         began = time.monotonic()
         os.kill(server.pid, sig)
         refused = wait_until(
@@ -56,19 +57,13 @@ def test_a_signal_lets_a_step_end_and_refuses_new_instances(
         socket.create_connection(("127.0.0.1", server.port))
 
 
-def busy(server: Server, instance_id: str) -> bool:
-    """Whether the host of an instance is in a call, by its status page."""
-    (page,) = server.run_dir.glob(f"*/{instance_id}/status")
-    return page.read_bytes()[:8] != bytes(8)
-
-
 def test_a_second_signal_ends_at_once(make_server: Callable[..., Server]) -> None:
     server = make_server(*HOSTILE)
     slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 60.0})
     slow.reset()
     step = threading.Thread(target=lambda: swallow(slow))
     step.start()
-    wait_until(lambda: busy(server, slow.id), 10.0, "the step to begin")
+    wait_until(lambda: is_busy(slow), 10.0, "the step to begin")
     os.kill(server.pid, signal.SIGTERM)
     wait_until(lambda: Api(server).get("/readyz").status == 503, 10.0, "draining")
     began = time.monotonic()
@@ -126,7 +121,7 @@ def test_other_signals_drain_and_none_ends_undrained(
         target=lambda: answers.append(slow.post("step/", {"action": 1}))
     )
     step.start()
-    wait_until(lambda: busy(server, slow.id), 10.0, "the step to begin")
+    wait_until(lambda: is_busy(slow), 10.0, "the step to begin")
     for ignored in (signal.SIGUSR1, signal.SIGUSR2):
         os.kill(server.pid, ignored)
     os.kill(server.pid, sig)

@@ -27,6 +27,7 @@ from tests.support.peers.zmq_peers import ZmqExternalEnv, ZmqPeer
 from tests.support.reloads import USER, Tokens, lines_about, reloaded
 from tests.support.runs import Run
 from tests.support.server import Server
+from tests.support.status_page import is_busy
 from tests.support.tls import secure_server
 from tests.support.token_file import api_of, line, token_of
 from tests.support.wait import wait_until
@@ -170,8 +171,7 @@ def test_a_host_in_a_call_ends_streams_after_it(
     watcher = stream_of("ada", slow, "?watch=1")
     stream = stream_of("ada", slow)
     stream.send_message(op="step", action=1)
-    (page,) = server.run_dir.glob(f"*/{slow.id}/status")
-    wait_until(lambda: page.read_bytes()[:8] != bytes(8), message="the step to begin")
+    wait_until(lambda: is_busy(slow), message="the step to begin")
     said = shared.remove("ada")
     assert said == f"removed tokens: ada; not yet in {slow.id}, busy at the moment\n"
     for each in (watcher, stream):

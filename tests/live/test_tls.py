@@ -23,6 +23,7 @@ from tests.support.peers.agent_calls import close_external, create_and_reset
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.raw import SECURED, RawConnection
 from tests.support.server import ROOT, Server
+from tests.support.status_page import is_busy
 from tests.support.tls import certificate_and_key
 from tests.support.wait import wait_until
 
@@ -191,15 +192,13 @@ def test_a_call_in_flight_is_answered_when_the_server_stops(
     with secured(server, certificate):
         instance = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.0})
         instance.reset()
-        status = next(server.run_dir.rglob(f"{instance.id}/status"))
-        idle = status.read_bytes()
         with RawConnection(server.port) as line:
             body = '{"action": 1}'
             line.send(
                 f"POST {instance.path('step/')} HTTP/1.1\r\nHost: localhost\r\n"
                 f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
             )
-            wait_until(lambda: status.read_bytes() != idle)
+            wait_until(lambda: is_busy(instance))
             server.stop(signal.SIGTERM)
             assert line.read_response().status == 200
 

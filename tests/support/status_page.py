@@ -1,5 +1,6 @@
 """Finds and reads the status page of a host, which lies in memory."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -29,3 +30,9 @@ def reader_of(instance: Instance) -> StatusReader:
     """Return a reader of the page of an instance's host."""
     page = page_of(host_of(instance))
     return StatusReader(os.open(page, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def is_busy(instance: Instance) -> bool:
+    """Return whether the host of an instance is in a call."""
+    with contextlib.closing(reader_of(instance)) as reader:
+        return bool(reader.read().busy_since_ns)
