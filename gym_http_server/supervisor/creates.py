@@ -167,10 +167,11 @@ class Creates:
         return max(0, self._most_making - young)
 
     def tick(self) -> None:
-        """Refuse requests that have waited too long, and order hosts for the others."""
+        """Refuse requests that have waited too long."""
         limit = self._settings.create_deadline
-        while self._queue and time.monotonic() - self._queue[0].since > limit:
-            create = self._queue.popleft()
+        now = time.monotonic()
+        for create in [each for each in self._queue if now - each.since > limit]:
+            self._queue.remove(create)
             create.connection.refuse(
                 CreateDeadline(
                     f"no process for {create.request.env_id} was free within the "
