@@ -1,6 +1,7 @@
 """Whole trainings over the relay, in programs, and what must hold after them."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -141,7 +142,12 @@ def run_once(words: list[str]) -> str:
     return subprocess.run(
         [sys.executable, *words],
         cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT / "clients/python"), "OPENBLAS_NUM_THREADS": "1"},
+        # As those beside a server: variables of OpenBLAS decide the last bits.
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "clients/python"),
+            "OPENBLAS_NUM_THREADS": "1",
+        },
         capture_output=True,
         text=True,
         check=True,
