@@ -9,13 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import psutil
 import pytest
 
 from gym_http_client import RemoteEnv
 from tests.support import api as calls
 from tests.support.api import Api
-from tests.support.processes import titled
 from tests.support.raw import RawConnection, exchange
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -44,22 +42,16 @@ def busy() -> Iterator[None]:
         each.wait()
 
 
-def child(server: Server, title: str) -> psutil.Process | None:
-    """Return a child of the supervisor with a title."""
-    below = server.supervisor.children()
-    return next((each for each in below if titled(each, title)), None)
-
-
 @contextlib.contextmanager
 def without_hosts(server: Server) -> Iterator[None]:
     """Let all create requests wait: no spare host is left, and none is forked."""
-    fork_server = child(server, "fork server")
-    assert fork_server is not None
+    (fork_server,) = server.services("fork server")
     fork_server.send_signal(signal.SIGSTOP)
     try:
-        while (spare := child(server, "spare host")) is not None:
-            spare.kill()
-            wait_until(lambda spare=spare: not spare.is_running())
+        while spares := server.services("spare host"):
+            for each in spares:
+                each.kill()
+            wait_until(lambda spares=spares: not any(e.is_running() for e in spares))
         yield
     finally:
         if fork_server.is_running():
@@ -90,8 +82,7 @@ def test_all_else_is_answered_while_creates_wait(
         assert api.instances() == {first.id: ENV_ID}
         calls.no_content(first.close())
         assert not any(each.done() for each in waiting)
-        fork_server = child(server, "fork server")
-        assert fork_server is not None
+        (fork_server,) = server.services("fork server")
         fork_server.send_signal(signal.SIGCONT)
         assert {each.result().status for each in waiting} == {200}
     assert len(api.instances()) == 8

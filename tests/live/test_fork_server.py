@@ -8,7 +8,6 @@ import psutil
 import pytest
 
 from tests.support.api import Api, no_content
-from tests.support.processes import titled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -20,28 +19,18 @@ ENV_ID = "CartPole-v1"
 @pytest.fixture
 def api(make_server: Callable[..., Server]) -> Api:
     server = make_server()
-    spare(server)
+    spares(server)
     return Api(server)
 
 
-def child(server: Server, title: str) -> psutil.Process | None:
-    """Return the child of the supervisor with a title."""
-    below = server.supervisor.children()
-    return next((each for each in below if titled(each, title)), None)
-
-
-def spare(server: Server) -> psutil.Process:
-    """Wait for the spare host, and return it."""
-    wait_until(lambda: child(server, "spare host"), 10.0, "a spare host")
-    found = child(server, "spare host")
-    assert found is not None
-    return found
+def spares(server: Server) -> list[psutil.Process]:
+    """Wait for spare hosts, of which there may be several, and return them."""
+    return wait_until(lambda: server.services("spare host"), 10.0, "a spare host")
 
 
 def fork_server(server: Server) -> psutil.Process:
     """Return the fork server."""
-    found = child(server, "fork server")
-    assert found is not None
+    (found,) = server.services("fork server")
     return found
 
 
@@ -54,16 +43,17 @@ def play(api: Api) -> None:
 
 
 def test_a_spare_host_becomes_the_host_of_the_next_instance(api: Api) -> None:
-    waiting = spare(api.server)
+    waiting = spares(api.server)
     instance = api.create(ENV_ID)
-    assert titled(waiting, f"{instance.id} {ENV_ID}")
-    assert waiting.ppid() == api.server.supervisor.pid
+    host = api.server.host(instance.id)
+    assert host in waiting
+    assert host.ppid() == api.server.supervisor.pid
     # The end of an instance ends no process that no environment has started.
-    following = spare(api.server)
+    following = spares(api.server)
     no_content(instance.close())
-    assert following.is_running()
+    assert all(each.is_running() for each in following)
     second = api.create(ENV_ID)
-    assert titled(following, f"{second.id} {ENV_ID}")
+    assert api.server.host(second.id) in following
     no_content(second.close())
 
 
@@ -76,27 +66,32 @@ def test_many_creates_at_a_time_do_not_wait_for_spare_hosts(api: Api) -> None:
         no_content(each.close())
 
 
-def test_a_dead_spare_host_costs_no_create(api: Api) -> None:
-    ended = spare(api.server)
-    ended.kill()
-    wait_until(lambda: not ended.is_running())
+def test_dead_spare_hosts_cost_no_create(api: Api) -> None:
+    ended = spares(api.server)
+    for each in ended:
+        each.kill()
+    wait_until(lambda: not any(each.is_running() for each in ended))
     play(api)
-    assert spare(api.server) != ended
+    assert not set(spares(api.server)) & set(ended)
     play(api)
 
 
 def test_a_fork_server_that_ends_is_replaced(api: Api) -> None:
     instance = api.create(ENV_ID)
     instance.reset()
-    ended, orphan = fork_server(api.server), spare(api.server)
+    ended, orphans = fork_server(api.server), spares(api.server)
     ended.kill()
     play(api)
-    wait_until(lambda: child(api.server, "fork server"), 10.0, "another fork server")
-    wait_until(lambda: not orphan.is_running(), 10.0, "the end of the old spare host")
+    wait_until(lambda: api.server.services("fork server"), 10.0, "another fork server")
+    wait_until(
+        lambda: not any(each.is_running() for each in orphans),
+        10.0,
+        "the end of the old spare hosts",
+    )
     assert "the fork server ended; starting another one" in api.server.stderr
-    waiting = spare(api.server)
+    waiting = spares(api.server)
     second = api.create(ENV_ID)
-    assert titled(waiting, f"{second.id} {ENV_ID}")
+    assert api.server.host(second.id) in waiting
     instance.step(0)
     no_content(second.close())
     no_content(instance.close())
@@ -114,12 +109,11 @@ def test_a_stopped_fork_server_is_replaced(api: Api) -> None:
 
 
 def test_spare_hosts_are_as_many_as_were_taken_lately(api: Api) -> None:
-    def spares() -> int:
-        below = api.server.supervisor.children()
-        return sum(titled(each, "spare host") for each in below)
+    def are(count: int) -> bool:
+        return len(api.server.services("spare host")) == count
 
-    assert spares() == 1
+    assert are(1)
     for _ in range(3):
         play(api)
-    wait_until(lambda: spares() == 3, 10.0, "three spare hosts")
-    wait_until(lambda: spares() == 1, 20.0, "one spare host")
+    wait_until(lambda: are(3), 10.0, "three spare hosts")
+    wait_until(lambda: are(1), 20.0, "one spare host")
