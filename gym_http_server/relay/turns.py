@@ -5,10 +5,12 @@ run of its callers: in each round, all get the same time of the relay's thread. 
 a request takes is only known afterwards. So it is paid for then, whether it was
 accepted, repeated or refused, and its caller waits until further rounds have paid.
 
-A transaction begins no round after its first request, so that short requests are not
-answered after long ones. A run that has spent its round, and then is the only one with
+Short requests are not answered after long ones: callers that have not spent their first
+round come first, after them a transaction takes no others, and it begins no round after
+its first request. A run that has spent its round, and then is the only one with
 requests, leaves as much time to other runs that were active just before: their next
-requests mostly follow an answer.
+requests mostly follow an answer. What is owed stays when the requests are over, so that
+this holds for callers that send one after the other, too.
 
 This module does no I/O, and gets the time from its clock.
 """
@@ -18,7 +20,7 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 __all__ = ["SHARE_SECONDS", "RequestTurn", "Turns"]
@@ -53,83 +55,103 @@ class RequestTurn(NamedTuple, Generic[_T]):
 
 
 class _Member:
-    """A run or a caller that has requests.
+    """A run or a caller that has requests, or owes time.
 
     Attributes:
+        waiting: Number of its requests.
         balance: Seconds that it may still take in this round.
-        used: Seconds that it took since it last had no requests.
+        used: Seconds that it took.
         begun: `used` when its round began.
-        rests_until: When it may begin a round though it is the only run.
+        rests_until: When it may begin a round though no other run has requests.
     """
 
     def __init__(self) -> None:
+        self.waiting = 0
         self.balance = ROUND_SECONDS
         self.used = 0.0
         self.begun = 0.0
         self.rests_until = -math.inf
-
-    def pay(self, seconds: float) -> None:
-        """Pay for a request."""
-        self.used += seconds
-        self.balance = max(self.balance - seconds, -MOST_DEBT_SECONDS)
 
 
 _M = TypeVar("_M", bound=_Member)
 
 
 class _Ring(Generic[_M]):
-    """Members that have requests, and take turns.
+    """Members that take turns.
 
-    Attributes:
-        members: All of them, by name.
+    Args:
+        make: Makes a member.
     """
 
-    def __init__(self) -> None:
-        self.members: dict[str, _M] = {}
-        # Names of those that have not spent their round, the next one first.
-        self._ready: OrderedDict[str, None] = OrderedDict()
-
-    def add(self, name: str, member: _M) -> _M:
-        """Add a member, which takes part in this round."""
-        self._ready[name] = None
-        self.members[name] = member
-        return member
-
-    def remove(self, name: str) -> None:
-        """Remove a member."""
-        del self.members[name]
-        self._ready.pop(name, None)
-
-    def next(self, *, begin: bool) -> str | None:
-        """Return the name of the member whose turn it is.
-
-        Args:
-            begin: Whether rounds may begin.
-
-        Returns:
-            The name, or ``None`` if all have spent their round.
-        """
-        while begin and self.members and self.spent:
-            for name, member in self.members.items():
-                member.balance += ROUND_SECONDS
-                if member.balance > 0:
-                    member.begun = member.used
-                    self._ready[name] = None
-        return next(iter(self._ready), None)
+    def __init__(self, make: Callable[[], _M]) -> None:
+        self._make = make
+        self._members: dict[str, _M] = {}
+        # Those that have requests, and have not spent their round, the next one first:
+        # those in their first round, whose turn comes first, and then the others.
+        self._new: OrderedDict[str, _M] = OrderedDict()
+        self._ready: OrderedDict[str, _M] = OrderedDict()
 
     @property
     def spent(self) -> bool:
-        """Whether all members have spent their round."""
-        return not self._ready
+        """Whether all members that have requests have spent their round."""
+        return not self._ready and not self._new
 
-    def pay(self, name: str, seconds: float) -> None:
-        """Pay for a request of a member."""
-        member = self.members[name]
-        member.pay(seconds)
-        if member.balance <= 0:
-            self._ready.pop(name, None)
-        else:
-            self._ready.move_to_end(name)
+    def __iter__(self) -> Iterator[tuple[str, _M]]:
+        """Iterate over the members that have requests, and their names."""
+        return iter([each for each in self._members.items() if each[1].waiting])
+
+    def add(self, name: str) -> _M:
+        """Return a member that has another request, which may be new."""
+        member = self._members.get(name)
+        if member is None:
+            member = self._members[name] = self._new[name] = self._make()
+        elif member.balance > 0 and name not in self._new:
+            self._ready[name] = member
+        member.waiting += 1
+        return member
+
+    def next(self, *, begin: bool, new: bool = False) -> tuple[str, _M] | None:
+        """Return the member whose turn it is, and its name.
+
+        Args:
+            begin: Whether rounds may begin. Then a member must have requests.
+            new: Whether it must be in its first round.
+
+        Returns:
+            It, or ``None`` if there is none in this round.
+        """
+        while begin and self.spent:
+            for name, member in list(self._members.items()):
+                member.balance += ROUND_SECONDS
+                if member.balance <= 0:
+                    continue
+                member.begun = member.used
+                if member.waiting:
+                    self._ready[name] = member
+                else:
+                    del self._members[name]
+        ready = self._new if new or self._new else self._ready
+        return next(iter(ready.items()), None)
+
+    def is_new(self, name: str) -> bool:
+        """Whether a member is in its first round."""
+        return name in self._new
+
+    def pay(self, name: str, seconds: float) -> _M:
+        """Pay for a request of a member, which it no longer has; return the member."""
+        member = self._members[name]
+        member.waiting -= 1
+        member.used += seconds
+        member.balance = max(member.balance - seconds, -MOST_DEBT_SECONDS)
+        ring = self._new if name in self._new else self._ready
+        if member.balance > 0 and member.waiting:
+            ring.move_to_end(name)
+            return member
+        ring.pop(name, None)
+        if member.balance > 0:
+            # One that owes stays, so that it is not new when it returns.
+            del self._members[name]
+        return member
 
 
 class _Caller(_Member, Generic[_T]):
@@ -148,7 +170,7 @@ class _Caller(_Member, Generic[_T]):
 class _Run(_Member, Generic[_T]):
     def __init__(self) -> None:
         super().__init__()
-        self.callers: _Ring[_Caller[_T]] = _Ring()
+        self.callers: _Ring[_Caller[_T]] = _Ring(_Caller)
 
 
 class Turns(Generic[_T]):
@@ -160,30 +182,32 @@ class Turns(Generic[_T]):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._waiting = 0
         self._used = 0.0
-        self._runs: _Ring[_Run[_T]] = _Ring()
+        self._runs: _Ring[_Run[_T]] = _Ring(_Run)
         # The run of the latest request, when it ended, and when one of another run did.
         self._latest = ""
         self._latest_at = self._other_at = -math.inf
 
     def __bool__(self) -> bool:
         """Whether requests wait."""
-        return bool(self._runs.members)
+        return self._waiting > 0
 
     def add(self, run: str, caller: str, request: _T) -> None:
         """Add a request behind those of the same caller."""
-        callers = (self._runs.members.get(run) or self._runs.add(run, _Run())).callers
-        queue = callers.members.get(caller) or callers.add(caller, _Caller())
+        self._waiting += 1
+        queue = self._runs.add(run).callers.add(caller)
         queue.requests.append((request, queue.used, self._used))
 
     def due(self) -> float:
         """Return the time from which `take` has a request, if any waits."""
-        if len(self._runs.members) != 1 or not self._runs.spent:
+        if not self._waiting or not self._runs.spent:
             return -math.inf
-        ((name, run),) = self._runs.members.items()
+        name, run = next(iter(self._runs))
         others_at = self._other_at if name == self._latest else self._latest_at
         active = self._clock() - others_at < ACTIVE_SECONDS
-        return run.rests_until if active else -math.inf
+        alone = run.waiting == self._waiting
+        return run.rests_until if active and alone else -math.inf
 
     def take(self) -> Generator[RequestTurn[_T], None, None]:
         """Iterate over the requests of one transaction, each of which is taken.
@@ -191,19 +215,19 @@ class Turns(Generic[_T]):
         The time until the next one is taken is what a request costs.
         """
         began = now = self._clock()
-        if self.due() > now:
+        if not self._waiting or self.due() > now:
             return
-        first = True
+        first, new = True, False
         while now - began < TRANSACTION_SECONDS:
-            name = self._runs.next(begin=first)
-            if name is None:
+            found = self._runs.next(begin=first)
+            if found is None:
                 return
-            run = self._runs.members[name]
-            caller_name = run.callers.next(begin=first)
-            if caller_name is None:
+            name, run = found
+            of_run = run.callers.next(begin=first, new=new)
+            if of_run is None:
                 return
-            first = False
-            caller = run.callers.members[caller_name]
+            caller_name, caller = of_run
+            first, new = False, new or run.callers.is_new(caller_name)
             request, own, total = caller.requests.popleft()
             own, total = caller.used - own, self._used - total
             try:
@@ -215,26 +239,22 @@ class Turns(Generic[_T]):
 
     def drain(self) -> Generator[RequestTurn[_T], None, None]:
         """Iterate over all requests, which are taken without regard to turns."""
-        while self._runs.members:
-            name, run = next(iter(self._runs.members.items()))
-            caller_name, caller = next(iter(run.callers.members.items()))
-            request, *_ = caller.requests.popleft()
-            self._pay(name, caller_name, 0.0, 0.0)
-            yield RequestTurn(request, False)
+        for name, run in self._runs:
+            for caller_name, caller in run.callers:
+                while caller.requests:
+                    request, *_ = caller.requests.popleft()
+                    self._pay(name, caller_name, 0.0, 0.0)
+                    yield RequestTurn(request, False)
 
     def _pay(self, name: str, caller_name: str, began: float, end: float) -> None:
         """Pay for a request that was taken."""
         seconds = end - began
+        self._waiting -= 1
         self._used += seconds
         if name != self._latest:
             self._latest, self._other_at = name, self._latest_at
         self._latest_at = end
-        run = self._runs.members[name]
+        run = self._runs.pay(name, seconds)
         run.callers.pay(caller_name, seconds)
-        self._runs.pay(name, seconds)
         if run.balance <= 0:
             run.rests_until = end + min(run.used - run.begun, MOST_REST_SECONDS)
-        if not run.callers.members[caller_name].requests:
-            run.callers.remove(caller_name)
-        if not run.callers.members:
-            self._runs.remove(name)

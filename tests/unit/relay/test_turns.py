@@ -87,9 +87,12 @@ def test_runs_get_the_same_time_whatever_their_requests_take(bench: Bench) -> No
     bench.add("long", 0.04, 100)
     bench.add("short", 0.001, 4000)
     bench.add("middle", 0.007, 400)
+    began = bench.now
     bench.work(3.0)
     assert all(0.9e6 < used < 1.1e6 for used in bench.used.values())
     assert len(bench.used) == 3
+    # None of them leaves time that another one would have used.
+    assert bench.used.total() == pytest.approx((bench.now - began) * 1e6)
 
 
 def test_a_long_request_does_not_delay_the_answer_to_a_short_one(bench: Bench) -> None:
@@ -105,6 +108,35 @@ def test_callers_of_a_run_take_turns(bench: Bench) -> None:
     bench.add("run", 0.001, 2, caller="calm")
     assert bench.transaction() == ["run noisy"]
     assert bench.transaction()[:2] == ["run calm", "run calm"]
+
+
+def test_callers_that_owe_come_after_one_that_does_not(bench: Bench) -> None:
+    """Each of them sends its next request when the one before is answered."""
+    noisy = [f"noisy{number}" for number in range(10)]
+    for caller in noisy:
+        bench.add("run", 0.04, caller=caller)
+    for _ in range(10):
+        (answered,) = bench.transaction()
+        bench.add("run", 0.04, caller=answered.split()[1])
+    for _ in range(20):
+        bench.add("run", 0.001, caller="calm")
+        assert bench.transaction() == ["run calm"]
+        (answered,) = bench.transaction()
+        bench.add("run", 0.04, caller=answered.split()[1])
+
+
+def test_one_connection_leaves_time_as_many_do(bench: Bench) -> None:
+    bench.add("calm", 0.001)
+    bench.transaction()
+    bench.add("noisy", 0.04)
+    assert bench.transaction() == ["noisy w"]
+    bench.add("noisy", 0.04)
+    assert bench.transaction() == []
+    assert bench.turns.due() == pytest.approx(bench.now + 0.04)
+    bench.add("calm", 0.001)
+    assert bench.transaction() == ["calm w"]
+    bench.now = bench.turns.due()
+    assert bench.transaction() == ["noisy w"]
 
 
 def test_a_run_with_more_requests_leaves_time_to_one_that_is_active(
