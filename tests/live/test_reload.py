@@ -225,6 +225,28 @@ def test_a_single_token(
     assert statuses() == (401, 200)
 
 
+def test_a_server_that_starts_reloads_when_it_serves(tokens: Tokens) -> None:
+    """What has changed since it read the file is not lost."""
+    server = Server("--tokens", str(tokens.path), token=token_of("root"))
+    server.launch()
+    try:
+        wait_until(lambda: list(server.run_dir.glob("*/control.sock")), 20.0)
+        tokens.write(root="admin", ada=USER, carol=USER)
+        os.kill(server.pid, signal.SIGHUP)
+        said = reloaded(server)
+        server.wait_listening()
+        wait_until(lambda: len(lines_about(server, "reloaded: ")) == 2, 10.0)
+        server.wait_complete()
+        assert said in (
+            "new tokens: carol; removed tokens: bob\n",
+            "nothing has changed\n",
+        )
+        assert api_of(server, "carol").get("/v1/envs/").status == 200
+        assert api_of(server, "bob").get("/v1/envs/").status == 401
+    finally:
+        assert not server.end()
+
+
 #: Gives the command that follows a controlling terminal, as it begins a session.
 ON_TERMINAL = (
     "import os, sys; os.open(sys.argv[1], os.O_RDWR); "
