@@ -97,6 +97,9 @@ def child_exit(arbiter: Any, worker: Any) -> None:
 
 def post_fork(arbiter: Any, worker: Any) -> None:
     """Set the title; gunicorn has set its own before."""
+    if worker.place is not None:
+        # Of no state yet: a reload waits until this worker has begun to serve.
+        _memory.confirm(worker.place, 0)
     set_title("web worker")
 
 
