@@ -19,7 +19,9 @@ __all__ = ["BODIES", "DATABASE", "INSTANCE_IDS", "LOCK", "RESERVE", "DataDir"]
 INSTANCE_IDS = "instance-ids"
 #: Names in the directory of the relay.
 BODIES, DATABASE, LOCK, RESERVE = "bodies", "relay.sqlite3", "lock", "reserve"
-_RELAY = (BODIES, DATABASE, f"{DATABASE}-shm", f"{DATABASE}-wal", LOCK, RESERVE)
+# SQLite opens no database beside which its journal is a directory.
+_SQLITE = tuple(DATABASE + end for end in ("", "-journal", "-shm", "-wal"))
+_RELAY = (BODIES, *_SQLITE, LOCK, RESERVE)
 
 
 class DataDir:
