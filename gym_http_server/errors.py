@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gym_http_wire.problems import BadParameter, Problem
+from gym_http_wire.problems import Problem
 
 __all__ = [
     "REVOKED",
@@ -137,10 +137,10 @@ class SettingError(StartError):
     """A setting has a name or a value that it cannot have."""
 
 
-class InvalidDirectory(BadParameter):
+class InvalidDirectory(Problem):
     """The server itself uses the directory that a recording was to be in."""
 
-    default_code = "invalid-directory"
+    default_status, default_code = 400, "invalid-directory"
 
 
 class UnknownEnv(Problem):

@@ -223,11 +223,18 @@ def test_web_workers_hold_nothing_of_a_stream(make_server: MakeServer) -> None:
     instance.close()
 
 
+class WithoutTLS(socket.socket):
+    """A client's connection that no relay decrypts."""
+
+    at_relay_end = None
+
+
 @pytest.mark.parametrize("fast", [True, False])
 def test_streams_open_without_fast_routes_too(instance: Instance, fast: bool) -> None:
     (path,) = instance.api.server.run_dir.iterdir()
     app = create_app(Settings(), RunDir(str(path)), fast_routes=fast)
-    ours, theirs = socket.socketpair()
+    ours, end = socket.socketpair()
+    theirs = WithoutTLS(fileno=end.detach())
     unreader = SimpleNamespace(take_buffered=lambda: frame(1, b'{"op": "reset"}'))
     body = SimpleNamespace(reader=SimpleNamespace(unreader=unreader))
     with ours, theirs:

@@ -20,10 +20,10 @@ import pytest
 from gym_http_client import RemoteEnv, ServerError
 from gym_http_client.requester import Requester
 from gym_http_client.server import Server as Remote
-from tests.live.test_drain import busy
 from tests.live.test_start_up import complaint
 from tests.support.api import Api
 from tests.support.server import ROOT, Server
+from tests.support.status_page import is_busy
 from tests.support.wait import wait_until
 
 Launch = Callable[..., Server]
@@ -204,7 +204,7 @@ def test_draining_answers_requests_in_flight(make_server: Launch, path: Path) ->
 
         stepping = threading.Thread(target=step)
         stepping.start()
-        wait_until(lambda: busy(server, slow.id), message="the step to begin")
+        wait_until(lambda: is_busy(slow), message="the step to begin")
         assert server.stop() == 0
         stepping.join(20.0)
     assert found[0].status == 200

@@ -156,10 +156,12 @@ def test_settings_refused_at_the_start(
 
 
 def test_a_broken_pyzmq_is_reported(
-    make_server: Callable[..., Server], tmp_path: Path
+    launch_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     (tmp_path / "zmq.py").write_text(LAUNCHERS_ALONE)
-    server = make_server(*ZMQ, python_path=(tmp_path,))
+    server = launch_server(*ZMQ, python_path=(tmp_path,))
+    # No gateway runs for longer than a moment.
+    server.wait_listening()
     words = "the gateway cannot start: --zmq needs pyzmq, which is installed but "
     wait_until(lambda: f"{words}cannot be loaded: libzmq.so.5" in server.stderr)
     assert "Traceback" not in server.stderr
