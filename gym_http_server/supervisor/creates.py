@@ -153,6 +153,8 @@ class Creates:
                 return False
         except Problem as problem:
             create.connection.refuse(problem)
+        except Exception as error:
+            create.connection.fail(error)
         self._queue.remove(create)
         self._turn += 1
         self._turns[create.head.creator] = self._turn

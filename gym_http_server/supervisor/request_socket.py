@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from typing import Any
 
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
 from gym_http_wire.problems import Problem
 
 __all__ = ["RequestSocket"]
+
+log = logging.getLogger(SUPERVISOR)
 
 MAX_REQUEST_BYTES = 1024 * 1024
 
@@ -54,3 +58,9 @@ class RequestSocket(FrameSocket):
     def refuse(self, problem: Problem) -> None:
         """Answer with a problem."""
         self.answer(problem_answer(problem))
+
+    def fail(self, error: Exception) -> None:
+        """Answer that the request failed, and log why: the supervisor goes on."""
+        log.error("a request to the supervisor failed", exc_info=error)
+        what = f"the supervisor failed with {type(error).__name__}: {error}"
+        self.refuse(Problem(what[:500]))

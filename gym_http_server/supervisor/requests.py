@@ -167,9 +167,7 @@ class Requests:
         except Problem as problem:
             connection.refuse(problem)
         except Exception as error:
-            log.exception("a request to the supervisor failed")
-            what = f"the supervisor failed with {type(error).__name__}: {error}"
-            connection.refuse(Problem(what[:500]))
+            connection.fail(error)
 
     def _reply(self, connection: RequestSocket, value: Any) -> None:
         body = value if isinstance(value, bytes) else msgspec.json.encode(value)

@@ -19,13 +19,11 @@ from gym_http_server.envhost.monitor_files import _check_disk
 from gym_http_server.errors import ShareUsedUp, TooManyPeers
 from gym_http_server.gateway.server import Gateway
 from gym_http_server.recording_files import OWNER_FILE
-from gym_http_server.rundir.directory import RunDir
-from gym_http_server.settings import Settings
 from gym_http_server.shares import Shares
-from gym_http_server.supervisor.creates import CreateKeys, Creates
+from gym_http_server.supervisor.creates import CreateKeys
 from gym_http_server.supervisor.output import MAX_KEPT_LOGS, KeptLogs, Output
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op, RequestHead, answer, request
+from gym_http_wire.messages import Op, answer
 from gym_http_wire.problems import DiskFull
 
 
@@ -169,38 +167,6 @@ def test_batches_of_one_token_delay_no_other(monkeypatch: pytest.MonkeyPatch) ->
     free.set()
     gevent.joinall(slow, timeout=5.0)
     assert [each.value.status for each in (bob, *slow)] == [200] * 4
-
-
-def test_creates_of_tokens_take_turns(tmp_path: Path) -> None:
-    made: list[str] = []
-    instances = [SimpleNamespace(creators=[], create_key="") for _ in range(9)]
-    hosts: Any = SimpleNamespace(
-        full=lambda: None,
-        making=lambda since: 0,
-        start=lambda request: made.append(request.label) or instances[len(made)],
-    )
-    owners: Any = SimpleNamespace(
-        choose=lambda named, head: head.creator, quota_reached=lambda owner: None
-    )
-    creates = Creates(
-        RunDir(str(tmp_path)),
-        Settings(),
-        hosts=hosts,
-        owners=owners,
-        issued_ids=SimpleNamespace(),  # type: ignore[arg-type]
-        fork_server=SimpleNamespace(keep=lambda count: None),  # type: ignore[arg-type]
-        start_broker=lambda: None,
-        start_fork_server=lambda: None,
-        watch=lambda instance: None,
-    )
-    for label in ("ada1", "ada2", "ada3", "ada4", "bob1", "bob2", "cy1"):
-        body = json.dumps({"env_id": "CartPole-v1", "label": label}).encode()
-        head = RequestHead(creator=label[:-1])
-        connection: Any = SimpleNamespace(instance=None)
-        creates.add(connection, request(Op.CREATE, body, head))
-    while creates.serve():
-        pass
-    assert made == ["ada1", "bob1", "cy1", "ada2", "bob2", "ada3", "ada4"]
 
 
 def test_recordings_of_one_token_leave_room_for_others(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""The queue of create requests: its order, and what fails in it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.settings import Settings
+from gym_http_server.supervisor.creates import Creates
+from gym_http_wire.messages import Op, RequestHead, request
+
+
+def queue(folder: Path, start: Callable[[CreateRequest], Any]) -> Creates:
+    """Return a queue in which a function starts the hosts."""
+    return Creates(
+        RunDir(str(folder)),
+        Settings(),
+        hosts=SimpleNamespace(  # type: ignore[arg-type]
+            full=lambda: None, making=lambda since: 0, start=start
+        ),
+        owners=SimpleNamespace(  # type: ignore[arg-type]
+            choose=lambda named, head: head.creator, quota_reached=lambda owner: None
+        ),
+        issued_ids=SimpleNamespace(),  # type: ignore[arg-type]
+        fork_server=SimpleNamespace(keep=lambda count: None),  # type: ignore[arg-type]
+        start_broker=lambda: None,
+        start_fork_server=lambda: None,
+        watch=lambda instance: None,
+    )
+
+
+def add(creates: Creates, label: str, **connection: Any) -> None:
+    """Add a request of the token that its label begins with."""
+    body = json.dumps({"env_id": "CartPole-v1", "label": label}).encode()
+    sender: Any = SimpleNamespace(instance=None, **connection)
+    creates.add(sender, request(Op.CREATE, body, RequestHead(creator=label[:-1])))
+
+
+def test_tokens_take_turns(tmp_path: Path) -> None:
+    made: list[str | None] = []
+
+    def start(request: CreateRequest) -> Any:
+        made.append(request.label)
+        return SimpleNamespace(creators=[], create_key="")
+
+    creates = queue(tmp_path, start)
+    for label in ("ada1", "ada2", "ada3", "ada4", "bob1", "bob2", "cy1"):
+        add(creates, label)
+    while creates.serve():
+        pass
+    assert made == ["ada1", "bob1", "cy1", "ada2", "bob2", "ada3", "ada4"]
+
+
+def test_an_unexpected_failure_is_answered_and_the_next_has_its_turn(
+    tmp_path: Path,
+) -> None:
+    failed: list[Exception] = []
+    made: list[str | None] = []
+
+    def start(request: CreateRequest) -> Any:
+        if request.label == "ada1":
+            raise MemoryError
+        made.append(request.label)
+        return SimpleNamespace(creators=[], create_key="")
+
+    creates = queue(tmp_path, start)
+    add(creates, "ada1", fail=failed.append)
+    add(creates, "ada2")
+    while creates.serve():
+        pass
+    assert [type(each) for each in failed] == [MemoryError]
+    assert made == ["ada2"]
