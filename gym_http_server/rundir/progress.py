@@ -32,6 +32,8 @@ class Progress:
             self._map = mmap.mmap(file, mmap.PAGESIZE)
         finally:
             os.close(file)
+        # Environments get no part in it.
+        self._map.madvise(mmap.MADV_DONTFORK)
         self._numbers = memoryview(self._map).cast("Q")
 
     def advance(self) -> None:
