@@ -1,4 +1,4 @@
-"""Reloads: tells hosts and services which tokens are gone, and has them confirm it."""
+"""Reloads: sends the names of removed tokens to hosts and services, which confirm."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CONFIRM_SECONDS = 2.0
 
 
 class Reloads:
-    """Tells the processes below the supervisor what a reload has changed.
+    """Sends the changes of a reload to the processes below the supervisor.
 
-    A host in a long call learns it after that, and the reload is answered before.
+    A host in a long call reads them after it, and the reload is answered before.
 
     Args:
         hosts: The instances.
@@ -46,9 +46,9 @@ class Reloads:
         self._services = services
         self._gone: frozenset[str] = frozenset()
         self._number = 0
-        # Those that have not confirmed the last reload, and those not told yet.
+        # Those that have not confirmed the last reload, and hosts without it so far.
         self._waiting: set[PeerService | Instance] = set()
-        self._untold: set[Instance] = set()
+        self._unsent: set[Instance] = set()
         self._replaced = Replaced({}, self._gone, "")
         self._answer: Callable[[list[str]], None] | None = None
         self._until = 0.0
@@ -70,27 +70,27 @@ class Reloads:
         self._owners.quotas = replaced.quotas
         self._number += 1
         self._waiting = {
-            each for each in self._services if each.tell(replaced, self._number)
+            each for each in self._services if each.send_reload(replaced, self._number)
         }
         if replaced.gone != self._gone:
             self._gone, self._replaced = replaced.gone, replaced
-            self._untold = set(self._hosts)
+            self._unsent = set(self._hosts)
             self._waiting |= set(self._hosts.serving())
-            self._tell_hosts()
+            self._send_to_hosts()
         self._answer, self._until = answer, time.monotonic() + CONFIRM_SECONDS
         self._finish()
 
     def tick(self) -> None:
         """Answer a reload in time; to be called a few times a second."""
-        if self._untold:
-            self._tell_hosts()
+        if self._unsent:
+            self._send_to_hosts()
         if self._answer is not None:
             self._finish()
 
-    def confirm(self, who: PeerService | Instance) -> None:
+    def confirm(self, peer: PeerService | Instance) -> None:
         """Note that a process has applied the last reload, or has ended."""
-        self._untold = {each for each in self._untold if each is not who}
-        self._waiting.discard(who)
+        self._unsent = {each for each in self._unsent if each is not peer}
+        self._waiting.discard(peer)
         if self._answer is not None:
             self._finish()
 
@@ -99,14 +99,14 @@ class Reloads:
             if frame.number == self._number:
                 self.confirm(service)
 
-    def _tell_hosts(self) -> None:
-        for instance in list(self._untold):
+    def _send_to_hosts(self) -> None:
+        for instance in list(self._unsent):
             # A host that has read nothing for minutes, or for which no memory can be
-            # opened, is told later. One whose channel is broken is about to end.
+            # opened, gets it later. One whose channel is broken is about to end.
             with contextlib.suppress(OSError), self._replaced.memory() as memory:
                 passed = [memory.fileno()]
                 socket.send_fds(instance.channel.socket, [REVOKE], passed)
-                self._untold.discard(instance)
+                self._unsent.discard(instance)
 
     def _finish(self) -> None:
         """Answer the reload if all have confirmed it, or if the time is over."""

@@ -125,7 +125,7 @@ class PeerService(ServiceProcess):
         ours.setblocking(False)
         self.control = FrameSocket(ours)
 
-    def tell(self, replaced: Replaced, number: int) -> bool:
+    def send_reload(self, replaced: Replaced, number: int) -> bool:
         """Send its process what a reload has changed; return whether there is one.
 
         A process that is started later has the new state.
