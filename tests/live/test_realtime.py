@@ -553,11 +553,13 @@ def test_ticks_are_no_use_and_waiting_is(strict: Api) -> None:
     assert calls.ok(answer_of(update))["updates"] == []
 
 
-def test_the_step_deadline_holds_for_ticks(strict: Api) -> None:
-    hanging = {**FREE, "default_action": 1}
-    instance = strict.create("hostile/Loop-v0", realtime=hanging)
+def test_the_step_deadline_holds_for_ticks(make_server: Callable[..., Server]) -> None:
+    # Not on the strict server: ticks are no use, so it could be idle before.
+    flags = ("--import", "tests.support.envs.hostile", "--step-deadline", "1")
+    api = Api(make_server(*flags))
+    instance = api.create("hostile/Loop-v0", realtime={**FREE, "default_action": 1})
     instance.reset()
-    wait_until(lambda: instance.id not in strict.instances(), 20.0, "its end")
+    wait_until(lambda: instance.id not in api.instances(), 20.0, "its end")
     assert instance.get("realtime/").json()["reason"] == "step-deadline"
 
 

@@ -96,10 +96,10 @@ def test_fast_steps_and_batches_are_shown(instance: Instance) -> None:
         )
         calls.ok(instance.post("step/", {"actions": [0, 1, 0]}))
         assert shown.until(8).text["action"] == 0
-        body = calls.ok(instance.post("rollout/", {"episodes": 400}))
+        body = calls.ok(instance.post("rollout/", {"episodes": 1000}))
         update = shown.until(8 + body["steps"]).text
         # The episode before was cut short by the rollout's first reset.
-        assert update["episodes"] == 401
+        assert update["episodes"] == 1001
         known = calls.ok(instance.get("episodes/?last=20"))["episodes"]
         assert update["ended"] == known[-len(update["ended"]) :]
         assert (update["return"], update["length"]) == (
