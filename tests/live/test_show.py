@@ -96,18 +96,26 @@ def test_fast_steps_and_batches_are_shown(instance: Instance) -> None:
         )
         calls.ok(instance.post("step/", {"actions": [0, 1, 0]}))
         assert shown.until(8).text["action"] == 0
-        body = calls.ok(instance.post("rollout/", {"episodes": 1000}))
+        body = calls.ok(instance.post("rollout/", {"episodes": 400}))
         update = shown.until(8 + body["steps"]).text
         # The episode before was cut short by the rollout's first reset.
-        assert update["episodes"] == 1001
+        assert update["episodes"] == 401
         known = calls.ok(instance.get("episodes/?last=20"))["episodes"]
         assert update["ended"] == known[-len(update["ended"]) :]
         assert (update["return"], update["length"]) == (
             known[-1]["return"],
             known[-1]["length"],
         )
-        # During the rollout, too: it takes longer than an update.
-        assert update["show"] > 4
+        # During a rollout, too, if it takes longer than an update; on a fast machine
+        # not each does.
+        steps = 8 + body["steps"]
+        for _ in range(20):
+            body = calls.ok(instance.post("rollout/", {"episodes": 400}))
+            steps, before = steps + body["steps"], update["show"]
+            update = shown.until(steps).text
+            if update["show"] > before + 1:
+                break
+        assert update["show"] > before + 1
         calls.error(instance.post("step/", {"action": 9}), 400, "invalid-action")
         assert "9" in shown.update().text["error"]
 
