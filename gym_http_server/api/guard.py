@@ -89,7 +89,7 @@ class Guard:
     ) -> None:
         self._tickets = tickets
         self._memory = memory
-        # State of the memory whose tokens these are.
+        # Of the memory, when these tokens were read.
         self._state = 0
         self._no_dashboard = settings.no_dashboard
         self._keys = keys = Keys.of(settings)

@@ -76,7 +76,7 @@ class FreeConnection:
 
     @property
     def owner(self) -> str:
-        """Name of its token; "" if there is none, or it is not known yet."""
+        """Name of the token that it has shown; "" without one."""
         if self.protocol.hello_accepted:
             return self.protocol.details.owner
         return "" if self.identity is None else self.identity.name

@@ -150,7 +150,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         self._known_heads: KnownHeads = {}
         self._reads_fast = reads_fast(self.cfg)
         self._servers: list[Server] = []
-        # State of the memory whose settings this worker has.
+        # Of the memory, when this worker read its settings.
         self._state = 0
 
     def patch(self) -> None:

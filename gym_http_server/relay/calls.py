@@ -60,7 +60,7 @@ class Request(NamedTuple):
 
     @property
     def session(self) -> str:
-        """The session whose batches or records it has or announces, or ""."""
+        """The session of its batches or records; "" for other requests."""
         if self.op in (Op.SAMPLES_PUT, Op.RECORDS_PUT, Op.RELAY_ADMIT):
             return str(self.head.args.get("session", ""))
         return ""
