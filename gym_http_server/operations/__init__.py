@@ -1,0 +1,1 @@
+"""The operations of the server: what each takes, who may use it, and its effects."""

@@ -1,0 +1,532 @@
+"""Members of requests: what values they may have, and how they are refused.
+
+A *kind* says which values a member may have. `Integer(1, 64)` checks a value of a
+body, reads one from the text of a query, refuses others in words, and describes itself
+as JSON Schema. A member is a kind with a default and a line of words. An object of
+members, as a body or a query, is a mapping of names to them::
+
+    ACT = {
+        "sequence": Member(Integer(1), "Number of the request in its session."),
+        "valid_s": Member(Seconds(0, 3600), "Time for which the action is valid."),
+    }
+
+Hosts, services and web workers read requests by these. A number means the same however
+JSON writes it: 10, 10.0 and 1e1 are one integer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gym_http_server.errors import did_you_mean
+from gym_http_wire.problems import BadParameter, MissingParameter
+
+__all__ = [
+    "MAX_INTEGER",
+    "Anything",
+    "Choice",
+    "Flag",
+    "Integer",
+    "Kind",
+    "ListOf",
+    "Member",
+    "Members",
+    "Name",
+    "Number",
+    "ObjectOf",
+    "Seconds",
+    "Text",
+    "object_schema",
+    "read",
+    "read_texts",
+    "refusal",
+    "unknown_members",
+]
+
+#: The largest integer that every JSON reader knows exactly.
+MAX_INTEGER = 2**53 - 1
+MAX_SHOWN = 80
+#: Unknown names that warnings report.
+MAX_UNKNOWN = 5
+# Each longer text of a number is out of every range, or has digits without effect.
+_MAX_DIGITS = 40
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII).fullmatch
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII).fullmatch
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII).fullmatch
+
+Schema = dict[str, Any]
+
+
+class Kind(Protocol):
+    """The values that a member may have."""
+
+    @property
+    def expected(self) -> str:
+        """The values in words, to follow "expected"."""
+
+    def read(self, value: Any, name: str) -> Any:
+        """Check a value of JSON or of a lossless form, and convert it.
+
+        Args:
+            value: The value.
+            name: The member, for the refusal.
+
+        Raises:
+            BadParameter: It is no value of this kind.
+        """
+
+    def parse(self, text: str, name: str) -> Any:
+        """Read a value from the text of a query, as `read` does."""
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """An integer, in any spelling that JSON has for it.
+
+    Attributes:
+        least: The least one.
+        most: The greatest one; ``None``: there is no limit.
+        note: Words after the range: a setting that sets the limit, or a meaning.
+    """
+
+    least: int = 0
+    most: int | None = MAX_INTEGER
+    note: str = ""
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        most = "" if self.most in (None, MAX_INTEGER) else f" to {self.most}"
+        return f"an integer from {self.least}{most}{self.note and ' ' + self.note}"
+
+    def read(self, value: Any, name: str) -> int:
+        """Check a value; see `Kind.read`."""
+        number = value if type(value) is int else _whole(value)
+        if (
+            number is None
+            or number < self.least
+            or (self.most is not None and number > self.most)
+        ):
+            raise refusal(name, value, self.expected)
+        return number
+
+    def parse(self, text: str, name: str) -> int:
+        """Read a value from text; see `Kind.parse`."""
+        number = _number(text)
+        if number is None:
+            raise refusal(name, text, self.expected)
+        return self.read(number, name)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        limits = {} if self.most is None else {"maximum": self.most}
+        return {"type": "integer", "minimum": self.least, **limits}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number, which stays the integer or float that was sent.
+
+    Attributes:
+        least: The least one.
+        most: The greatest one.
+        above: Whether ``least`` itself is none.
+        unit: What is counted, in the plural; "" for plain numbers.
+        note: Words after the range: a setting that sets the limit, or a meaning.
+    """
+
+    least: float
+    most: float
+    above: bool = False
+    unit: str = ""
+    note: str = ""
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        begin = "above" if self.above else "from"
+        what = self.unit or "a number"
+        note = self.note and " " + self.note
+        return f"{what} {begin} {self.least:g} to {self.most:g}{note}"
+
+    def read(self, value: Any, name: str) -> int | float:
+        """Check a value; see `Kind.read`."""
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not self.least <= value <= self.most
+            or (self.above and value == self.least)
+        ):
+            raise refusal(name, value, self.expected)
+        return value
+
+    def parse(self, text: str, name: str) -> int | float:
+        """Read a value from text; see `Kind.parse`."""
+        number = _number(text)
+        if number is None:
+            raise refusal(name, text, self.expected)
+        return self.read(number, name)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        least = "exclusiveMinimum" if self.above else "minimum"
+        return {"type": "number", least: self.least, "maximum": self.most}
+
+
+def Seconds(
+    least: float, most: float, *, above: bool = False, note: str = ""
+) -> Number:
+    """Return the kind of a time in seconds."""
+    return Number(least, most, above, "seconds", note)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    expected: str = "true or false"
+
+    def read(self, value: Any, name: str) -> bool:
+        """Check a value; see `Kind.read`."""
+        if value is True or value is False:
+            return value
+        raise refusal(name, value, self.expected)
+
+    def parse(self, text: str, name: str) -> bool:
+        """Read a value from text; see `Kind.parse`."""
+        if text in ("true", "false"):
+            return text == "true"
+        raise refusal(name, text, self.expected)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words."""
+
+    words: Sequence[str]
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        *others, last = map(repr, self.words)
+        return f"{', '.join(others)} or {last}" if others else last
+
+    def read(self, value: Any, name: str) -> str:
+        """Check a value; see `Kind.read`."""
+        if isinstance(value, str) and value in self.words:
+            return value
+        hint = did_you_mean(value, self.words) if isinstance(value, str) else ""
+        raise refusal(name, value, self.expected + hint)
+
+    def parse(self, text: str, name: str) -> str:
+        """Read a value from text; see `Kind.parse`."""
+        return self.read(text, name)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return {"enum": list(self.words)}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string.
+
+    Attributes:
+        least: Characters that it has at least.
+        most: Characters that it has at most.
+        printable: Whether line breaks and control characters are refused.
+    """
+
+    least: int
+    most: int
+    printable: bool = False
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        size = f"{self.least} to {self.most}" if self.least else f"up to {self.most}"
+        kind = " printable" if self.printable else ""
+        return f"a string of {size}{kind} characters"
+
+    def read(self, value: Any, name: str) -> str:
+        """Check a value; see `Kind.read`."""
+        if (
+            not isinstance(value, str)
+            or not self.least <= len(value) <= self.most
+            or (self.printable and not value.isprintable())
+        ):
+            raise refusal(name, value, self.expected)
+        return value
+
+    def parse(self, text: str, name: str) -> str:
+        """Read a value from text; see `Kind.parse`."""
+        return self.read(text, name)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        least = {"minLength": self.least} if self.least else {}
+        return {"type": "string", **least, "maxLength": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name of letters, digits and a few signs, as runs, sessions and readers have."""
+
+    expected: str = "1 to 64 of A-Z, a-z, 0-9, _, . and -"
+
+    def read(self, value: Any, name: str) -> str:
+        """Check a value; see `Kind.read`."""
+        if isinstance(value, str) and _NAME(value):
+            return value
+        raise refusal(name, value, self.expected)
+
+    def parse(self, text: str, name: str) -> str:
+        """Read a value from text; see `Kind.parse`."""
+        return self.read(text, name)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Any value: what it may be is decided elsewhere.
+
+    Attributes:
+        described: The values as JSON Schema.
+    """
+
+    described: Schema = field(default_factory=dict)
+    expected: str = "a value"
+
+    def read(self, value: Any, name: str) -> Any:
+        """Return the value."""
+        return value
+
+    def parse(self, text: str, name: str) -> str:
+        """Return the text."""
+        return text
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return dict(self.described)
+
+
+class _OnlyInBodies:
+    """A kind whose values no query has."""
+
+    __slots__ = ()
+
+    def parse(self, text: str, name: str) -> Any:
+        """Refuse any text: a row that declares one in a query is wrong."""
+        raise TypeError(f"{name} cannot be in a query: {self!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(_OnlyInBodies):
+    """A list of values of one kind.
+
+    Attributes:
+        kind: Their kind.
+        least: Values that it has at least.
+        most: Values that it has at most.
+    """
+
+    kind: Kind
+    least: int = 0
+    most: int = MAX_INTEGER
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        size = f"{self.least} to {self.most}" if self.least else f"up to {self.most}"
+        return f"a list of {size}"
+
+    def read(self, value: Any, name: str) -> list[Any]:
+        """Check a value; see `Kind.read`."""
+        if not isinstance(value, list | tuple):
+            raise refusal(name, value, self.expected)
+        if not self.least <= len(value) <= self.most:
+            raise BadParameter(f"{name} has {len(value)}: expected {self.expected}")
+        return [self.kind.read(each, f"{name}[{i}]") for i, each in enumerate(value)]
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        most = {} if self.most == MAX_INTEGER else {"maxItems": self.most}
+        least = {"minItems": self.least} if self.least else {}
+        return {"type": "array", "items": self.kind.schema(), **least, **most}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of an object, or a parameter of a query.
+
+    Attributes:
+        kind: The values that it may have.
+        words: What it means, a line for documents.
+        default: What holds without it, in documents; nothing fills it in.
+        required: Whether a request without it is refused.
+        null: Whether null is a value of its own, instead of counting as absent.
+    """
+
+    kind: Kind
+    words: str = ""
+    default: Any = None
+    required: bool = False
+    null: bool = False
+
+    def schema(self) -> Schema:
+        """Return its values, words and default as JSON Schema."""
+        schema = self.kind.schema()
+        if self.null and "type" in schema:
+            schema["type"] = [schema["type"], "null"]
+        elif self.null and "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
+        if self.words:
+            schema["description"] = self.words
+        if self.default is not None:
+            schema["default"] = self.default
+        return schema
+
+
+Members = Mapping[str, Member]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOf(_OnlyInBodies):
+    """An object whose members are declared."""
+
+    members: Members
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        return f"an object with some of {', '.join(self.members)}"
+
+    def read(self, value: Any, name: str) -> dict[str, Any]:
+        """Check a value; see `Kind.read`."""
+        return read(self.members, value, name, prefix=f"{name}.")
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return object_schema(self.members)
+
+
+def refusal(name: str, value: object, expected: str) -> BadParameter:
+    """Return the problem of a member with a value that it cannot have."""
+    return BadParameter(f"{name} is {value!r:.{MAX_SHOWN}}: expected {expected}")
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None
+
+
+def read(
+    members: Members,
+    given: Any,
+    what: str = "the request",
+    *,
+    prefix: str = "",
+    is_given: Callable[[Any], bool] = _is_given,
+    ignores: bool = False,
+) -> dict[str, Any]:
+    """Read an object; return its checked members, without those that are not given.
+
+    Args:
+        members: The members that it may have.
+        given: The object.
+        what: What it is, for the refusal.
+        prefix: Stands before names of members in refusals.
+        is_given: Whether a member with a value counts as given: not so with null.
+        ignores: Whether unknown members are left out, instead of refused.
+
+    Raises:
+        MissingParameter: A required member is not given.
+        BadParameter: It is no object, or a member is unknown or has another value.
+    """
+    if not isinstance(given, dict):
+        raise refusal(what, given, "an object")
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        member = members.get(name)
+        if member is None:
+            if ignores:
+                continue
+            raise _unknown(name, members, what)
+        if is_given(value):
+            found[name] = member.kind.read(value, prefix + name)
+        elif member.null:
+            found[name] = None
+    for name, member in members.items():
+        if member.required and name not in found:
+            raise MissingParameter(prefix + name)
+    return found
+
+
+def read_texts(members: Members, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Read the parameters of a query; all names are known.
+
+    Raises:
+        MissingParameter: A required one is not given.
+        BadParameter: One has another value.
+    """
+    found = {name: members[name].kind.parse(text, name) for name, text in texts.items()}
+    for name, member in members.items():
+        if member.required and name not in found:
+            raise MissingParameter(name)
+    return found
+
+
+def unknown_members(members: Members, given: Iterable[str]) -> list[str]:
+    """Return warnings about names that are no members, a few at most."""
+    names = [name for name in given if name not in members][:MAX_UNKNOWN]
+    return [
+        f"the member {name!r:.80} is unknown{did_you_mean(name, members)}"
+        for name in names
+    ]
+
+
+def object_schema(members: Members) -> Schema:
+    """Return an object as JSON Schema."""
+    schema: Schema = {
+        "type": "object",
+        "properties": {name: each.schema() for name, each in members.items()},
+    }
+    required = [name for name, each in members.items() if each.required]
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def _unknown(name: object, members: Members, what: str) -> BadParameter:
+    known = f"some of {', '.join(members)}" if members else "none"
+    hint = did_you_mean(name, members)
+    return BadParameter(
+        f"{what} has the unknown member {name!r:.80}: expected {known}{hint}"
+    )
+
+
+def _whole(value: Any) -> int | None:
+    """Return a number without a fraction as an integer; ``None`` for all else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # Neither an infinity nor NaN is equal to an integer.
+    return int(value) if value % 1 == 0 else None
+
+
+def _number(text: str) -> int | float | None:
+    """Read a number as JSON writes it, leading zeros apart; ``None`` for other text."""
+    if len(text) > _MAX_DIGITS or not _NUMBER(text):
+        return None
+    return int(text) if _INTEGER(text) else float(text)
