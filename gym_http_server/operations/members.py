@@ -16,7 +16,9 @@ JSON writes it: 10, 10.0 and 1e1 are one integer.
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -28,6 +30,7 @@ __all__ = [
     "MAX_INTEGER",
     "Anything",
     "Choice",
+    "Either",
     "Flag",
     "Integer",
     "Kind",
@@ -41,6 +44,7 @@ __all__ = [
     "Text",
     "object_schema",
     "read",
+    "read_optional",
     "read_texts",
     "refusal",
     "unknown_members",
@@ -49,6 +53,7 @@ __all__ = [
 #: The largest integer that every JSON reader knows exactly.
 MAX_INTEGER = 2**53 - 1
 MAX_SHOWN = 80
+_LARGEST = sys.float_info.max
 #: Unknown names that warnings report.
 MAX_UNKNOWN = 5
 # Each longer text of a number is out of every range, or has digits without effect.
@@ -134,8 +139,8 @@ class Number:
     """A finite number, which stays the integer or float that was sent.
 
     Attributes:
-        least: The least one.
-        most: The greatest one.
+        least: The least one; ``-math.inf``: any that a float can represent.
+        most: The greatest one; ``math.inf``: any that a float can represent.
         above: Whether ``least`` itself is none.
         unit: What is counted, in the plural; "" for plain numbers.
         note: Words after the range: a setting that sets the limit, or a meaning.
@@ -151,9 +156,10 @@ class Number:
     def expected(self) -> str:
         """The values in words."""
         begin = "above" if self.above else "from"
-        what = self.unit or "a number"
-        note = self.note and " " + self.note
-        return f"{what} {begin} {self.least:g} to {self.most:g}{note}"
+        least = "" if self.least == -math.inf else f" {begin} {self.least:g}"
+        most = "" if self.most == math.inf else f" to {self.most:g}"
+        what = self.unit or ("a number" if least or most else "a finite number")
+        return f"{what}{least}{most}{self.note and ' ' + self.note}"
 
     def read(self, value: Any, name: str) -> int | float:
         """Check a value; see `Kind.read`."""
@@ -161,6 +167,7 @@ class Number:
             not isinstance(value, int | float)
             or isinstance(value, bool)
             or not self.least <= value <= self.most
+            or not -_LARGEST <= value <= _LARGEST
             or (self.above and value == self.least)
         ):
             raise refusal(name, value, self.expected)
@@ -176,7 +183,9 @@ class Number:
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
         least = "exclusiveMinimum" if self.above else "minimum"
-        return {"type": "number", least: self.least, "maximum": self.most}
+        limits = {least: self.least, "maximum": self.most}
+        finite = {name: each for name, each in limits.items() if math.isfinite(each)}
+        return {"type": "number", **finite}
 
 
 def Seconds(
@@ -341,17 +350,19 @@ class ListOf(_OnlyInBodies):
         kind: Their kind.
         least: Values that it has at least.
         most: Values that it has at most.
+        note: Words after their number: what they are.
     """
 
     kind: Kind
     least: int = 0
     most: int = MAX_INTEGER
+    note: str = ""
 
     @property
     def expected(self) -> str:
         """The values in words."""
         size = f"{self.least} to {self.most}" if self.least else f"up to {self.most}"
-        return f"a list of {size}"
+        return f"a list of {size}{self.note and ' ' + self.note}"
 
     def read(self, value: Any, name: str) -> list[Any]:
         """Check a value; see `Kind.read`."""
@@ -359,6 +370,8 @@ class ListOf(_OnlyInBodies):
             raise refusal(name, value, self.expected)
         if not self.least <= len(value) <= self.most:
             raise BadParameter(f"{name} has {len(value)}: expected {self.expected}")
+        if type(self.kind) is Anything:
+            return list(value)
         return [self.kind.read(each, f"{name}[{i}]") for i, each in enumerate(value)]
 
     def schema(self) -> Schema:
@@ -366,6 +379,37 @@ class ListOf(_OnlyInBodies):
         most = {} if self.most == MAX_INTEGER else {"maxItems": self.most}
         least = {"minItems": self.least} if self.least else {}
         return {"type": "array", "items": self.kind.schema(), **least, **most}
+
+
+@dataclass(frozen=True, slots=True)
+class Either(_OnlyInBodies):
+    """A single value, or a list.
+
+    Attributes:
+        one: The kind of the single value.
+        many: The kind of the list.
+    """
+
+    one: Kind
+    many: ListOf
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        return f"{self.one.expected}, or {self.many.expected}"
+
+    def read(self, value: Any, name: str) -> Any:
+        """Check a value; see `Kind.read`."""
+        if isinstance(value, list | tuple):
+            return self.many.read(value, name)
+        try:
+            return self.one.read(value, name)
+        except BadParameter:
+            raise refusal(name, value, self.expected) from None
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return {"anyOf": [self.one.schema(), self.many.schema()]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,6 +499,25 @@ def read(
         MissingParameter: A required member is not given.
         BadParameter: It is no object, or a member is unknown or has another value.
     """
+    found = read_optional(
+        members, given, what, prefix=prefix, is_given=is_given, ignores=ignores
+    )
+    for name, member in members.items():
+        if member.required and name not in found:
+            raise MissingParameter(prefix + name)
+    return found
+
+
+def read_optional(
+    members: Members,
+    given: Any,
+    what: str = "the request",
+    *,
+    prefix: str = "",
+    is_given: Callable[[Any], bool] = _is_given,
+    ignores: bool = False,
+) -> dict[str, Any]:
+    """Read an object of which no member is required, as `read` does but faster."""
     if not isinstance(given, dict):
         raise refusal(what, given, "an object")
     found: dict[str, Any] = {}
@@ -468,9 +531,6 @@ def read(
             found[name] = member.kind.read(value, prefix + name)
         elif member.null:
             found[name] = None
-    for name, member in members.items():
-        if member.required and name not in found:
-            raise MissingParameter(prefix + name)
     return found
 
 
