@@ -10,7 +10,7 @@ import flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter, Rule
 
-from gym_http_server.access import ANY, EVERYONE
+from gym_http_server.access import EVERYONE
 from gym_http_server.api import (
     batches,
     external,
@@ -33,11 +33,12 @@ from gym_http_server.api.exchange import (
     trace_id_of,
 )
 from gym_http_server.api.fast_routes import FastRoutes
-from gym_http_server.api.web import Route, Web, flask_response
+from gym_http_server.api.web import Route, Web, add_route, flask_response
 from gym_http_server.dashboard import routes as dashboard
 from gym_http_server.errors import NotFound
 from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.log_lines import access
+from gym_http_server.operations.table import NOTHING
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
@@ -140,17 +141,21 @@ def create_app(
     app.url_map.strict_slashes = False
     web = Web(settings, run, memory)
     app.extensions["gym_http_server"] = web
-    instances.add_routes(app, web)
-    realtime.add_routes(app, web)
-    batches.add_routes(app, web)
-    runs.add_routes(app, web)
-    service.add_routes(app, web)
-    metrics.add_routes(app, web)
-    recordings.add_routes(app, web)
-    streams.add_routes(app, web)
-    external.add_routes(app, web)
-    tango.add_routes(app, web)
-    dashboard.add_routes(app, web)
+    for views in (
+        instances.VIEWS,
+        realtime.VIEWS,
+        batches.views(web),
+        runs.VIEWS,
+        service.VIEWS,
+        metrics.VIEWS,
+        recordings.VIEWS,
+        streams.VIEWS,
+        external.VIEWS,
+        tango.VIEWS,
+        dashboard.views(settings),
+    ):
+        for name, view in views.items():
+            add_route(app, web, name, view)
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
     if fast_routes:
         app.wsgi_app = FastRoutes(app, web)  # type: ignore[method-assign]
@@ -178,7 +183,7 @@ def _refuse(web: Web, error: HTTPException) -> flask.Response:
                 return answer
         raise _problem_of(error, environ)
 
-    return flask_response(web.answer(flask.request.environ, Route(view, ANY)))
+    return flask_response(web.answer(flask.request.environ, Route(view, NOTHING)))
 
 
 def _allowed(error: HTTPException) -> str:

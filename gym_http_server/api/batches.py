@@ -12,13 +12,11 @@ import logging
 import secrets
 from typing import Any, NamedTuple
 
-import flask
 import msgspec
 from gevent.event import Event  # type: ignore[import-untyped]
 from gevent.lock import BoundedSemaphore  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 
-from gym_http_server.access import STEP
 from gym_http_server.api.exchange import (
     MAX_KEY_CHARS,
     Answer,
@@ -32,7 +30,7 @@ from gym_http_server.api.exchange import (
     request_id_of,
 )
 from gym_http_server.api.problems import problem_answer
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     MEDIA_TYPES,
@@ -54,7 +52,7 @@ from gym_http_wire.problems import (
     Problem,
 )
 
-__all__ = ["add_routes"]
+__all__ = ["views"]
 
 log = logging.getLogger("gym_http_server.api")
 
@@ -87,11 +85,10 @@ _decode = msgspec.json.Decoder(_Request).decode
 _skim = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add the route of batches."""
+def views(web: Web) -> dict[str, View]:
+    """Return the view of batches."""
     batches = _Batches(web)
-    scopes = frozenset({STEP})
-    add_route(app, web, "POST", "/v1/batch/step/", batches.step, scopes=scopes)
+    return {"batch_step": lambda _, environ: batches.step(environ)}
 
 
 class _Batches:

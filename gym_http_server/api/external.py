@@ -9,10 +9,6 @@ from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from urllib.parse import parse_qs
 
-import flask
-
-from gym_http_server.access import ANY
-from gym_http_server.access import EXTERNAL as EXTERNAL_SCOPE
 from gym_http_server.api.exchange import (
     SWITCHED,
     Answer,
@@ -23,35 +19,19 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.streams import check_framing
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, NotFound
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 from gym_http_wire.handshakes import check_upgrade
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["add_routes", "connect_in"]
+__all__ = ["VIEWS", "connect_in"]
 
 PROTOCOL = "gym-http.external.v1"
-EXTERNAL = "/v1/external/"
-CLIENT = f"{EXTERNAL}client/"
 WAIT_S = 25.0
 LONGEST_WAIT_S = 50.0
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,9})?").fullmatch
 _CACHED_S = 300
-
-
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add the routes."""
-    scopes = frozenset({EXTERNAL_SCOPE})
-    view = functools.partial(connect_in, web)
-    add_route(app, web, "GET", EXTERNAL, view, scopes=scopes)
-    for method, rule, call in (
-        ("POST", EXTERNAL, _hello),
-        ("GET", f"{EXTERNAL}<connection>/request/", _next_request),
-        ("POST", f"{EXTERNAL}<connection>/answer/", _answer),
-    ):
-        add_route(app, web, method, rule, functools.partial(call, web), scopes=scopes)
-    add_route(app, web, "GET", f"{CLIENT}<path:name>/", _client, scopes=ANY)
 
 
 def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
@@ -122,7 +102,7 @@ def _switching(accept: str, protocol: str) -> str:
     )
 
 
-def _client(environ: Environ, name: str) -> Answer:
+def _client(web: Web, environ: Environ, name: str) -> Answer:
     """Return a file of the JavaScript client, which pages import from here."""
     source = _sources().get(name)
     if source is None:
@@ -147,3 +127,12 @@ def _scripts(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
             yield from _scripts(each, f"{path}{each.name}/")
         elif each.name.endswith(".js"):
             yield path + each.name, each.read_bytes()
+
+
+VIEWS: dict[str, View] = {
+    "external_connect": connect_in,
+    "external_hello": _hello,
+    "external_request": _next_request,
+    "external_answer": _answer,
+    "external_client": _client,
+}

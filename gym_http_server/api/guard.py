@@ -36,24 +36,17 @@ from gym_http_server.errors import (
     Unauthorized,
 )
 from gym_http_server.inherited_settings import SettingsMemory
+from gym_http_server.operations.row import Operation
 from gym_http_server.settings import Settings
 
-__all__ = ["STREAM", "Guard"]
+__all__ = ["Guard"]
 
-OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
 MAX_KNOWN_HOSTS = 64
 _BEARER = 'Bearer realm="gym_http_server"'
 _CHALLENGE = f'{_BEARER}, Basic realm="gym_http_server"'
 _ADVICE = (
     "send it as 'Authorization: Bearer TOKEN', or in the URL as http://:TOKEN@host:port"
 )
-STREAM = re.compile(r"/(v1/(envs/[^/]+/stream|external)|game/ws)/?").fullmatch
-#: GET routes that change state, or run an environment's code.
-_CHANGES = re.compile(
-    r"/v1/(envs/[^/]+/((action|observation)_space/sample|render|generator|"
-    r"attributes/.*)|external/[^/]+/request)/?",
-    re.DOTALL,
-).fullmatch
 #: Browsers treat these names of one server as three origins; users do not.
 _LOOPBACK = re.compile(
     r"(https?)://(?:localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?"
@@ -99,11 +92,15 @@ class Guard:
         self._names = frozenset({"localhost", *map(str.lower, settings.allow_host)})
         self._known_hosts: set[str] = set()
 
-    def check(self, environ: Environ) -> Identity:
+    def check(self, environ: Environ, row: Operation) -> Identity:
         """Check that a request is allowed, and return the identity of its token.
 
         The token of a run has an identity that only its run's routes accept. The relay
         checks the token itself.
+
+        Args:
+            environ: The request.
+            row: The operation that it calls.
 
         Raises:
             OriginRefused: The request comes from a web page that is not allowed.
@@ -118,11 +115,11 @@ class Guard:
         shown = _shown(environ) if "HTTP_AUTHORIZATION" in environ else b""
         # A caller with a run's token is held to it, also where no token is needed.
         of_run = self._run_identity(shown) if shown else None
-        if environ["PATH_INFO"] in OPEN_PATHS and of_run is None:
+        if row.is_open and of_run is None:
             return EVERYONE
         # Programs send neither header, and the names of the server repeat.
         if "HTTP_ORIGIN" in environ or "HTTP_SEC_FETCH_SITE" in environ:
-            self._check_origin(environ)
+            self._check_origin(environ, row)
         if self._keys is None and environ.get("HTTP_HOST") not in self._known_hosts:
             self._check_host(environ)
         if of_run is not None:
@@ -130,7 +127,7 @@ class Guard:
         method = environ["REQUEST_METHOD"]
         if self._keys is not None and method == "GET" and self._is_open(environ):
             return EVERYONE
-        if environ.get("QUERY_STRING") and STREAM(environ["PATH_INFO"]):
+        if row.takes_ticket and environ.get("QUERY_STRING"):
             query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
             if "ticket" in query:
                 return self._take(query["ticket"][-1])
@@ -210,10 +207,10 @@ class Guard:
         digest = hashlib.sha256(shown).hexdigest()
         return Identity("run-token", frozenset({RUN_ROLE}), run_token=digest)
 
-    def _check_origin(self, environ: Environ) -> None:
+    def _check_origin(self, environ: Environ, row: Operation) -> None:
         origin = environ.get("HTTP_ORIGIN")
         if origin is None:
-            self._check_fetch_site(environ)
+            self._check_fetch_site(environ, row)
             return
         if self._may_read(origin, environ):
             return
@@ -230,7 +227,7 @@ class Guard:
         place = _loopback_of(origin)
         return place is not None and place == _loopback_of(_address(environ))
 
-    def _check_fetch_site(self, environ: Environ) -> None:
+    def _check_fetch_site(self, environ: Environ, row: Operation) -> None:
         # Browsers omit the Origin of simple GETs, but send Sec-Fetch-Site.
         site = environ.get("HTTP_SEC_FETCH_SITE")
         if site in (None, "same-origin", "none"):
@@ -239,7 +236,7 @@ class Guard:
         visit = (
             environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
             and environ["REQUEST_METHOD"] == "GET"
-            and not _CHANGES(environ["PATH_INFO"])
+            and not row.has_effect
         )
         if not visit:
             raise OriginRefused(

@@ -6,10 +6,8 @@ import functools
 import re
 from urllib.parse import parse_qs
 
-import flask
 import msgspec
 
-from gym_http_server.access import CREATE, READ, STEP
 from gym_http_server.api.exchange import (
     Answer,
     Environ,
@@ -25,18 +23,16 @@ from gym_http_server.api.exchange import (
     request_id_of,
 )
 from gym_http_server.api.guard import MAX_QUERY
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, LogsDisabled, UnknownInstance
 from gym_http_server.instances.supervisor_client import Abandoned
+from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import INSTANCES
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, RequestHead, answer_head, request
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
-__all__ = ["ENVS", "INSTANCE", "add_routes"]
-
-ENVS = "/v1/envs/"
-INSTANCE = ENVS + "<instance_id>/"
-INSTANCES = "/v1/instances/"
+__all__ = ["VIEWS"]
 
 MAX_CREATE_BYTES = 256 * 1024
 #: Seconds for which a request for a log may wait for output.
@@ -46,77 +42,16 @@ _STATES = ("making", "idle", "busy", "ending", "ended")
 _OFFSET = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
 
-# Method, rest of the path, operation, and a required parameter. Old clients get an
-# error for a missing parameter before one for an unknown instance.
-_PASSED_ON = (
-    ("POST", "reset/", Op.RESET, None),
-    ("POST", "step/", Op.STEP, "action"),
-    ("POST", "rollout/", Op.ROLLOUT, None),
-    ("GET", "", Op.DESCRIBE, None),
-    ("GET", "action_space/", Op.ACTION_SPACE, None),
-    ("GET", "observation_space/", Op.OBSERVATION_SPACE, None),
-    ("GET", "action_space/sample/", Op.ACTION_SAMPLE, None),
-    ("POST", "action_space/sample/", Op.ACTION_SAMPLE, None),
-    ("GET", "observation_space/sample/", Op.OBSERVATION_SAMPLE, None),
-    ("POST", "observation_space/sample/", Op.OBSERVATION_SAMPLE, None),
-    ("POST", "action_space/contains/", Op.ACTION_CONTAINS, None),
-    ("POST", "observation_space/contains/", Op.OBSERVATION_CONTAINS, None),
-    ("GET", "keys/", Op.KEYS, None),
-    ("GET", "monitor/", Op.MONITOR, None),
-    ("POST", "monitor/start/", Op.MONITOR_START, "directory"),
-    ("POST", "monitor/close/", Op.MONITOR_CLOSE, None),
-    ("GET", "generator/", Op.GENERATOR, None),
-    ("POST", "generator/", Op.SET_GENERATOR, "state"),
-)
-
-
-# GETs for which the scope "read" is enough, since no environment is called.
-_LOOKED_AT = frozenset(
-    {
-        *("", "log/", "action_space/", "observation_space/", "monitor/"),
-        *("episodes/", "keys/"),
-    }
-)
+# Required parameters. Old clients get an error for a missing one before one for an
+# unknown instance.
+_REQUIRED = {
+    "env_step": "action",
+    "env_monitor_start": "directory",
+    "env_set_generator": "state",
+}
 
 # Parameters that may replace a required parameter.
 _INSTEAD = {"action": "actions"}
-
-
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add all routes of instances."""
-    close = functools.partial(_close, web)
-    attribute = "attributes/<value>/"
-    for method, view, scope in (("POST", _create, CREATE), ("GET", _list, READ)):
-        bound = functools.partial(view, web)
-        add_route(app, web, method, ENVS, bound, scopes=frozenset({scope}))
-    listed = functools.partial(_list_instances, web)
-    add_route(app, web, "GET", INSTANCES, listed, scopes=frozenset({READ}))
-    routes = [
-        ("GET", INSTANCE + "render/", functools.partial(_render, web)),
-        ("POST", INSTANCE + "render/", functools.partial(_render, web)),
-        ("POST", INSTANCE + "close/", close),
-        ("DELETE", INSTANCE, close),
-        ("GET", INSTANCE + "log/", functools.partial(_log, web)),
-        ("GET", INSTANCE + "episodes/", functools.partial(_episodes, web)),
-    ]
-    for method, rest, op, required in _PASSED_ON:
-        view = functools.partial(_pass_on, web, op, required)
-        routes.append((method, INSTANCE + rest, view))
-    for method, rest, op in (
-        ("GET", "action_space/contains/<path:value>/", Op.ACTION_CONTAINS),
-        ("GET", attribute, Op.ATTRIBUTE),
-        ("POST", attribute, Op.SET_ATTRIBUTE),
-        ("POST", attribute + "call/", Op.CALL_ATTRIBUTE),
-    ):
-        routes.append(
-            (method, INSTANCE + rest, functools.partial(_with_value, web, op))
-        )
-    for method, rule, view in routes:
-        looks = method == "GET" and rule.removeprefix(INSTANCE) in _LOOKED_AT
-        scopes = frozenset({STEP, READ} if looks else {STEP})
-        if view is close:
-            scopes = frozenset({STEP, CREATE})
-        add_route(app, web, method, rule, view, scopes=scopes)
 
 
 def _create(web: Web, environ: Environ) -> Answer:
@@ -228,15 +163,13 @@ def _read_wait(query: dict[str, list[str]]) -> float:
     return float(wait_s)
 
 
-def _pass_on(
-    web: Web, op: Op, required: str | None, environ: Environ, instance_id: str
-) -> Answer:
-    key = key_of(environ)
+def _pass_on(row: Operation, web: Web, environ: Environ, instance_id: str) -> Answer:
+    key, required = key_of(environ), _REQUIRED.get(row.name)
     if required is None:
         _check_before_body(web, environ, instance_id)
     body = read_body(environ, web.settings.max_body)
     head = RequestHead(key=key) if key else None
-    frame = request(op, body, head, form=forms(environ))
+    frame = request(row.op, body, head, form=forms(environ))
     try:
         owner = caller_of(environ).only
         return frame_answer(web.hosts.call(instance_id, frame, owner))
@@ -269,12 +202,12 @@ def _check_required(body: bytes, name: str) -> None:
 
 
 def _with_value(
-    web: Web, op: Op, environ: Environ, instance_id: str, value: str
+    row: Operation, web: Web, environ: Environ, instance_id: str, value: str
 ) -> Answer:
     head = RequestHead(value=value, key=key_of(environ))
     _check_before_body(web, environ, instance_id)
     body = read_body(environ, web.settings.max_body)
-    frame = request(op, body, head, form=forms(environ))
+    frame = request(row.op, body, head, form=forms(environ))
     owner = caller_of(environ).only
     return frame_answer(web.hosts.call(instance_id, frame, owner))
 
@@ -302,3 +235,22 @@ def _close(web: Web, environ: Environ, instance_id: str) -> Answer:
     if replayed:
         answer.headers.append(("Idempotent-Replayed", "true"))
     return answer
+
+
+def _view_of(row: Operation) -> View:
+    view = _with_value if "value" in row.path else _pass_on
+    return functools.partial(view, row)
+
+
+VIEWS: dict[str, View] = {
+    **{row.name: _view_of(row) for row in INSTANCES if row.op != Op.ANSWER},
+    "env_list_all": _list,
+    "env_create": _create,
+    "instances": _list_instances,
+    "env_close": _close,
+    "env_delete": _close,
+    "env_log": _log,
+    "env_render": _render,
+    "env_render_once": _render,
+    "env_episodes": _episodes,
+}

@@ -10,7 +10,6 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import flask
 import gevent  # type: ignore[import-untyped]
 import msgspec
 from prometheus_client import CollectorRegistry, Metric
@@ -24,17 +23,16 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 import gym_http_server
-from gym_http_server.access import READ
 from gym_http_server.api.exchange import Answer, Environ, caller_of, read_body
 from gym_http_server.api.process_metrics import ProcessMetrics
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.relay.messages import RelayHead
 from gym_http_server.rundir.requests import SECONDS_BOUNDS, RequestTimes, read_requests
 from gym_http_server.rundir.status import LATENESS_BOUNDS_NS, STEP_BOUNDS_NS
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 
-__all__ = ["add_routes"]
+__all__ = ["VIEWS"]
 
 Figures = dict[str, Any]
 
@@ -63,12 +61,6 @@ _OPEN = {
         "Resident memory of instances, with the processes that they start.",
     ),
 }
-
-
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add the route."""
-    view = functools.partial(_metrics, web)
-    add_route(app, web, "GET", "/metrics/", view, scopes=frozenset({READ}))
 
 
 def _metrics(web: Web, environ: Environ) -> Answer:
@@ -293,3 +285,6 @@ def _histogram(
         buckets = list(zip(bounds, counts, strict=True))
         metric.add_metric([env_id], buckets, figures[names[1]] / 1e9)
     return metric
+
+
+VIEWS: dict[str, View] = {"metrics": _metrics}

@@ -12,10 +12,8 @@ import select
 import socket
 from typing import Any
 
-import flask
 import msgspec
 
-from gym_http_server.access import READ, STEP
 from gym_http_server.api.exchange import (
     Answer,
     Environ,
@@ -28,13 +26,14 @@ from gym_http_server.api.exchange import (
     read_query,
 )
 from gym_http_server.api.guard import MAX_QUERY
-from gym_http_server.api.instances import INSTANCE
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.instances.supervisor_client import Abandoned
-from gym_http_wire.messages import Form, Op, request
+from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import CLOCKS
+from gym_http_wire.messages import Form, request
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["add_routes"]
+__all__ = ["VIEWS"]
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII).fullmatch
 _COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII).fullmatch
@@ -49,41 +48,26 @@ _NUMBERS = {
 # Those that are words.
 _WORDS = ("deliver", "format")
 
-# Method, rest of the path, operation, and the parameters that its query may have.
-_ROUTES: tuple[tuple[str, str, Op, tuple[str, ...]], ...] = (
-    ("POST", "action/", Op.ACT, ()),
-    ("GET", "updates/", Op.UPDATES, ("after", "wait_s", "deliver", "max")),
-    ("GET", "realtime/", Op.REALTIME, ()),
-    ("POST", "realtime/", Op.SET_REALTIME, ()),
-    ("POST", "realtime/pause/", Op.PAUSE, ()),
-    ("POST", "realtime/resume/", Op.RESUME, ()),
-    ("GET", "realtime/trace/", Op.TRACE, ("last", "format")),
-)
+# Parameters that the queries of operations may have.
+_QUERIES = {
+    "env_updates": ("after", "wait_s", "deliver", "max"),
+    "env_trace": ("last", "format"),
+}
 
 
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add all routes of clocks."""
-    for method, rest, op, names in _ROUTES:
-        view = functools.partial(_pass_on, web, op, names)
-        # No GET of these calls an environment.
-        scopes = frozenset({STEP, READ} if method == "GET" else {STEP})
-        add_route(app, web, method, INSTANCE + rest, view, scopes=scopes)
-
-
-def _pass_on(
-    web: Web, op: Op, names: tuple[str, ...], environ: Environ, instance_id: str
-) -> Answer:
+def _pass_on(row: Operation, web: Web, environ: Environ, instance_id: str) -> Answer:
     # A malformed key is refused, and others have no effect: no answer is kept.
     key_of(environ)
     body, form = read_body(environ, web.settings.max_body), forms(environ)
+    names = _QUERIES.get(row.name, ())
     texts = read_query(environ.get("QUERY_STRING", ""), names, MAX_QUERY)
-    if environ["REQUEST_METHOD"] == "GET":
+    if row.method == "GET":
         body = _body_of(texts)
         form = Form.PLAIN | form & 0xF0
-    frame = request(op, body, form=form)
+    frame = request(row.op, body, form=form)
     owner, client = caller_of(environ).only, environ.get("gunicorn.socket")
     wait = None
-    if op == Op.UPDATES and client is not None:
+    if row.waits and client is not None:
         wait = functools.partial(_wait, client)
     try:
         return frame_answer(web.hosts.call(instance_id, frame, owner, wait))
@@ -122,3 +106,6 @@ def _body_of(texts: dict[str, str]) -> bytes:
             raise BadParameter(f"{name} is {text!r:.40}: expected {expected}")
         given[name] = float(text) if "." in text else int(text)
     return msgspec.json.encode(given) if given else b""
+
+
+VIEWS: dict[str, View] = {row.name: functools.partial(_pass_on, row) for row in CLOCKS}

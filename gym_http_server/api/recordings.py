@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from typing import Any
 
-import flask
 import msgspec
 
-from gym_http_server.access import READ
 from gym_http_server.api.exchange import (
     Answer,
     Environ,
@@ -18,7 +15,7 @@ from gym_http_server.api.exchange import (
     read_body,
 )
 from gym_http_server.api.run_bodies import cut_to_range
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.instances.downloads import Download
 from gym_http_server.instances.transfers import in_thread
 from gym_http_server.recording_files import (
@@ -30,9 +27,8 @@ from gym_http_server.recording_files import (
 )
 from gym_http_server.relay.messages import BodyPieces, Piece
 
-__all__ = ["add_routes"]
+__all__ = ["VIEWS"]
 
-RECORDINGS = "/v1/recordings/"
 #: Recordings that an answer lists at most, the newest.
 MAX_LISTED = 1000
 _TYPES = {
@@ -47,18 +43,6 @@ _INERT = (
     ("Content-Security-Policy", "sandbox"),
     ("Cache-Control", "no-cache"),
 )
-
-
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add the routes of recordings."""
-    one = RECORDINGS + "<path:directory>/"
-    for rule, view in (
-        (RECORDINGS, _list),
-        (one, _describe),
-        (one + "files/<name>/", _download),
-    ):
-        bound = functools.partial(view, web)
-        add_route(app, web, "GET", rule, bound, scopes=frozenset({READ}))
 
 
 def _list(web: Web, environ: Environ) -> Answer:
@@ -137,3 +121,10 @@ def _members(found: RecordingFiles) -> dict[str, Any]:
 
 def _type(name: str) -> str:
     return _TYPES[name.rpartition(".")[2]]
+
+
+VIEWS: dict[str, View] = {
+    "recordings": _list,
+    "recording": _describe,
+    "recording_file": _download,
+}

@@ -10,10 +10,8 @@ import functools
 import re
 from typing import Any
 
-import flask
 import msgspec
 
-from gym_http_server.access import RUN_ROLE, RUNS
 from gym_http_server.api.exchange import (
     Answer,
     Environ,
@@ -26,55 +24,31 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.run_bodies import cut_to_range, receive_body
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.instances.relay import LongPoll, RelayAnswer
 from gym_http_server.instances.supervisor_client import Abandoned
+from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import RUNS
 from gym_http_server.relay.files import INLINE_BYTES
-from gym_http_server.relay.messages import MOST_WAIT_SECONDS, RelayHead
+from gym_http_server.relay.messages import ADMITTED, MOST_WAIT_SECONDS, RelayHead
 from gym_http_wire.messages import Op, answer_head
 from gym_http_wire.problems import BadJSON, BadParameter
 
-__all__ = ["add_routes", "misdirected_upload"]
+__all__ = ["VIEWS", "misdirected_upload"]
 
-ROOT = "/v1/runs/"
-RUN = f"{ROOT}<run>/"
-
-# Method, rest of the path, operation, and the parameters that the query may have.
-_OF_SERVER: tuple[tuple[str, str, Op], ...] = (
-    ("POST", ROOT, Op.RUN_CREATE),
-    ("GET", ROOT, Op.RUN_LIST),
-    ("DELETE", RUN, Op.RUN_DELETE),
-    ("POST", RUN + "tokens/", Op.TOKEN_CREATE),
-    ("GET", RUN + "tokens/", Op.TOKEN_LIST),
-    ("DELETE", RUN + "tokens/<value>/", Op.TOKEN_DELETE),
-)
-_OF_RUN: tuple[tuple[str, str, Op, tuple[str, ...]], ...] = (
-    ("GET", "", Op.RUN_STATUS, ()),
-    ("POST", "sessions/", Op.SESSION_CREATE, ()),
-    ("GET", "sessions/<value>/", Op.SESSION_STATUS, ()),
-    ("DELETE", "sessions/<value>/", Op.SESSION_END, ()),
-    ("GET", "samples/", Op.SAMPLES_GET, ("after", "max_bytes", "wait_s", "reader")),
-    ("POST", "samples/lease/", Op.LEASE, ()),
-    ("POST", "samples/ack/", Op.ACK, ()),
-    ("POST", "samples/nack/", Op.NACK, ()),
-    ("GET", "samples/aside/", Op.ASIDE, ("after", "max_bytes")),
-    ("PUT", "readers/<value>/", Op.READER_PUT, ()),
-    ("GET", "readers/<value>/", Op.READER_GET, ()),
-    ("DELETE", "readers/<value>/", Op.READER_DELETE, ()),
-    ("GET", "weights/", Op.WEIGHTS_GET, ("wait_s",)),
-    ("GET", "weights/<value>/", Op.WEIGHTS_GET, ()),
-    ("GET", "state/", Op.STATE_GET, ("wait_s",)),
-    ("GET", "records/", Op.RECORDS_GET, ("after", "type", "limit")),
-)
-_UPLOADS: tuple[tuple[str, str, Op, tuple[str, ...]], ...] = (
-    (
-        *("POST", "samples/", Op.SAMPLES_PUT),
-        ("session", "number", "policy", "count", "dropped"),
-    ),
-    ("PUT", "weights/", Op.WEIGHTS_PUT, ("reader", "after", "draws")),
-    ("PUT", "state/", Op.STATE_PUT, ("reader", "after", "draws")),
-    ("POST", "records/", Op.RECORDS_PUT, ("session", "number")),
-)
+# Parameters that the queries of operations may have.
+_COMMIT = ("reader", "after", "draws")
+_QUERIES: dict[str, tuple[str, ...]] = {
+    "samples_read": ("after", "max_bytes", "wait_s", "reader"),
+    "samples_aside": ("after", "max_bytes"),
+    "weights_get": ("wait_s",),
+    "state_get": ("wait_s",),
+    "records_read": ("after", "type", "limit"),
+    "samples_send": ("session", "number", "policy", "count", "dropped"),
+    "weights_publish": _COMMIT,
+    "state_save": _COMMIT,
+    "records_send": ("session", "number"),
+}
 #: Weights and checkpoints come from a trainer, in any media type. A browser must not
 #: execute them as pages of this server.
 _INERT = (
@@ -92,20 +66,6 @@ _FROM_1 = frozenset({"limit", "max_bytes", "number"})
 _MISDIRECTED = re.compile(r"(/v1/runs/[^/]+/(?:weights|state))/[^/]+/?").fullmatch
 
 
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add all routes of runs."""
-    for method, rule, op in _OF_SERVER:
-        view = functools.partial(_forward, web, op, ())
-        add_route(app, web, method, rule, view, scopes=frozenset({RUNS}))
-    scopes = frozenset({RUNS, RUN_ROLE})
-    for method, rest, op, names in _OF_RUN:
-        view = functools.partial(_forward, web, op, names)
-        add_route(app, web, method, RUN + rest, view, scopes=scopes)
-    for method, rest, op, names in _UPLOADS:
-        view = functools.partial(_upload, web, op, names)
-        add_route(app, web, method, RUN + rest, view, scopes=scopes)
-
-
 def misdirected_upload(method: str, path: str) -> str:
     """Return advice for an upload to a path that `curl -T` has appended to, or ""."""
     match = _MISDIRECTED(path)
@@ -118,53 +78,44 @@ def misdirected_upload(method: str, path: str) -> str:
 
 
 def _forward(
-    web: Web,
-    op: Op,
-    names: tuple[str, ...],
-    environ: Environ,
-    run: str = "",
-    value: str = "",
+    row: Operation, web: Web, environ: Environ, run: str = "", value: str = ""
 ) -> Answer:
-    head = _head(op, names, environ, run, value)
+    head = _head(row, environ, run, value)
     body = read_body(environ, min(web.settings.max_body, INLINE_BYTES))
     wait_s = head.args.get("wait_s", 0.0)
-    if environ["REQUEST_METHOD"] in ("POST", "PUT"):
+    if row.method in ("POST", "PUT"):
         given = _object(body)
         body = body or b"{}"
-        if op == Op.LEASE:
+        if row.op == Op.LEASE:
             wait_s = _wait_of(given)
     else:
         body = b""
     client = environ.get("gunicorn.socket")
     waiting = LongPoll(wait_s, client, lambda: web.draining) if wait_s else None
     try:
-        answer = web.relay.call(op, head, body, waiting=waiting)
+        answer = web.relay.call(row.op, head, body, waiting=waiting)
     except Abandoned:
         # The client has closed the connection, and the relay forgets its request.
         return empty_answer()
-    return _answer(answer, op, environ)
+    return _answer(answer, row.op, environ)
 
 
-def _upload(
-    web: Web, op: Op, names: tuple[str, ...], environ: Environ, run: str
-) -> Answer:
-    head = _head(op, names, environ, run, "")
-    body = receive_body(web, op, head, environ)
-    return _answer(
-        web.relay.call(op, body.head, body.data, stored=body.stored, room=body.room),
-        op,
-        environ,
+def _upload(row: Operation, web: Web, environ: Environ, run: str) -> Answer:
+    head = _head(row, environ, run, "")
+    body = receive_body(web, row.op, head, environ)
+    answer = web.relay.call(
+        row.op, body.head, body.data, stored=body.stored, room=body.room
     )
+    return _answer(answer, row.op, environ)
 
 
-def _head(
-    op: Op, names: tuple[str, ...], environ: Environ, run: str, value: str
-) -> RelayHead:
+def _head(row: Operation, environ: Environ, run: str, value: str) -> RelayHead:
     """Make the head of a request to the relay, without its body's members.
 
     Raises:
         BadParameter: A parameter of the query, or the idempotency key, is malformed.
     """
+    names = _QUERIES.get(row.name, ())
     args = _read_query(environ.get("QUERY_STRING", ""), names)
     for name in ("if_match", "if_none_match"):
         text = environ.get(f"HTTP_{name.upper()}")
@@ -177,7 +128,7 @@ def _head(
         owner="" if caller.run_token else caller.name,
         value=value,
         args=args,
-        key=key_of(environ) if op == Op.RUN_CREATE else "",
+        key=key_of(environ) if row.op == Op.RUN_CREATE else "",
         content_type=environ.get("CONTENT_TYPE", ""),
     )
 
@@ -257,3 +208,11 @@ def _answer(answer: RelayAnswer, op: Op, environ: Environ) -> Answer:
         status, ranged = cut_to_range(download, environ, head.headers.get("ETag", ""))
         headers += ranged
     return Answer(status, headers, download)
+
+
+def _view_of(row: Operation) -> View:
+    view = _upload if row.op in ADMITTED else _forward
+    return functools.partial(view, row)
+
+
+VIEWS: dict[str, View] = {row.name: _view_of(row) for row in RUNS}

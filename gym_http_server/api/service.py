@@ -10,12 +10,10 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-import flask
 import msgspec
 
 import gym_http_server
 from gym_http_server import landlock, seccomp
-from gym_http_server.access import ADMIN, ANY
 from gym_http_server.api.exchange import (
     Answer,
     Environ,
@@ -24,7 +22,7 @@ from gym_http_server.api.exchange import (
     read_body,
 )
 from gym_http_server.api.tickets import LIFETIME_S
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
 from gym_http_server.settings import Settings
 from gym_http_wire.messages import Op
@@ -35,7 +33,7 @@ from gym_http_wire.problems import (
     MissingParameter,
 )
 
-__all__ = ["about", "add_routes"]
+__all__ = ["VIEWS", "about"]
 
 CAPABILITIES = (
     "attributes",
@@ -72,22 +70,6 @@ _LIMITS = (
     "host_memory",
     "request_deadline",
 )
-
-
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add all routes of the server itself."""
-    for method, rule, view in (
-        ("GET", "/v1/", about),
-        ("GET", "/v1/registry/", _registry),
-        ("POST", "/v1/tickets/", _ticket),
-        ("GET", "/healthz/", _health),
-        ("GET", "/readyz/", _ready),
-        ("GET", "/openapi.json/", _openapi),
-        ("POST", "/v1/upload/", _upload),
-        ("POST", "/v1/shutdown/", _shutdown),
-    ):
-        scopes = frozenset({ADMIN}) if view is _shutdown else ANY
-        add_route(app, web, method, rule, functools.partial(view, web), scopes=scopes)
 
 
 def _json(value: object) -> Answer:
@@ -238,3 +220,15 @@ def _shutdown(web: Web, environ: Environ) -> Answer:
     web.supervisor.call(Op.SHUTDOWN)
     headers = [("Content-Type", "text/html; charset=utf-8")]
     return Answer(200, headers, b"Server shutting down")
+
+
+VIEWS: dict[str, View] = {
+    "server_info": about,
+    "registry": _registry,
+    "ticket_issue": _ticket,
+    "healthy": _health,
+    "ready": _ready,
+    "openapi": _openapi,
+    "upload": _upload,
+    "shutdown_server": _shutdown,
+}

@@ -6,7 +6,6 @@ import functools
 import re
 from urllib.parse import parse_qs
 
-import flask
 import msgspec
 
 from gym_http_server.access import READ, STEP
@@ -18,22 +17,14 @@ from gym_http_server.api.exchange import (
     request_id_of,
 )
 from gym_http_server.api.guard import MAX_QUERY
-from gym_http_server.api.instances import INSTANCE
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.instances.handover import pass_socket, relay
 from gym_http_wire.handshakes import parse_handshake
 from gym_http_wire.problems import BadParameter, UpgradeRequired
 
-__all__ = ["add_routes", "check_framing"]
+__all__ = ["VIEWS", "check_framing"]
 
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?").fullmatch
-
-
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add the route of streams."""
-    view = functools.partial(_stream, web)
-    scopes = frozenset({READ, STEP})
-    add_route(app, web, "GET", INSTANCE + "stream/", view, scopes=scopes)
 
 
 def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
@@ -91,3 +82,6 @@ def check_framing(environ: Environ) -> None:
     size = environ.get("CONTENT_LENGTH") or "0"
     if size != "0" or "HTTP_TRANSFER_ENCODING" in environ:
         raise BadParameter("the request that opens a stream has a body: expected none")
+
+
+VIEWS: dict[str, View] = {"env_stream": _stream}

@@ -5,32 +5,22 @@ The query of their address, or else the server's settings, describe them.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 from urllib.parse import parse_qs
 
-import flask
 import msgspec
 
-from gym_http_server.access import EXTERNAL
 from gym_http_server.api.exchange import Answer, Environ
 from gym_http_server.api.external import connect_in
 from gym_http_server.api.guard import MAX_QUERY
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_wire.external.handshake import PROTOCOL, is_name
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["add_routes"]
+__all__ = ["VIEWS"]
 
-GAME = "/game/ws/"
 _CAPABILITIES = ["options", "reset", "seed"]
 _EXAMPLE = '{"type":"Discrete","n":4}'
-
-
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add the route."""
-    view = functools.partial(_connect, web)
-    add_route(app, web, "GET", GAME, view, scopes=frozenset({EXTERNAL}))
 
 
 def _connect(web: Web, environ: Environ) -> Answer:
@@ -66,3 +56,6 @@ def _space(which: str, text: str) -> dict[str, Any]:
             f"{which} {fault}: expected a space as {_EXAMPLE}, in the address or by "
             f"{flag}"
         ) from None
+
+
+VIEWS: dict[str, View] = {"tango_connect": _connect}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
@@ -22,7 +23,7 @@ from gym_http_server.api.exchange import (
     parts_of,
     request_id_of,
 )
-from gym_http_server.api.guard import STREAM, Guard
+from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.errors import (
@@ -42,6 +43,8 @@ from gym_http_server.instances.host_client import HostClient
 from gym_http_server.instances.relay import RelayClient
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.log_lines import LimitedLog
+from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.own_paths import DataDir
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.requests import RequestCounts
@@ -49,7 +52,7 @@ from gym_http_server.settings import Settings
 from gym_http_server.shares import Shares
 from gym_http_wire.problems import Problem
 
-__all__ = ["MOST_UNDER_WAY", "Route", "Web", "add_route"]
+__all__ = ["MOST_UNDER_WAY", "Route", "View", "Web", "add_route"]
 
 #: Requests under way in a web worker, one on each of its connections.
 MOST_UNDER_WAY = 1000
@@ -72,17 +75,15 @@ View = Callable[..., Answer]
 
 
 class Route(NamedTuple):
-    """A view, and the scopes of which a caller must have at least one.
+    """A view, and the operation that it executes.
 
     Attributes:
         view: Called with the WSGI environment and the arguments in the path.
-        scopes: Empty if any token is sufficient.
-        rule: Its path with names for the parts that vary; "" for all other paths.
+        row: The operation.
     """
 
     view: View
-    scopes: frozenset[str]
-    rule: str = ""
+    row: Operation
 
 
 class Web:
@@ -100,7 +101,7 @@ class Web:
         requests: Counts requests.
         under_way: Counts the requests under way in this web worker by token.
         tls_streams: Counts the streams that this web worker relays for TLS by token.
-        routes: The routes by their endpoint.
+        routes: The routes by the name of the operation.
     """
 
     def __init__(
@@ -136,27 +137,27 @@ class Web:
         method = environ["REQUEST_METHOD"]
         # A client may send any method.
         method = method if method in _METHODS else "other"
-        self.requests.count(route.rule, method, answer.status, took)
+        self.requests.count(route.row.path, method, answer.status, took)
         return answer
 
     def _answer(
         self, environ: Environ, route: Route, arguments: dict[str, Any]
     ) -> Answer:
-        view, scopes, _ = route
+        view, row = route
         try:
             answer = self.guard.preflight(environ)
             if answer is None:
-                caller = environ[CALLER] = self.guard.check(environ)
-                if caller is not EVERYONE and not caller.may(scopes):
+                caller = environ[CALLER] = self.guard.check(environ, row)
+                if caller is not EVERYONE and not caller.may(row.scopes):
                     if caller.run_token:
                         self.relay.check_token(caller.run_token)
                         raise RunTokenRefused
-                    shown = sorted(scopes - {RUN_ROLE})
+                    shown = sorted(row.scopes - {RUN_ROLE})
                     raise ScopeMissing(caller.name, " or ".join(shown))
                 answer = self._called(caller, view, environ, arguments)
         except Problem as raised:
             problem = self._counted(raised, environ)
-            self._log_refusal(problem, environ)
+            self._log_refusal(problem, environ, row)
             self.log_failed_call(problem, environ, arguments.get("instance_id", ""))
             answer = problem_answer(problem, environ)
         except Exception as error:
@@ -239,9 +240,9 @@ class Web:
                 return counted
         return problem
 
-    def _log_refusal(self, problem: Problem, environ: Environ) -> None:
+    def _log_refusal(self, problem: Problem, environ: Environ, row: Operation) -> None:
         """Log a refused host, origin, ticket, scope or handshake of a stream."""
-        handshake = STREAM(environ["PATH_INFO"]) and problem.status < 500
+        handshake = row.takes_ticket and problem.status < 500
         if isinstance(problem, _LOGGED):
             return
         if handshake or isinstance(problem, _REFUSALS):
@@ -252,40 +253,30 @@ class Web:
             limited.warning(words + problem.message, request_id=request_id_of(environ))
 
 
-def add_route(
-    app: flask.Flask,
-    web: Web,
-    method: str,
-    rule: str,
-    view: View,
-    *,
-    scopes: frozenset[str],
-) -> None:
-    """Add a route; the rule ends in a slash, and the path of a request may omit it.
+def add_route(app: flask.Flask, web: Web, name: str, view: View) -> None:
+    """Add the route of an operation.
 
     Args:
         app: The application.
         web: The collaborators of views.
-        method: GET, POST, PUT or DELETE.
-        rule: Path with a final slash.
-        view: Called with the WSGI environment and the arguments in the path.
-        scopes: A caller must have one of these; if empty, any token is sufficient.
+        name: The operation.
+        view: Called with ``web``, the WSGI environment and the arguments in the path.
     """
-    route = Route(view, scopes, rule)
+    row = OPERATIONS[name]
+    route = web.routes[name] = Route(functools.partial(view, web), row)
 
     def flask_view(**arguments: Any) -> flask.Response:
         return flask_response(web.answer(flask.request.environ, route, **arguments))
 
     # Two rules: with only one, Flask reports a wrong method in the other form as a
     # wrong path.
-    for form in dict.fromkeys((rule, rule.removesuffix("/") or rule)):
-        endpoint = f"{method} {form}".replace(".", "_")
-        web.routes[endpoint] = route
+    for form in dict.fromkeys((row.path, row.path.removesuffix("/") or row.path)):
+        endpoint = f"{row.method} {form}".replace(".", "_")
         app.add_url_rule(
             form,
             endpoint=endpoint,
             view_func=flask_view,
-            methods=[method],
+            methods=[row.method],
             provide_automatic_options=False,
         )
 

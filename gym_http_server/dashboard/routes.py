@@ -9,16 +9,14 @@ from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
-import flask
-
-from gym_http_server.access import ANY
 from gym_http_server.api.exchange import Answer, Environ, read_body
 from gym_http_server.api.page_requests import wants_page
 from gym_http_server.api.service import about
-from gym_http_server.api.web import Web, add_route
+from gym_http_server.api.web import View, Web
 from gym_http_server.errors import NotFound
+from gym_http_server.settings import Settings
 
-__all__ = ["HEADERS", "add_routes"]
+__all__ = ["HEADERS", "views"]
 
 #: Name of the page that ``GET /`` returns.
 _INDEX = "index.html"
@@ -64,17 +62,16 @@ class _PageFile(NamedTuple):
     etag: str
 
 
-def add_routes(app: flask.Flask, web: Web) -> None:
-    """Add the routes: the page at ``/``, and its files."""
-    add_route(app, web, "GET", "/", functools.partial(_start, web), scopes=ANY)
-    if web.settings.no_dashboard:
-        return
-    for rule, view in (
-        ("/dashboard/<path:name>/", _file),
-        ("/docs/", _docs),
-        ("/docs/<path:name>/", _docs_file),
-    ):
-        add_route(app, web, "GET", rule, functools.partial(view, web), scopes=ANY)
+def views(settings: Settings) -> dict[str, View]:
+    """Return the views of the page at ``/`` and its files."""
+    if settings.no_dashboard:
+        return {"start": _start}
+    return {
+        "start": _start,
+        "dashboard_file": _file,
+        "docs": _docs,
+        "docs_file": _docs_file,
+    }
 
 
 def _start(web: Web, environ: Environ) -> Answer:

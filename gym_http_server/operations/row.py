@@ -1,0 +1,46 @@
+"""What an operation is: a row of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gym_http_wire.messages import Op
+
+__all__ = ["Operation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation of the HTTP interface.
+
+    Attributes:
+        name: Its name, by which documents and generated clients refer to it.
+        method: GET, POST, PUT or DELETE.
+        path: With a final slash, which a request may omit, and with names in ``<>`` for
+            the parts that vary.
+        words: What it does, in a line.
+        scopes: A caller must have one of these; if empty, any token is sufficient.
+        op: Its number in the frames that web workers send; `Op.ANSWER` if they answer
+            by themselves, or have code of their own for it.
+        changes: Whether it has an effect though it is a GET: it changes state, or runs
+            an environment's code. No link of another site may lead to it.
+        waits: Whether a request may wait for something to happen.
+        takes_ticket: Whether it opens a stream, for which a ticket is sufficient.
+        is_open: Whether it answers everybody, without a token.
+    """
+
+    name: str
+    method: str
+    path: str
+    words: str
+    scopes: frozenset[str]
+    op: Op = Op.ANSWER
+    changes: bool = False
+    waits: bool = False
+    takes_ticket: bool = False
+    is_open: bool = False
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it changes state, or runs an environment's code."""
+        return self.changes or self.method != "GET"
