@@ -28,6 +28,7 @@ from gym_http_wire.problems import BadParameter, MissingParameter
 
 __all__ = [
     "MAX_INTEGER",
+    "AnyObject",
     "Anything",
     "Choice",
     "Either",
@@ -107,7 +108,8 @@ class Integer:
     @property
     def expected(self) -> str:
         """The values in words."""
-        most = "" if self.most in (None, MAX_INTEGER) else f" to {self.most}"
+        limited = self.most is not None and self.most < MAX_INTEGER
+        most = f" to {self.most}" if limited else ""
         return f"an integer from {self.least}{most}{self.note and ' ' + self.note}"
 
     def read(self, value: Any, name: str) -> int:
@@ -343,6 +345,28 @@ class _OnlyInBodies:
 
 
 @dataclass(frozen=True, slots=True)
+class AnyObject(_OnlyInBodies):
+    """An object whose members are decided elsewhere.
+
+    Attributes:
+        described: Its members as JSON Schema.
+    """
+
+    described: Schema = field(default_factory=dict)
+    expected: str = "an object"
+
+    def read(self, value: Any, name: str) -> dict[Any, Any]:
+        """Check a value; see `Kind.read`."""
+        if isinstance(value, dict):
+            return value
+        raise refusal(name, value, self.expected)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return {"type": "object", **self.described}
+
+
+@dataclass(frozen=True, slots=True)
 class ListOf(_OnlyInBodies):
     """A list of values of one kind.
 
@@ -383,15 +407,15 @@ class ListOf(_OnlyInBodies):
 
 @dataclass(frozen=True, slots=True)
 class Either(_OnlyInBodies):
-    """A single value, or a list.
+    """A single value, or a list or an object.
 
     Attributes:
         one: The kind of the single value.
-        many: The kind of the list.
+        many: The kind of the list or object.
     """
 
     one: Kind
-    many: ListOf
+    many: ListOf | ObjectOf
 
     @property
     def expected(self) -> str:
@@ -400,7 +424,7 @@ class Either(_OnlyInBodies):
 
     def read(self, value: Any, name: str) -> Any:
         """Check a value; see `Kind.read`."""
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple if type(self.many) is ListOf else dict):
             return self.many.read(value, name)
         try:
             return self.one.read(value, name)
@@ -422,6 +446,7 @@ class Member:
         default: What holds without it, in documents; nothing fills it in.
         required: Whether a request without it is refused.
         null: Whether null is a value of its own, instead of counting as absent.
+        blank: Whether "" and [] count as absent, too, as in gym-http-api.
     """
 
     kind: Kind
@@ -429,6 +454,7 @@ class Member:
     default: Any = None
     required: bool = False
     null: bool = False
+    blank: bool = False
 
     def schema(self) -> Schema:
         """Return its values, words and default as JSON Schema."""
@@ -437,6 +463,8 @@ class Member:
             schema["type"] = [schema["type"], "null"]
         elif self.null and "enum" in schema:
             schema["enum"] = [*schema["enum"], None]
+        if self.blank and not self.required:
+            schema = {"anyOf": [schema, {"enum": [None, "", []]}]}
         if self.words:
             schema["description"] = self.words
         if self.default is not None:
@@ -474,6 +502,10 @@ def refusal(name: str, value: object, expected: str) -> BadParameter:
 
 def _is_given(value: Any) -> bool:
     return value is not None
+
+
+def _is_blank(value: Any) -> bool:
+    return type(value) in (str, list) and not value
 
 
 def read(
@@ -527,7 +559,7 @@ def read_optional(
             if ignores:
                 continue
             raise _unknown(name, members, what)
-        if is_given(value):
+        if is_given(value) and not (member.blank and _is_blank(value)):
             found[name] = member.kind.read(value, prefix + name)
         elif member.null:
             found[name] = None
@@ -548,11 +580,24 @@ def read_texts(members: Members, texts: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def unknown_members(members: Members, given: Iterable[str]) -> list[str]:
-    """Return warnings about names that are no members, a few at most."""
+def unknown_members(
+    members: Members,
+    given: Iterable[str],
+    what: str = "the request",
+    otherwise: str = "",
+) -> list[str]:
+    """Return warnings about names that are no members, a few at most.
+
+    Args:
+        members: The members that are known.
+        given: The names.
+        what: What has them, for the warning.
+        otherwise: Words for a name that resembles no member.
+    """
     names = [name for name in given if name not in members][:MAX_UNKNOWN]
     return [
-        f"the member {name!r:.80} is unknown{did_you_mean(name, members)}"
+        f"the member {name!r:.80} of {what} is unknown"
+        f"{did_you_mean(name, members) or otherwise}"
         for name in names
     ]
 

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gym_http_server.operations.members import (
+    AnyObject,
     Anything,
     Choice,
     Either,
@@ -53,6 +54,9 @@ KINDS: list[Kind] = [
     ListOf(Anything(), 0, 2),
     Either(Choice(("all", "latest")), ListOf(Number(-1, 1), 1, 2)),
     ObjectOf({"clip": Member(Flag()), "rate": Member(Number(0, 5))}),
+    Either(Flag(), ObjectOf({"clip": Member(Flag()), "rate": Member(Number(0, 5))})),
+    AnyObject(),
+    Integer(-1, 2**63 - 1),
 ]
 NUMBERS = st.one_of(st.integers(-12, 12), st.floats(-12, 12), st.integers())
 SCALARS = st.one_of(
@@ -189,5 +193,26 @@ def test_members_of_an_inner_object_have_its_name() -> None:
 def test_unknown_members_can_be_ignored_and_named() -> None:
     request = {"buffer": 2, "wait": 1}
     assert read(MEMBERS, request, ignores=True) == {"buffer": 2}
-    (warning,) = unknown_members(MEMBERS, request)
-    assert warning == "the member 'wait' is unknown; did you mean 'wait_s'?"
+    (warning,) = unknown_members(MEMBERS, request, "the reset")
+    words = "the member 'wait' of the reset is unknown; did you mean 'wait_s'?"
+    assert warning == words
+    (warning,) = unknown_members(MEMBERS, ["x"], otherwise="; see the documents")
+    assert warning == "the member 'x' of the request is unknown; see the documents"
+
+
+@pytest.mark.parametrize("blank", [None, "", []])
+def test_a_blank_member_counts_as_absent(blank: Any) -> None:
+    members = {
+        "seed": Member(Integer(0, None), blank=True),
+        "hz": Member(Integer(0, None)),
+    }
+    assert read(members, {"seed": blank}) == {}
+    assert jsonschema.Draft202012Validator(object_schema(members)).is_valid(
+        {"seed": blank}
+    )
+    required = {"seed": Member(Integer(0, None), blank=True, required=True)}
+    with pytest.raises(MissingParameter, match="'seed'"):
+        read(required, {"seed": blank})
+    if blank is not None:
+        with pytest.raises(BadParameter, match="hz is"):
+            read(members, {"hz": blank})
