@@ -36,6 +36,7 @@ __all__ = [
     "Integer",
     "Kind",
     "ListOf",
+    "MapOf",
     "Member",
     "Members",
     "Name",
@@ -43,6 +44,7 @@ __all__ = [
     "ObjectOf",
     "Seconds",
     "Text",
+    "even_null",
     "object_schema",
     "read",
     "read_optional",
@@ -291,15 +293,30 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name of letters, digits and a few signs, as runs, sessions and readers have."""
+    """A name of letters, digits and a few signs, as runs, sessions and readers have.
 
-    expected: str = "1 to 64 of A-Z, a-z, 0-9, _, . and -"
+    Attributes:
+        chosen: Whether somebody has chosen it: then it begins with a letter or digit.
+    """
+
+    chosen: bool = False
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        if self.chosen:
+            return "a letter or digit, then up to 63 of A-Z, a-z, 0-9, _, . and -"
+        return "1 to 64 of A-Z, a-z, 0-9, _, . and -"
 
     def read(self, value: Any, name: str) -> str:
         """Check a value; see `Kind.read`."""
-        if isinstance(value, str) and _NAME(value):
-            return value
-        raise refusal(name, value, self.expected)
+        if (
+            not isinstance(value, str)
+            or not _NAME(value)
+            or (self.chosen and value[0] in "_.-")
+        ):
+            raise refusal(name, value, self.expected)
+        return value
 
     def parse(self, text: str, name: str) -> str:
         """Read a value from text; see `Kind.parse`."""
@@ -307,7 +324,10 @@ class Name:
 
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
-        return {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
+        pattern = "^[A-Za-z0-9_.-]{1,64}$"
+        if self.chosen:
+            pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+        return {"type": "string", "pattern": pattern}
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +406,7 @@ class ListOf(_OnlyInBodies):
     def expected(self) -> str:
         """The values in words."""
         size = f"{self.least} to {self.most}" if self.least else f"up to {self.most}"
+        size = str(self.most) if self.least == self.most else size
         return f"a list of {size}{self.note and ' ' + self.note}"
 
     def read(self, value: Any, name: str) -> list[Any]:
@@ -403,6 +424,46 @@ class ListOf(_OnlyInBodies):
         most = {} if self.most == MAX_INTEGER else {"maxItems": self.most}
         least = {"minItems": self.least} if self.least else {}
         return {"type": "array", "items": self.kind.schema(), **least, **most}
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(_OnlyInBodies):
+    """An object with any names, whose values are of one kind.
+
+    Attributes:
+        kind: Their kind.
+        least: Members that it has at least.
+        most: Members that it has at most.
+    """
+
+    kind: Kind
+    least: int
+    most: int
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        return f"an object with {self.least} to {self.most} members"
+
+    def read(self, value: Any, name: str) -> dict[str, Any]:
+        """Check a value; see `Kind.read`."""
+        if not isinstance(value, dict):
+            raise refusal(name, value, self.expected)
+        if not self.least <= len(value) <= self.most:
+            raise BadParameter(f"{name} has {len(value)}: expected {self.expected}")
+        return {
+            key: self.kind.read(each, f"{name}.{key:.{MAX_SHOWN}}")
+            for key, each in value.items()
+        }
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return {
+            "type": "object",
+            "additionalProperties": self.kind.schema(),
+            "minProperties": self.least,
+            "maxProperties": self.most,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,6 +495,15 @@ class Either(_OnlyInBodies):
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
         return {"anyOf": [self.one.schema(), self.many.schema()]}
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None
+
+
+def even_null(value: Any) -> bool:
+    """Count every value as given, so that a null without a meaning is refused."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,9 +547,15 @@ Members = Mapping[str, Member]
 
 @dataclass(frozen=True, slots=True)
 class ObjectOf(_OnlyInBodies):
-    """An object whose members are declared."""
+    """An object whose members are declared.
+
+    Attributes:
+        members: The members.
+        is_given: Whether a member with a value counts as given: not so with null.
+    """
 
     members: Members
+    is_given: Callable[[Any], bool] = _is_given
 
     @property
     def expected(self) -> str:
@@ -488,7 +564,8 @@ class ObjectOf(_OnlyInBodies):
 
     def read(self, value: Any, name: str) -> dict[str, Any]:
         """Check a value; see `Kind.read`."""
-        return read(self.members, value, name, prefix=f"{name}.")
+        prefix = f"{name}."
+        return read(self.members, value, name, prefix=prefix, is_given=self.is_given)
 
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
@@ -498,10 +575,6 @@ class ObjectOf(_OnlyInBodies):
 def refusal(name: str, value: object, expected: str) -> BadParameter:
     """Return the problem of a member with a value that it cannot have."""
     return BadParameter(f"{name} is {value!r:.{MAX_SHOWN}}: expected {expected}")
-
-
-def _is_given(value: Any) -> bool:
-    return value is not None
 
 
 def _is_blank(value: Any) -> bool:
@@ -559,7 +632,9 @@ def read_optional(
             if ignores:
                 continue
             raise _unknown(name, members, what)
-        if is_given(value) and not (member.blank and _is_blank(value)):
+        if value is None and member.null:
+            found[name] = None
+        elif is_given(value) and not (member.blank and _is_blank(value)):
             found[name] = member.kind.read(value, prefix + name)
         elif member.null:
             found[name] = None

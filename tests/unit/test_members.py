@@ -20,12 +20,14 @@ from gym_http_server.operations.members import (
     Integer,
     Kind,
     ListOf,
+    MapOf,
     Member,
     Name,
     Number,
     ObjectOf,
     Seconds,
     Text,
+    even_null,
     object_schema,
     read,
     read_texts,
@@ -48,15 +50,19 @@ KINDS: list[Kind] = [
     Text(1, 4),
     Text(0, 3),
     Name(),
+    Name(chosen=True),
     Number(-math.inf, 5),
     Number(0, math.inf, above=True),
     ListOf(Integer(0, 3), 1, 2),
     ListOf(Anything(), 0, 2),
     Either(Choice(("all", "latest")), ListOf(Number(-1, 1), 1, 2)),
-    ObjectOf({"clip": Member(Flag()), "rate": Member(Number(0, 5))}),
-    Either(Flag(), ObjectOf({"clip": Member(Flag()), "rate": Member(Number(0, 5))})),
+    ObjectOf(
+        {"clip": Member(Flag(), null=True), "rate": Member(Number(0, 5))}, even_null
+    ),
+    Either(Flag(), ObjectOf({"clip": Member(Flag())}, even_null)),
     AnyObject(),
     Integer(-1, 2**63 - 1),
+    MapOf(Number(0, 5), 1, 2),
 ]
 NUMBERS = st.one_of(st.integers(-12, 12), st.floats(-12, 12), st.integers())
 SCALARS = st.one_of(
@@ -64,12 +70,13 @@ SCALARS = st.one_of(
     st.booleans(),
     NUMBERS,
     st.text(max_size=5),
-    st.sampled_from(["all", "latest", "a-1", "A.b_2"]),
+    st.sampled_from(["all", "latest", "a-1", "A.b_2", "-a"]),
 )
 VALUES = st.one_of(
     SCALARS,
     st.lists(SCALARS, max_size=3),
     st.dictionaries(st.sampled_from(["clip", "rate"]), st.booleans() | NUMBERS),
+    st.dictionaries(st.sampled_from(["clip", "rate"]), st.none() | st.booleans()),
 )
 
 
@@ -173,6 +180,8 @@ def test_a_refusal_says_what_would_be_right(given: Any, words: str) -> None:
 def test_null_is_absent_unless_it_has_a_meaning() -> None:
     members = {"a": Member(Integer()), "b": Member(Integer(), null=True)}
     assert read(members, {"a": None, "b": None}) == {"b": None}
+    with pytest.raises(BadParameter, match="a is None: expected an integer"):
+        read(members, {"a": None}, is_given=even_null)
 
 
 def test_a_required_member_is_missed() -> None:
