@@ -25,8 +25,11 @@ class Operation:
         changes: Whether it has an effect though it is a GET: it changes state, or runs
             an environment's code. No link of another site may lead to it.
         waits: Whether a request may wait for something to happen.
+        keyed: Whether a request with an idempotency key is executed once.
         takes_ticket: Whether it opens a stream, for which a ticket is sufficient.
         is_open: Whether it answers everybody, without a token.
+        problems: Errors that may answer it, by their names in documents; of two with
+            one status, the later one holds.
     """
 
     name: str
@@ -37,8 +40,10 @@ class Operation:
     op: Op = Op.ANSWER
     changes: bool = False
     waits: bool = False
+    keyed: bool = False
     takes_ticket: bool = False
     is_open: bool = False
+    problems: tuple[str, ...] = ()
 
     @property
     def has_effect(self) -> bool:

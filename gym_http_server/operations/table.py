@@ -41,21 +41,81 @@ _MANAGES = frozenset({access.RUNS})
 _TRAINS = frozenset({access.RUNS, access.RUN_ROLE})
 _ADMINISTERS = frozenset({access.ADMIN})
 
+_HEALTH = (
+    *("RequestTimeout", "Internal", "Unavailable"),
+    *("BodyTooLarge", "ContentEncoding"),
+)
+_TOKEN = ("Unauthorized", "Forbidden", "TooManyWrongTokens")
+_SERVER = (*_HEALTH, *_TOKEN)
+_CHECKED = (*_SERVER, "BadRequest")
+_FOUND = (*_CHECKED, "NotFound")
+_OF_RUN = (*_SERVER, "NotFound", "TooLong")
+_ENDING = (*_FOUND, "Gone", "EnvFailed")
+_CALL = (*_ENDING, "Deadline", "QueueFull")
+#: A handshake has no body.
+_HANDSHAKE = ("RequestTimeout", "Internal", "Unavailable", *_TOKEN, "BadRequest")
+
 INSTANCES = (
-    Operation("env_list_all", "GET", ENVS, "List the instances", _READS),
-    Operation("env_create", "POST", ENVS, "Create an instance", _CREATES),
+    Operation(
+        "env_list_all",
+        "GET",
+        ENVS,
+        "List the instances",
+        _READS,
+        problems=_SERVER,
+    ),
+    Operation(
+        "env_create",
+        "POST",
+        ENVS,
+        "Create an instance",
+        _CREATES,
+        keyed=True,
+        problems=(
+            *_CHECKED,
+            "KeyReused",
+            "TooManyInstances",
+            "Unsupported",
+            "EnvFailed",
+            "Deadline",
+            "DiskFull",
+        ),
+    ),
     Operation(
         "instances",
         "GET",
         "/v1/instances/",
         "List the instances with their figures",
         _READS,
+        problems=_CHECKED,
     ),
     Operation(
-        "env_describe", "GET", INSTANCE, "Describe an instance", _LOOKS, Op.DESCRIBE
+        "env_describe",
+        "GET",
+        INSTANCE,
+        "Describe an instance",
+        _LOOKS,
+        Op.DESCRIBE,
+        problems=(*_CALL, "Unsupported"),
     ),
-    Operation("env_close", "POST", INSTANCE + "close/", "End an instance", _ENDS),
-    Operation("env_delete", "DELETE", INSTANCE, "End an instance", _ENDS),
+    Operation(
+        "env_close",
+        "POST",
+        INSTANCE + "close/",
+        "End an instance",
+        _ENDS,
+        keyed=True,
+        problems=(*_ENDING, "Deadline"),
+    ),
+    Operation(
+        "env_delete",
+        "DELETE",
+        INSTANCE,
+        "End an instance",
+        _ENDS,
+        keyed=True,
+        problems=(*_ENDING, "Deadline"),
+    ),
     Operation(
         "env_log",
         "GET",
@@ -63,9 +123,17 @@ INSTANCES = (
         "Read what an instance printed",
         _LOOKS,
         waits=True,
+        problems=_ENDING,
     ),
     Operation(
-        "env_reset", "POST", INSTANCE + "reset/", "Begin an episode", _STEPS, Op.RESET
+        "env_reset",
+        "POST",
+        INSTANCE + "reset/",
+        "Begin an episode",
+        _STEPS,
+        Op.RESET,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_step",
@@ -74,6 +142,8 @@ INSTANCES = (
         "Take a step, or several",
         _STEPS,
         Op.STEP,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_rollout",
@@ -82,6 +152,8 @@ INSTANCES = (
         "Play whole episodes",
         _STEPS,
         Op.ROLLOUT,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_render",
@@ -90,6 +162,7 @@ INSTANCES = (
         "Render the present frame",
         _STEPS,
         changes=True,
+        problems=(*_CALL, "NotAcceptable", "Conflict", "Unsupported"),
     ),
     Operation(
         "env_render_once",
@@ -97,6 +170,8 @@ INSTANCES = (
         INSTANCE + "render/",
         "Draw the present frame, once for each key",
         _STEPS,
+        keyed=True,
+        problems=(*_CALL, "NotAcceptable", "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_episodes",
@@ -104,6 +179,7 @@ INSTANCES = (
         INSTANCE + "episodes/",
         "Get returns, lengths and ends of the last episodes",
         _LOOKS,
+        problems=(*_CALL, "KeyReused"),
     ),
     Operation(
         "env_keys",
@@ -112,6 +188,7 @@ INSTANCES = (
         "Get the keys with which a person plays the environment",
         _LOOKS,
         Op.KEYS,
+        problems=(*_CALL, "KeyReused"),
     ),
     Operation(
         "env_action_space",
@@ -120,6 +197,7 @@ INSTANCES = (
         "Describe the action space",
         _LOOKS,
         Op.ACTION_SPACE,
+        problems=(*_CALL, "Unsupported"),
     ),
     Operation(
         "env_observation_space",
@@ -128,6 +206,7 @@ INSTANCES = (
         "Describe the observation space",
         _LOOKS,
         Op.OBSERVATION_SPACE,
+        problems=(*_CALL, "Unsupported"),
     ),
     Operation(
         "env_action_space_sample",
@@ -137,6 +216,7 @@ INSTANCES = (
         _STEPS,
         Op.ACTION_SAMPLE,
         changes=True,
+        problems=(*_CALL, "Unsupported"),
     ),
     Operation(
         "env_action_space_sample_with",
@@ -145,6 +225,8 @@ INSTANCES = (
         "Draw an action, with a seed or a mask",
         _STEPS,
         Op.ACTION_SAMPLE,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_observation_space_sample",
@@ -154,6 +236,7 @@ INSTANCES = (
         _STEPS,
         Op.OBSERVATION_SAMPLE,
         changes=True,
+        problems=(*_CALL, "Unsupported"),
     ),
     Operation(
         "env_observation_space_sample_with",
@@ -162,6 +245,8 @@ INSTANCES = (
         "Draw an observation, with a seed or a mask",
         _STEPS,
         Op.OBSERVATION_SAMPLE,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_action_space_contains",
@@ -170,6 +255,8 @@ INSTANCES = (
         "Check whether a value is an action",
         _STEPS,
         Op.ACTION_CONTAINS,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_observation_space_contains",
@@ -178,6 +265,8 @@ INSTANCES = (
         "Check whether a value is an observation",
         _STEPS,
         Op.OBSERVATION_CONTAINS,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_monitor",
@@ -186,6 +275,7 @@ INSTANCES = (
         "Get the monitor's records",
         _LOOKS,
         Op.MONITOR,
+        problems=(*_CALL, "KeyReused"),
     ),
     Operation(
         "env_monitor_start",
@@ -194,6 +284,8 @@ INSTANCES = (
         "Begin to record episodes",
         _STEPS,
         Op.MONITOR_START,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "DiskFull"),
     ),
     Operation(
         "env_monitor_close",
@@ -202,6 +294,8 @@ INSTANCES = (
         "End the recording, if there is one",
         _STEPS,
         Op.MONITOR_CLOSE,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "DiskFull"),
     ),
     Operation(
         "env_generator",
@@ -211,6 +305,7 @@ INSTANCES = (
         _STEPS,
         Op.GENERATOR,
         changes=True,
+        problems=(*_CALL, "Unsupported"),
     ),
     Operation(
         "env_set_generator",
@@ -219,6 +314,8 @@ INSTANCES = (
         "Set the state of the environment's random generator",
         _STEPS,
         Op.SET_GENERATOR,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_action_space_contains_in_path",
@@ -227,6 +324,7 @@ INSTANCES = (
         "Check whether a value in the path is an action",
         _STEPS,
         Op.ACTION_CONTAINS,
+        problems=(*_CALL, "TooLong", "Unsupported"),
     ),
     Operation(
         "env_attribute",
@@ -236,6 +334,7 @@ INSTANCES = (
         _STEPS,
         Op.ATTRIBUTE,
         changes=True,
+        problems=(*_CALL, "TooLong", "Unsupported"),
     ),
     Operation(
         "env_set_attribute",
@@ -244,6 +343,8 @@ INSTANCES = (
         "Set an attribute of the environment",
         _STEPS,
         Op.SET_ATTRIBUTE,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "TooLong", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_call_attribute",
@@ -252,6 +353,8 @@ INSTANCES = (
         "Call a method of the environment",
         _STEPS,
         Op.CALL_ATTRIBUTE,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "TooLong", "KeyReused", "Unsupported"),
     ),
     Operation(
         "env_stream",
@@ -260,6 +363,15 @@ INSTANCES = (
         "Open a stream",
         _LOOKS,
         takes_ticket=True,
+        problems=(
+            *_HANDSHAKE,
+            "NotFound",
+            "Gone",
+            "UpgradeRequired",
+            "QueueFull",
+            "EnvFailed",
+            "Deadline",
+        ),
     ),
     Operation(
         "batch_step",
@@ -267,6 +379,8 @@ INSTANCES = (
         "/v1/batch/step/",
         "Step several instances at once",
         _STEPS,
+        keyed=True,
+        problems=(*_CHECKED, "NotAcceptable"),
     ),
 )
 CLOCKS = (
@@ -277,6 +391,8 @@ CLOCKS = (
         "Set the action for the next time steps, without waiting",
         _STEPS,
         Op.ACT,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "Unsupported"),
     ),
     Operation(
         "env_updates",
@@ -286,6 +402,7 @@ CLOCKS = (
         _LOOKS,
         Op.UPDATES,
         waits=True,
+        problems=(*_CALL, "Conflict", "Unsupported"),
     ),
     Operation(
         "env_realtime",
@@ -294,6 +411,7 @@ CLOCKS = (
         "Describe the clock and its statistics",
         _LOOKS,
         Op.REALTIME,
+        problems=(*_CALL, "Conflict", "Unsupported"),
     ),
     Operation(
         "env_set_realtime",
@@ -302,6 +420,8 @@ CLOCKS = (
         "Change the rate of the clock",
         _STEPS,
         Op.SET_REALTIME,
+        keyed=True,
+        problems=(*_CALL, "Conflict", "Unsupported"),
     ),
     Operation(
         "env_pause",
@@ -310,6 +430,7 @@ CLOCKS = (
         "Pause the clock",
         _STEPS,
         Op.PAUSE,
+        problems=(*_CALL, "Conflict", "Unsupported"),
     ),
     Operation(
         "env_resume",
@@ -318,6 +439,7 @@ CLOCKS = (
         "Continue a paused clock",
         _STEPS,
         Op.RESUME,
+        problems=(*_CALL, "Conflict", "Unsupported"),
     ),
     Operation(
         "env_trace",
@@ -326,14 +448,38 @@ CLOCKS = (
         "Get the last events of the clock",
         _LOOKS,
         Op.TRACE,
+        problems=(*_CALL, "Conflict", "Unsupported"),
     ),
 )
 RUNS = (
     Operation(
-        "run_create", "POST", "/v1/runs/", "Create a run", _MANAGES, Op.RUN_CREATE
+        "run_create",
+        "POST",
+        "/v1/runs/",
+        "Create a run",
+        _MANAGES,
+        Op.RUN_CREATE,
+        keyed=True,
+        problems=(*_CHECKED, "Conflict", "KeyReused", "StorageFull"),
     ),
-    Operation("run_list", "GET", "/v1/runs/", "List the runs", _MANAGES, Op.RUN_LIST),
-    Operation("run_delete", "DELETE", RUN, "Delete a run", _MANAGES, Op.RUN_DELETE),
+    Operation(
+        "run_list",
+        "GET",
+        "/v1/runs/",
+        "List the runs",
+        _MANAGES,
+        Op.RUN_LIST,
+        problems=_SERVER,
+    ),
+    Operation(
+        "run_delete",
+        "DELETE",
+        RUN,
+        "Delete a run",
+        _MANAGES,
+        Op.RUN_DELETE,
+        problems=_OF_RUN,
+    ),
     Operation(
         "run_token_create",
         "POST",
@@ -341,6 +487,7 @@ RUNS = (
         "Create a further token of a run",
         _MANAGES,
         Op.TOKEN_CREATE,
+        problems=(*_FOUND, "Conflict", "TooLong", "StorageFull"),
     ),
     Operation(
         "run_tokens",
@@ -349,6 +496,7 @@ RUNS = (
         "List the tokens of a run",
         _MANAGES,
         Op.TOKEN_LIST,
+        problems=_OF_RUN,
     ),
     Operation(
         "run_token_delete",
@@ -357,8 +505,17 @@ RUNS = (
         "Revoke a token of a run",
         _MANAGES,
         Op.TOKEN_DELETE,
+        problems=_OF_RUN,
     ),
-    Operation("run_status", "GET", RUN, "Describe a run", _TRAINS, Op.RUN_STATUS),
+    Operation(
+        "run_status",
+        "GET",
+        RUN,
+        "Describe a run",
+        _TRAINS,
+        Op.RUN_STATUS,
+        problems=_OF_RUN,
+    ),
     Operation(
         "session_create",
         "POST",
@@ -366,6 +523,7 @@ RUNS = (
         "Begin the session of a worker",
         _TRAINS,
         Op.SESSION_CREATE,
+        problems=(*_FOUND, "Conflict", "TooLong", "TooManySessions", "StorageFull"),
     ),
     Operation(
         "session_status",
@@ -374,6 +532,7 @@ RUNS = (
         "Describe a session",
         _TRAINS,
         Op.SESSION_STATUS,
+        problems=_OF_RUN,
     ),
     Operation(
         "session_end",
@@ -382,6 +541,7 @@ RUNS = (
         "End a session",
         _TRAINS,
         Op.SESSION_END,
+        problems=_OF_RUN,
     ),
     Operation(
         "samples_read",
@@ -391,6 +551,7 @@ RUNS = (
         _TRAINS,
         Op.SAMPLES_GET,
         waits=True,
+        problems=(*_FOUND, "Gone", "TooLong"),
     ),
     Operation(
         "samples_lease",
@@ -400,6 +561,7 @@ RUNS = (
         _TRAINS,
         Op.LEASE,
         waits=True,
+        problems=(*_FOUND, "TooLong"),
     ),
     Operation(
         "samples_ack",
@@ -408,6 +570,7 @@ RUNS = (
         "Acknowledge leased batches",
         _TRAINS,
         Op.ACK,
+        problems=(*_FOUND, "TooLong"),
     ),
     Operation(
         "samples_nack",
@@ -416,6 +579,7 @@ RUNS = (
         "Return leased batches",
         _TRAINS,
         Op.NACK,
+        problems=(*_FOUND, "TooLong"),
     ),
     Operation(
         "samples_aside",
@@ -424,6 +588,7 @@ RUNS = (
         "Read the batches that were set aside",
         _TRAINS,
         Op.ASIDE,
+        problems=(*_FOUND, "TooLong"),
     ),
     Operation(
         "reader_commit",
@@ -432,6 +597,7 @@ RUNS = (
         "Commit the position of a reader",
         _TRAINS,
         Op.READER_PUT,
+        problems=(*_FOUND, "Conflict", "TooLong"),
     ),
     Operation(
         "reader_status",
@@ -440,6 +606,7 @@ RUNS = (
         "Describe a reader",
         _TRAINS,
         Op.READER_GET,
+        problems=_OF_RUN,
     ),
     Operation(
         "reader_delete",
@@ -448,6 +615,7 @@ RUNS = (
         "Delete a reader",
         _TRAINS,
         Op.READER_DELETE,
+        problems=_OF_RUN,
     ),
     Operation(
         "weights_get",
@@ -457,6 +625,7 @@ RUNS = (
         _TRAINS,
         Op.WEIGHTS_GET,
         waits=True,
+        problems=(*_FOUND, "TooLong", "RangeNotSatisfiable"),
     ),
     Operation(
         "weights_version",
@@ -465,6 +634,7 @@ RUNS = (
         "Get a version of the weights",
         _TRAINS,
         Op.WEIGHTS_GET,
+        problems=(*_FOUND, "TooLong", "RangeNotSatisfiable"),
     ),
     Operation(
         "state_get",
@@ -474,9 +644,16 @@ RUNS = (
         _TRAINS,
         Op.STATE_GET,
         waits=True,
+        problems=(*_FOUND, "TooLong", "RangeNotSatisfiable"),
     ),
     Operation(
-        "records_read", "GET", RUN + "records/", "Read records", _TRAINS, Op.RECORDS_GET
+        "records_read",
+        "GET",
+        RUN + "records/",
+        "Read records",
+        _TRAINS,
+        Op.RECORDS_GET,
+        problems=(*_FOUND, "TooLong"),
     ),
     Operation(
         "samples_send",
@@ -485,6 +662,15 @@ RUNS = (
         "Store a batch or a bundle",
         _TRAINS,
         Op.SAMPLES_PUT,
+        problems=(
+            *_FOUND,
+            "Conflict",
+            "BundleTooLarge",
+            "TooLong",
+            "BadBatch",
+            "RunQueueFull",
+            "StorageFull",
+        ),
     ),
     Operation(
         "weights_publish",
@@ -493,6 +679,14 @@ RUNS = (
         "Publish weights",
         _TRAINS,
         Op.WEIGHTS_PUT,
+        problems=(
+            *_FOUND,
+            "Conflict",
+            "VersionConflict",
+            "TooLong",
+            "PreconditionRequired",
+            "StorageFull",
+        ),
     ),
     Operation(
         "state_save",
@@ -501,6 +695,14 @@ RUNS = (
         "Keep the trainer's state",
         _TRAINS,
         Op.STATE_PUT,
+        problems=(
+            *_FOUND,
+            "Conflict",
+            "VersionConflict",
+            "TooLong",
+            "PreconditionRequired",
+            "StorageFull",
+        ),
     ),
     Operation(
         "records_send",
@@ -509,16 +711,25 @@ RUNS = (
         "Store records",
         _TRAINS,
         Op.RECORDS_PUT,
+        problems=(*_FOUND, "Conflict", "TooLong", "RunQueueFull", "StorageFull"),
     ),
 )
 SERVER = (
-    Operation("server_info", "GET", "/v1/", "Describe the server", ANY),
+    Operation(
+        "server_info",
+        "GET",
+        "/v1/",
+        "Describe the server",
+        ANY,
+        problems=_SERVER,
+    ),
     Operation(
         "registry",
         "GET",
         "/v1/registry/",
         "List the environments that the server knows",
         ANY,
+        problems=(*_CHECKED, "TooLong"),
     ),
     Operation(
         "ticket_issue",
@@ -526,6 +737,7 @@ SERVER = (
         "/v1/tickets/",
         "Issue a ticket that opens a stream",
         ANY,
+        problems=(*_SERVER, "TooManyTickets", "DiskFull"),
     ),
     Operation(
         "healthy",
@@ -534,6 +746,7 @@ SERVER = (
         "Check whether the server is alive",
         ANY,
         is_open=True,
+        problems=_HEALTH,
     ),
     Operation(
         "ready",
@@ -542,27 +755,63 @@ SERVER = (
         "Check whether the server accepts new instances",
         ANY,
         is_open=True,
+        problems=_HEALTH,
     ),
-    Operation("openapi", "GET", "/openapi.json/", "Get this document", ANY),
+    Operation(
+        "openapi",
+        "GET",
+        "/openapi.json/",
+        "Get this document",
+        ANY,
+        problems=_SERVER,
+    ),
     Operation(
         "upload",
         "POST",
         "/v1/upload/",
         "Upload results to a scoreboard that is gone",
         ANY,
+        problems=(*_CHECKED, "Gone"),
     ),
     Operation(
-        "shutdown_server", "POST", "/v1/shutdown/", "Stop the server", _ADMINISTERS
+        "shutdown_server",
+        "POST",
+        "/v1/shutdown/",
+        "Stop the server",
+        _ADMINISTERS,
+        problems=_SERVER,
     ),
-    Operation("metrics", "GET", "/metrics/", "Get figures for Prometheus", _READS),
-    Operation("recordings", "GET", "/v1/recordings/", "List the recordings", _READS),
-    Operation("recording", "GET", _RECORDING, "Describe a recording", _READS),
+    Operation(
+        "metrics",
+        "GET",
+        "/metrics/",
+        "Get figures for Prometheus",
+        _READS,
+        problems=_SERVER,
+    ),
+    Operation(
+        "recordings",
+        "GET",
+        "/v1/recordings/",
+        "List the recordings",
+        _READS,
+        problems=_CHECKED,
+    ),
+    Operation(
+        "recording",
+        "GET",
+        _RECORDING,
+        "Describe a recording",
+        _READS,
+        problems=_FOUND,
+    ),
     Operation(
         "recording_file",
         "GET",
         _RECORDING + "files/<name>/",
         "Download a file of a recording",
         _READS,
+        problems=(*_FOUND, "RangeNotSatisfiable"),
     ),
     Operation(
         "external_connect",
@@ -571,6 +820,7 @@ SERVER = (
         "Connect an environment",
         _CONNECTS,
         takes_ticket=True,
+        problems=(*_HANDSHAKE, "UpgradeRequired"),
     ),
     Operation(
         "external_hello",
@@ -579,6 +829,7 @@ SERVER = (
         "Connect an environment without a WebSocket",
         _CONNECTS,
         takes_ticket=True,
+        problems=_CHECKED,
     ),
     Operation(
         "external_request",
@@ -588,6 +839,7 @@ SERVER = (
         _CONNECTS,
         changes=True,
         waits=True,
+        problems=_FOUND,
     ),
     Operation(
         "external_answer",
@@ -595,6 +847,7 @@ SERVER = (
         "/v1/external/<connection>/answer/",
         "Answer a request for an environment",
         _CONNECTS,
+        problems=_FOUND,
     ),
     Operation(
         "external_client",
@@ -602,6 +855,7 @@ SERVER = (
         "/v1/external/client/<path:name>/",
         "Get the JavaScript client",
         ANY,
+        problems=(*_HANDSHAKE, "NotFound"),
     ),
     Operation(
         "tango_connect",
@@ -610,22 +864,39 @@ SERVER = (
         "Connect a page of Tango",
         _CONNECTS,
         takes_ticket=True,
+        problems=(*_HANDSHAKE, "UpgradeRequired"),
     ),
-    Operation("start", "GET", "/", "Get the dashboard, or what /v1/ gives", ANY),
+    Operation(
+        "start",
+        "GET",
+        "/",
+        "Get the dashboard, or what /v1/ gives",
+        ANY,
+        problems=_FOUND,
+    ),
     Operation(
         "dashboard_file",
         "GET",
         "/dashboard/<path:name>/",
         "Get a file of the dashboard",
         ANY,
+        problems=_FOUND,
     ),
-    Operation("docs", "GET", "/docs/", "Get the page of the API", ANY),
+    Operation(
+        "docs",
+        "GET",
+        "/docs/",
+        "Get the page of the API",
+        ANY,
+        problems=_FOUND,
+    ),
     Operation(
         "docs_file",
         "GET",
         "/docs/<path:name>/",
         "Get a file of the page of the API",
         ANY,
+        problems=_FOUND,
     ),
 )
 #: What a request calls that names no operation.
