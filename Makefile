@@ -95,6 +95,10 @@ soak: $(VENV)/.dev ## Load a server for ten minutes and kill its parts (or SOAK=
 vectors: $(VENV)/.dev ## Make the clients' test vectors beside those that are committed
 	@$(BIN)/python -W ignore -m tests.conformance.generate
 
+.PHONY: openapi
+openapi: $(VENV)/.dev ## Print how the OpenAPI document would change (or OPENAPI=--write)
+	@$(BIN)/python scripts/make_openapi.py $(OPENAPI)
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure against the original's arrangement (or BENCH="--only NAME")
 	@$(BIN)/python -m benchmarks $(BENCH)

@@ -186,11 +186,8 @@ def _openapi(web: Web, environ: Environ) -> Answer:
 
 @functools.cache
 def _openapi_json() -> bytes:
-    # Here, since few servers are asked for it, and all workers would import it.
-    import yaml
-
-    text = importlib.resources.files("gym_http_server.api").joinpath("openapi.yaml")
-    return msgspec.json.encode(yaml.safe_load(text.read_bytes())) + b"\n"
+    file = importlib.resources.files("gym_http_server.api").joinpath("openapi.json")
+    return msgspec.json.format(file.read_bytes(), indent=-1) + b"\n"
 
 
 def _upload(web: Web, environ: Environ) -> Answer:

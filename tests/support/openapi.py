@@ -1,22 +1,20 @@
 """Reads the OpenAPI document: its operations, example requests and schemas."""
 
+import json
 import re
 import secrets
 from pathlib import Path
 from typing import Any
 
 import schemathesis
-import yaml
 from schemathesis.specs.openapi import checks
 
 import gym_http_server
 from tests.support.api import Api, Instance, no_content
 from tests.support.raw import Response
 
-FILE = Path(gym_http_server.__file__).parent / "api" / "openapi.yaml"
-# Much faster than the loader in Python, which old machines have to take.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-DOCUMENT: dict[str, Any] = yaml.load(FILE.read_text(), Loader=_LOADER)
+FILE = Path(gym_http_server.__file__).parent / "api" / "openapi.json"
+DOCUMENT: dict[str, Any] = json.loads(FILE.read_text())
 # Lines of JSON are text to it.
 schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 LOSSLESS = "application/vnd.gym-http."
