@@ -40,6 +40,9 @@ MEMBERS = {
     "wait_s": Member(Seconds(0, 50), "Seconds to wait."),
     "mode": Member(Choice(("elastic", "free-running"))),
 }
+OBJECT = ObjectOf(
+    {"clip": Member(Flag(), null=True), "rate": Member(Number(0, 5))}, even_null
+)
 KINDS: list[Kind] = [
     Integer(0, 10),
     Integer(-5, None),
@@ -56,10 +59,8 @@ KINDS: list[Kind] = [
     ListOf(Integer(0, 3), 1, 2),
     ListOf(Anything(), 0, 2),
     Either(Choice(("all", "latest")), ListOf(Number(-1, 1), 1, 2)),
-    ObjectOf(
-        {"clip": Member(Flag(), null=True), "rate": Member(Number(0, 5))}, even_null
-    ),
-    Either(Flag(), ObjectOf({"clip": Member(Flag())}, even_null)),
+    OBJECT,
+    Either(Flag(), OBJECT),
     AnyObject(),
     Integer(-1, 2**63 - 1),
     MapOf(Number(0, 5), 1, 2),
