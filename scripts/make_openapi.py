@@ -30,6 +30,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BY_HAND = ROOT / "docs" / "openapi.yaml"
 DOCUMENT = ROOT / "gym_http_server" / "api" / "openapi.json"
 KEY = {"$ref": "#/components/parameters/IdempotencyKey"}
+PROBLEM_TYPES = ("application/json", "application/problem+json")
+RETRY = {
+    "Retry-After": {
+        "description": "Seconds after which to try again.",
+        "required": True,
+        "schema": {"type": "integer"},
+    }
+}
 
 Json = dict[str, Any]
 
@@ -45,6 +53,9 @@ def make_document() -> Json:
         Mistake: A row or an operation by hand has no counterpart.
     """
     document: Json = yaml.safe_load(BY_HAND.read_text(encoding="utf-8"))
+    del document["repeated"]
+    problems = document.pop("problems")
+    add_problems(problems, document["components"])
     missing = set(OPERATIONS)
     for path, method, by_hand in operations_of(document):
         name = by_hand["operationId"]
@@ -54,7 +65,7 @@ def make_document() -> Json:
         if (method.upper(), shape_of(path)) != (row.method, shape_of(row.path)):
             raise Mistake(f"{name} is {row.method} {row.path}, and not {method} {path}")
         missing.remove(name)
-        document["paths"][path][method] = merged(row, by_hand, document)
+        document["paths"][path][method] = merged(row, by_hand, problems)
     if missing:
         raise Mistake(f"{', '.join(sorted(missing))}: not in {BY_HAND.name}")
     return document
@@ -73,7 +84,7 @@ def shape_of(path: str) -> str:
     return re.sub(r"<[^>]*>|{[^}]*}", "{}", path).rstrip("/")
 
 
-def merged(row: Operation, by_hand: Json, document: Json) -> Json:
+def merged(row: Operation, by_hand: Json, problems: Json) -> Json:
     """Return the definition of an operation."""
     parameters = [KEY] * row.keyed + by_hand.get("parameters", [])
     made: Json = {"operationId": row.name, "tags": by_hand["tags"]}
@@ -84,21 +95,39 @@ def merged(row: Operation, by_hand: Json, document: Json) -> Json:
         made["parameters"] = parameters
     if "requestBody" in by_hand:
         made["requestBody"] = by_hand["requestBody"]
-    problems = {status_of(name, document): name for name in row.problems}
+    named = {str(problems[name]["status"]): name for name in row.problems}
     made["responses"] = by_hand.get("responses", {}) | {
-        status: {"$ref": f"#/components/responses/{problems[status]}"}
-        for status in sorted(problems)
+        status: {"$ref": f"#/components/responses/{named[status]}"}
+        for status in sorted(named)
     }
     return made | {key: value for key, value in by_hand.items() if key not in made}
 
 
-def status_of(problem: str, document: Json) -> str:
-    """Return the status of a response with a problem, which its schema has."""
-    components = document["components"]
-    content = components["responses"][problem]["content"]["application/problem+json"]
-    schema = components["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
-    (status,) = schema["allOf"][1]["properties"]["status"]["enum"]
-    return str(status)
+def add_problems(problems: Json, components: Json) -> None:
+    """Add response and schema of each error, and all codes to that of any error."""
+    code = components["schemas"]["Problem"]["properties"]["code"]
+    codes = dict.fromkeys(code["enum"])
+    for name, problem in problems.items():
+        codes |= dict.fromkeys(problem["codes"])
+        properties = {
+            "status": {"type": "integer", "enum": [problem["status"]]},
+            "code": {"enum": problem["codes"]},
+            **problem.get("properties", {}),
+        }
+        components["schemas"][name] = {
+            "allOf": [
+                {"$ref": "#/components/schemas/Problem"},
+                {"properties": properties},
+            ]
+        }
+        schema = {"schema": {"$ref": f"#/components/schemas/{name}"}}
+        headers = RETRY if problem.get("retry") else problem.get("headers")
+        components["responses"][name] = {
+            "description": problem["description"],
+            **({"headers": headers} if headers else {}),
+            "content": dict.fromkeys(PROBLEM_TYPES, schema),
+        }
+    code["enum"] = list(codes)
 
 
 def main() -> int:
