@@ -1,11 +1,21 @@
-/** `Dict`, `Tuple`, `OneOf` and `Sequence`: spaces of spaces. */
+/**
+ * `Dict`, `Tuple`, `OneOf`, `Sequence` and `Graph`, which are spaces of spaces, and
+ * `spaceOf`, which makes each space of its description. They need each other.
+ */
 
+import { NdArray, array } from "../arrays.js";
+import { dtypeNamed } from "../dtypes.js";
 import { narrow, objectOf } from "../json.js";
-import { Tuple } from "../scalars.js";
+import { GraphInstance, Tuple } from "../scalars.js";
+import { Box } from "./box.js";
+import { Discrete, MultiBinary, MultiDiscrete } from "./discrete.js";
 import { below, geometric } from "./draws.js";
+import { fromLists } from "./elements.js";
 import { Fields } from "./fields.js";
-import { spaceOf } from "./index.js";
 import { Space } from "./space.js";
+import { Text } from "./text.js";
+
+const MAX_NODES = 10;
 
 /** Objects with a value of a space of its own under each key. */
 export class DictSpace extends Space {
@@ -170,6 +180,84 @@ export class Sequence extends Space {
   }
 }
 
+/** Graphs whose nodes, and edges if they have any, are elements of a space each. */
+export class Graph extends Space {
+  /** @param {object} description As `{node_space: {type: "Discrete", n: 2}, edge_space: null}`. */
+  constructor(description) {
+    super();
+    const fields = description instanceof Fields ? description : new Fields(description);
+    this.nodeSpace = spaceOf(fields.inner("node_space", fields.get("node_space", null)));
+    const edges = fields.get("edge_space", null);
+    this.edgeSpace = edges === null ? null : spaceOf(fields.inner("edge_space", edges));
+  }
+
+  contains(value) {
+    if (!(value instanceof GraphInstance)) return false;
+    const nodes = this.nodeSpace.unstack(value.nodes);
+    if (!nodes || !nodes.every((node) => this.nodeSpace.contains(node))) return false;
+    if (value.edges === null || value.edgeLinks === null) {
+      return value.edges === null && value.edgeLinks === null;
+    }
+    const edges = this.edgeSpace?.unstack(value.edges);
+    if (!edges || !edges.every((edge) => this.edgeSpace.contains(edge))) return false;
+    return areLinks(value.edgeLinks, edges.length, nodes.length);
+  }
+
+  sample(random = Math.random) {
+    const count = 1 + below(MAX_NODES, random);
+    const nodes = this.nodeSpace.stack(draws(this.nodeSpace, count, random));
+    const edges = this.edgeSpace && count > 1 ? below(count * (count - 1), random) : 0;
+    if (!edges) return new GraphInstance(nodes);
+    const links = Int32Array.from({ length: 2 * edges }, () => below(count, random));
+    const drawn = this.edgeSpace.stack(draws(this.edgeSpace, edges, random));
+    return new GraphInstance(nodes, drawn, array(links, { shape: [edges, 2] }));
+  }
+
+  toJSON() {
+    const edge_space = this.edgeSpace?.toJSON() ?? null;
+    return { type: "Graph", node_space: this.nodeSpace.toJSON(), edge_space };
+  }
+
+  fromPlain(plain) {
+    const stack = (space, items) => items && space.stack(items.map((each) => space.fromPlain(each)));
+    const links = plain.edge_links;
+    return new GraphInstance(
+      stack(this.nodeSpace, plain.nodes),
+      stack(this.edgeSpace, plain.edges),
+      links && fromLists(links, [links.length, 2], "int32"),
+    );
+  }
+}
+
+const KINDS = {
+  Box,
+  Discrete,
+  MultiBinary,
+  MultiDiscrete,
+  Text,
+  Dict: DictSpace,
+  Tuple: TupleSpace,
+  OneOf,
+  Sequence,
+  Graph,
+};
+
+/**
+ * Make the space of a description.
+ *
+ * @param {object} description From a server: an object with a `type`.
+ * @returns {Space}
+ * @throws {ProtocolError} The description does not fit.
+ */
+export function spaceOf(description) {
+  const fields = description instanceof Fields ? description : new Fields(description);
+  const type = fields.get("type");
+  if (typeof type !== "string" || !Object.hasOwn(KINDS, type)) {
+    fields.refuse("type", `one of ${Object.keys(KINDS).join(", ")}`);
+  }
+  return new KINDS[type](fields);
+}
+
 function membersOf(description) {
   const fields = description instanceof Fields ? description : new Fields(description);
   return fields.list("spaces").map((each, i) => spaceOf(fields.inner(`spaces[${i}]`, each ?? null)));
@@ -179,4 +267,15 @@ function rows(columns) {
   const length = columns[0]?.length ?? 0;
   if (columns.some((column) => column?.length !== length)) return undefined;
   return Array.from({ length }, (_, i) => Tuple.from(columns, (column) => column[i]));
+}
+
+function draws(space, count, random) {
+  return Array.from({ length: count }, () => space.sample(random));
+}
+
+function areLinks(links, edges, nodes) {
+  if (!(links instanceof NdArray) || links.shape.length !== 2) return false;
+  if (links.shape[0] !== edges || links.shape[1] !== 2) return false;
+  if (!"iu".includes(dtypeNamed(links.dtype)?.kind)) return false;
+  return Array.from(links.data).every((link) => link >= 0 && link < nodes);
 }
