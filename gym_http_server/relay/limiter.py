@@ -89,9 +89,3 @@ class Limiter:
         if inserts < self.min_size:
             return False
         return self.difference(inserts, draws) > self.max_diff
-
-    def draws_wait(self, inserts: int, draws: int) -> bool:
-        """Return whether draws must wait for inserts."""
-        if inserts < self.min_size:
-            return True
-        return self.difference(inserts, draws) < self.min_diff

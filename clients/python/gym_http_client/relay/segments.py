@@ -224,10 +224,6 @@ class Segments:
         later = [each.size for each in list(self._segments) if each.path >= path]
         return sum(later) - offset
 
-    def bytes_from(self, number: int) -> int:
-        """Return the size of the files that have frames from a number on."""
-        return sum(each.size for each, end in self._ends() if end > number)
-
     def remove_before(self, number: int, *, all_files: bool = False) -> None:
         """Remove the files that have only frames below a number, which nobody reads.
 
