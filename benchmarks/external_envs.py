@@ -44,8 +44,8 @@ class _TangoAgent:
 
     def __init__(self, url: str, seed: int) -> None:
         self._context = zmq.Context()
-        self._line = self._context.socket(zmq.REQ)
-        self._line.connect(external_programs.gateway_address(url))
+        self._socket = self._context.socket(zmq.REQ)
+        self._socket.connect(external_programs.gateway_address(url))
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -63,8 +63,8 @@ class _TangoAgent:
         self._context.destroy(linger=0)
 
     def _request(self, message: dict[str, Any]) -> Any:
-        self._line.send_json(message)
-        return self._line.recv_json()
+        self._socket.send_json(message)
+        return self._socket.recv_json()
 
 
 def external(plan: Plan) -> list[Row]:

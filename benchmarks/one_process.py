@@ -84,7 +84,7 @@ class OneProcess:
         self._host = Stream(theirs, hello, _MAX_BYTES, time.monotonic)
         self._poll = select.poll()
         self._poll.register(theirs, select.POLLIN)
-        self._line = ours
+        self._socket = ours
         ours.recv(_RECEIVE_BYTES)  # The end of the handshake.
         self._writing = Writing()
         self._masks = Masks()
@@ -104,7 +104,7 @@ class OneProcess:
         begun = clock()
         message = self._request({"action": action})
         written = clock()
-        self._line.sendall(message)
+        self._socket.sendall(message)
         sent = clock()
         self._poll.poll()
         noticed = clock()
@@ -120,7 +120,7 @@ class OneProcess:
             self._host.inbox.append(frame_of(request))
             self._answer_at_length()
         stepped = clock()
-        answer = self._line.recv(_RECEIVE_BYTES)
+        answer = self._socket.recv(_RECEIVE_BYTES)
         arrived = clock()
         result = self._lane.value(answer, self._number)
         if result is MISSED:
@@ -149,7 +149,7 @@ class OneProcess:
     def _read_at_length(self, data: bytes) -> Any:
         messages = self._reader.feed(data)
         while not messages:
-            messages = self._reader.feed(self._line.recv(_RECEIVE_BYTES))
+            messages = self._reader.feed(self._socket.recv(_RECEIVE_BYTES))
         payload = messages[0].payload
         _, head, status, *_ = HEADER.unpack_from(payload)
         if status != 200:

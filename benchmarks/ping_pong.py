@@ -36,8 +36,8 @@ class PingPongAgent:
 
     def __init__(self, url: str, seed: int) -> None:
         parts = urlsplit(url)
-        self._line = socket.create_connection((parts.hostname or "", parts.port or 0))
-        self._line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = socket.create_connection((parts.hostname or "", parts.port or 0))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def reset(self) -> None:
         """Do nothing: there are no episodes."""
@@ -48,14 +48,14 @@ class PingPongAgent:
         Raises:
             ConnectionError: The server has closed the connection.
         """
-        self._line.send(BALL)
-        if len(self._line.recv(len(BALL))) != len(BALL):
+        self._socket.send(BALL)
+        if len(self._socket.recv(len(BALL))) != len(BALL):
             raise ConnectionError("the far end of the ping-pong is gone")
         return False
 
     def close(self) -> None:
         """Close the connection."""
-        self._line.close()
+        self._socket.close()
 
 
 class _StepAndPingPongAgent(PingPongAgent):
@@ -98,11 +98,11 @@ def main() -> None:
         port = listener.getsockname()[1]
         print(f"Listening on http://127.0.0.1:{port}", flush=True)
         while True:
-            line, _ = listener.accept()
-            with line:
-                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                while line.recv(len(BALL)):
-                    line.sendall(answer)
+            sock, _ = listener.accept()
+            with sock:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                while sock.recv(len(BALL)):
+                    sock.sendall(answer)
 
 
 if __name__ == "__main__":

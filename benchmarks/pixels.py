@@ -48,10 +48,10 @@ class _RawAgent(PingPongAgent):
         Raises:
             ConnectionError: The server has closed the connection.
         """
-        self._line.send(BALL)
+        self._socket.send(BALL)
         got = 0
         while got < _BYTES:
-            more = self._line.recv_into(self._memory[got:])
+            more = self._socket.recv_into(self._memory[got:])
             if not more:
                 raise ConnectionError("the far end of the raw bytes is gone")
             got += more

@@ -20,9 +20,9 @@ async def _serve() -> None:
     environments: asyncio.Queue[websockets.asyncio.server.ServerConnection]
     environments = asyncio.Queue()
 
-    async def connected(line: websockets.asyncio.server.ServerConnection) -> None:
-        await environments.put(line)
-        await line.wait_closed()
+    async def connected(connection: websockets.asyncio.server.ServerConnection) -> None:
+        await environments.put(connection)
+        await connection.wait_closed()
 
     agents = zmq.asyncio.Context.instance().socket(zmq.REP)
     door = agents.bind_to_random_port("tcp://127.0.0.1")
@@ -32,10 +32,10 @@ async def _serve() -> None:
     async with serving as server:
         port = next(iter(server.sockets)).getsockname()[1]
         print(f"Listening on http://127.0.0.1:{port}?agents={door}", flush=True)
-        line = await environments.get()
+        connection = await environments.get()
         while True:
-            await line.send((await agents.recv()).decode())
-            await agents.send(str(await line.recv()).encode())
+            await connection.send((await agents.recv()).decode())
+            await agents.send(str(await connection.recv()).encode())
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ class DataDir:
             parts: The path below the data directory. It need not exist.
 
         Raises:
-            InvalidDirectory: It does.
+            InvalidDirectory: The path leads to them.
         """
         path = os.path.realpath(os.path.join(self.path, *parts))
         if any(_is_within(path, each) for each in self.own()):

@@ -183,7 +183,7 @@ def request_reload(place: str, log_level: str) -> str:
     Args:
         place: Directory in which its run directory is, or the run directory; "" is the
             temporary directory.
-        log_level: The level that it shall log from now on; "" is that of its start.
+        log_level: The level from which it logs from now on; "" is that of its start.
 
     Raises:
         StartError: There is no such server, or there are several; it does not answer;

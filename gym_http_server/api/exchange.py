@@ -212,7 +212,7 @@ def check_encoding(environ: Environ) -> None:
     """Check that the body is not compressed.
 
     Raises:
-        ContentEncoding: It is.
+        ContentEncoding: The body is compressed.
     """
     if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
         raise ContentEncoding(

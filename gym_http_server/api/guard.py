@@ -216,8 +216,8 @@ class Guard:
             return
         if origin != _address(environ) or not self._is_own_host(environ):
             raise OriginRefused(
-                f"web pages from {origin:.200} may not use this server; if they shall, "
-                f"start it with --allow-origin {origin:.200}"
+                f"web pages from {origin:.200} may not use this server; "
+                f"start it with --allow-origin {origin:.200} to allow that"
             )
 
     def _may_read(self, origin: str, environ: Environ) -> bool:

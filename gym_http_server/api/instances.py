@@ -116,7 +116,7 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
         # Hosts print tracebacks, too.
         raise LogsDisabled(
             "this server shows no logs of instances, in which there may be tracebacks; "
-            "if it shall, start it without --no-tracebacks"
+            "start it without --no-tracebacks to show them"
         )
     if "HTTP_EXPECT" not in environ:
         # Otherwise the answer replaces 100 Continue.

@@ -211,7 +211,7 @@ def _shutdown(web: Web, environ: Environ) -> Answer:
     if not web.settings.enable_shutdown:
         raise ShutdownDisabled(
             "this server is not shut down by requests; start it with "
-            "--enable-shutdown if it shall be"
+            "--enable-shutdown to allow that"
         )
     read_body(environ, web.settings.max_body)
     web.supervisor.call(Op.SHUTDOWN)

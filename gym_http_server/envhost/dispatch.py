@@ -166,10 +166,10 @@ class Dispatch:
         return _numbered(reply, frame.number)
 
     def _answer_with_key(self, frame: Frame, head: RequestHead) -> Frame:
-        key, print_ = head.key, request_fingerprint(frame, head)
+        key, fingerprint = head.key, request_fingerprint(frame, head)
         try:
             if key in self._replays:
-                reply = as_replay(self._replays.recall(key, print_))
+                reply = as_replay(self._replays.recall(key, fingerprint))
             else:
                 reply = self._perform(key, frame, False)
                 # A refused request did not reach the environment, and may be sent
@@ -177,7 +177,7 @@ class Dispatch:
                 status = reply.status
                 final = not 400 <= status < 500 or status == 409
                 if status == 200 or (final and not self._will_be_retried(reply)):
-                    self._replays.keep(key, print_, reply)
+                    self._replays.keep(key, fingerprint, reply)
         except Problem as problem:
             reply = problem_frame(problem)
         return _numbered(reply, frame.number)

@@ -220,11 +220,11 @@ class Host:
             self._external.release()
 
     def _accept(self, events: int) -> None:
-        line, _ = self._listener.accept()
-        if self._peers is not None and not self._peers.permits(line):
-            line.close()
+        sock, _ = self._listener.accept()
+        if self._peers is not None and not self._peers.permits(sock):
+            sock.close()
             return
-        self._read(WorkerConnection(line, self._max_body))
+        self._read(WorkerConnection(sock, self._max_body))
 
     def _read(self, connection: WorkerConnection) -> None:
         """Receive requests of a connection, from now on."""
@@ -261,10 +261,10 @@ class Host:
     def _keep_unsent(self, connection: WorkerConnection) -> None:
         """Send the rest of an answer once the web worker reads."""
         if connection not in self._unsent:
-            line = connection.socket
-            self._poller.remove(line)
-            self._poller.add(line, functools.partial(self._flush, connection))
-            self._poller.want(line, WRITE)
+            sock = connection.socket
+            self._poller.remove(sock)
+            self._poller.add(sock, functools.partial(self._flush, connection))
+            self._poller.want(sock, WRITE)
         self._unsent[connection] = time.monotonic() + SEND_SECONDS
 
     def _flush(self, connection: WorkerConnection, events: int) -> None:
@@ -320,11 +320,11 @@ class Host:
         self._send(connection, answer(204, number=frame.number))
         if connection.unsent:
             raise BrokenPipeError("the web worker does not read")
-        line = connection.take_socket()
-        if line is None:
-            line = connection.socket
-            self._poller.remove(line)
-        self._streams.add(line, hello, frame.body)
+        sock = connection.take_socket()
+        if sock is None:
+            sock = connection.socket
+            self._poller.remove(sock)
+        self._streams.add(sock, hello, frame.body)
 
 
 class WorkerConnection(FrameSocket):

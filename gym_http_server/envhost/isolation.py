@@ -125,7 +125,7 @@ def close_descriptors(keep: list[int]) -> None:
 
 
 def _prefer_as_victim() -> None:
-    # When memory runs out, a host shall go before the server.
+    # When memory runs out, a host is killed before the server.
     with contextlib.suppress(OSError):
         # No file object: making one takes longer than all the rest.
         file = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)

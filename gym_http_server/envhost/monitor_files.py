@@ -117,7 +117,7 @@ def request_file(channel: socket.socket, request: FileRequest) -> int:
 
 
 def answer_file(
-    line: socket.socket,
+    sock: socket.socket,
     data_dir: DataDir,
     request: FileRequest,
     about: About,
@@ -129,9 +129,9 @@ def answer_file(
             _check_disk(data_dir.path, recordings_disk, about.owner)
         file = open_file(data_dir, request, about)
     except Problem as problem:
-        FrameSocket(line).send(problem_answer(problem))
+        FrameSocket(sock).send(problem_answer(problem))
         return
-    FrameSocket(line).send(answer(200), file)
+    FrameSocket(sock).send(answer(200), file)
     os.close(file)
 
 

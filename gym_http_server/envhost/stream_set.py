@@ -126,21 +126,21 @@ class StreamSet:
         if not watching and len(self._streams) - watchers >= MAX_STREAMS:
             raise TooManyStreams(MAX_STREAMS)
 
-    def add(self, line: socket.socket, hello: StreamHandshake, early: bytes) -> None:
+    def add(self, sock: socket.socket, hello: StreamHandshake, early: bytes) -> None:
         """Begin a stream.
 
         Args:
-            line: The client's socket.
+            sock: The client's socket.
             hello: How the stream begins.
             early: Bytes of the stream that were read already.
         """
-        line.setblocking(False)
+        sock.setblocking(False)
         stream: Stream
         if hello.watch:
-            stream = watcher = Watcher(line, hello, time.monotonic)
+            stream = watcher = Watcher(sock, hello, time.monotonic)
             self._broadcast.add(watcher)
         else:
-            stream = Stream(line, hello, self._max_message, time.monotonic)
+            stream = Stream(sock, hello, self._max_message, time.monotonic)
         if stream.closed:
             # The client has gone since its request.
             return
@@ -278,12 +278,12 @@ class StreamSet:
 
     def _may_spin(self) -> bool:
         # A watcher sends nothing, so the core of its last packet is not its own.
-        lines = [
-            stream.line
+        sockets = [
+            stream.socket
             for stream in self._streams.values()
             if not isinstance(stream, Watcher)
         ]
-        return bool(lines) and may_busy_poll(lines)
+        return bool(sockets) and may_busy_poll(sockets)
 
     def _count(self) -> None:
         # A stream that watches does not count as use.

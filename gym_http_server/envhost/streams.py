@@ -42,18 +42,18 @@ class Writer:
     It keeps the bytes that the socket does not accept at once.
 
     Args:
-        line: The socket, not blocking.
+        sock: The socket, not blocking.
         clock: Monotonic seconds.
 
     Attributes:
         closed: Whether the socket is closed.
-        line: The socket.
+        socket: The socket.
         unsent: Output that waits until the client reads.
     """
 
-    def __init__(self, line: socket.socket, clock: Callable[[], float]) -> None:
+    def __init__(self, sock: socket.socket, clock: Callable[[], float]) -> None:
         self.closed = False
-        self.line = line
+        self.socket = sock
         self._clock = clock
         self.unsent: deque[memoryview] = deque()
         self._since = 0.0
@@ -64,7 +64,7 @@ class Writer:
 
     def fileno(self) -> int:
         """Return the socket's descriptor."""
-        return self.line.fileno()
+        return self.socket.fileno()
 
     @property
     def deadline(self) -> float:
@@ -77,7 +77,7 @@ class Writer:
             self.unsent.append(memoryview(message))
             return
         try:
-            sent = self.line.send(message)
+            sent = self.socket.send(message)
         except BlockingIOError:
             sent = 0
         except OSError:
@@ -112,7 +112,7 @@ class Writer:
         if not self.closed:
             self.closed = True
             self.unsent.clear()
-            self.line.close()
+            self.socket.close()
 
     def _send(self, pieces: list[bytes | memoryview]) -> None:
         if self.unsent:
@@ -122,7 +122,7 @@ class Writer:
         try:
             while at < len(pieces):
                 batch = pieces[at : at + _MAX_BUFFERS]
-                sent = self.line.sendmsg(batch)
+                sent = self.socket.sendmsg(batch)
                 for each in batch:
                     size = len(each)
                     if sent < size:
@@ -149,7 +149,7 @@ class Stream(Writer):
     """One client's stream.
 
     Args:
-        line: The client's socket, not blocking.
+        sock: The client's socket, not blocking.
         hello: How the stream begins.
         max_message: Bytes that a message may have.
         clock: Monotonic seconds.
@@ -169,12 +169,12 @@ class Stream(Writer):
 
     def __init__(
         self,
-        line: socket.socket,
+        sock: socket.socket,
         hello: StreamHandshake,
         max_message: int,
         clock: Callable[[], float],
     ) -> None:
-        super().__init__(line, clock)
+        super().__init__(sock, clock)
         self.session = hello.session
         self.owner = hello.owner
         self.request_id = hello.request_id
@@ -188,8 +188,8 @@ class Stream(Writer):
         self._dialect = stream_dialect(hello.protocol)
         self.fast_frames = self._dialect.fast_frames
         self._reader = MessageReader(masked=True, max_message=max_message)
-        if line.family != socket.AF_UNIX:
-            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._send([_handshake_response(hello)])
 
     def next(self) -> tuple[Frame | RefusedRequest, bool]:
@@ -215,7 +215,7 @@ class Stream(Writer):
     def read(self) -> bytes:
         """Read the received bytes; empty if there are none or the stream has ended."""
         try:
-            data = self.line.recv(RECEIVE_BYTES)
+            data = self.socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
             return b""
         except OSError:
@@ -250,7 +250,7 @@ class Stream(Writer):
                 self.feed(data)
             return
         try:
-            size = self.line.recv_into(space)
+            size = self.socket.recv_into(space)
             if not size:
                 self.close()
                 return
@@ -288,7 +288,7 @@ class Stream(Writer):
         self.orderly = True
         if not self.closed and not self.unsent:
             with contextlib.suppress(OSError):
-                self.line.send(encode(Opcode.CLOSE, close_of(code, reason)))
+                self.socket.send(encode(Opcode.CLOSE, close_of(code, reason)))
         self.close()
 
     def close(self) -> None:

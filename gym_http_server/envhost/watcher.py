@@ -34,7 +34,7 @@ class Watcher(Stream):
     a slow watcher gets the newest copies, and never delays the host.
 
     Args:
-        line: The client's socket, not blocking.
+        sock: The client's socket, not blocking.
         hello: How the stream begins.
         clock: Monotonic seconds.
 
@@ -47,7 +47,7 @@ class Watcher(Stream):
     """
 
     def __init__(
-        self, line: socket.socket, hello: StreamHandshake, clock: Callable[[], float]
+        self, sock: socket.socket, hello: StreamHandshake, clock: Callable[[], float]
     ) -> None:
         self.form = hello.watch
         self.asks = hello.ask
@@ -56,11 +56,11 @@ class Watcher(Stream):
         self._number = 0
         self._dropped = 0
         self._next: tuple[int, Frame] | None = None
-        super().__init__(line, hello, MAX_CONTROL, clock)
+        super().__init__(sock, hello, MAX_CONTROL, clock)
         # It sends no steps.
         self.fast_frames = None
-        if line.family != socket.AF_UNIX:
-            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
 
     def show_earlier(self, copy: Frame) -> None:
         """Send the copy of an answer from before the stream began, as number 0."""
@@ -124,7 +124,7 @@ class Watcher(Stream):
         self._next = None
         self.unsent.clear()
         with contextlib.suppress(OSError):
-            self.line.shutdown(socket.SHUT_RDWR)
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def _handle(self, messages: list[Message]) -> None:
         for each in messages:

@@ -45,14 +45,14 @@ class Admission:
     def add(self, descriptor: int) -> None:
         """Count a connection that ZeroMQ has accepted."""
         self.remove(descriptor)
-        with contextlib.suppress(OSError), _duplicate(descriptor) as line:
-            self._peers[descriptor] = line.getpeername()
+        with contextlib.suppress(OSError), _duplicate(descriptor) as sock:
+            self._peers[descriptor] = sock.getpeername()
 
     def note_refused(self, descriptor: int) -> None:
         """Record that a complete message has arrived, and was refused."""
         if descriptor in self._peers:
-            with contextlib.suppress(OSError), _duplicate(descriptor) as line:
-                self._read[descriptor] = _received(line)
+            with contextlib.suppress(OSError), _duplicate(descriptor) as sock:
+                self._read[descriptor] = _received(sock)
 
     def close_oversized(self) -> None:
         """Shut down connections that have sent too much; at most every 0.1 s."""
@@ -61,8 +61,8 @@ class Admission:
             return
         self._due = now + LOOK_SECONDS
         for descriptor in list(self._peers):
-            with contextlib.suppress(OSError), _duplicate(descriptor) as line:
-                unread = _received(line) - self._read.get(descriptor, 0)
+            with contextlib.suppress(OSError), _duplicate(descriptor) as sock:
+                unread = _received(sock) - self._read.get(descriptor, 0)
                 if unread > self._most_bytes:
                     self._shut(descriptor)
 
@@ -79,15 +79,15 @@ class Admission:
     def _shut(self, descriptor: int) -> None:
         peer = self._peers[descriptor]
         self.remove(descriptor)
-        with contextlib.suppress(OSError), _duplicate(descriptor) as line:
-            if line.getpeername() == peer:
+        with contextlib.suppress(OSError), _duplicate(descriptor) as sock:
+            if sock.getpeername() == peer:
                 # ZeroMQ reads the end of the connection and closes it.
-                line.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
 
 
-def _received(line: socket.socket) -> int:
+def _received(sock: socket.socket) -> int:
     """Return how many bytes a connection has received."""
-    info = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
     return int(struct.unpack_from("=Q", info, _RECEIVED_OFFSET)[0])
 
 

@@ -173,7 +173,7 @@ class HostClient:
         instance_id: str,
         frame: Frame,
         owner: str,
-        line: socket.socket | None,
+        sock: socket.socket | None,
         lost_s: float | None = None,
     ) -> CallSocket:
         """Pass a client's connection to the host of an instance.
@@ -182,7 +182,7 @@ class HostClient:
             instance_id: The instance.
             frame: The request, with the handshake of the stream.
             owner: Owner that the instance must have; "" is any.
-            line: The client's socket; ``None`` makes the connection that is returned
+            sock: The client's socket; ``None`` makes the connection that is returned
                 the stream.
             lost_s: Seconds since the client lost an answer along with a stream.
 
@@ -204,7 +204,7 @@ class HostClient:
         except QueueFull as full:
             place = self._enter_clocked(instance_id, full)
         try:
-            return self._open_stream(instance_id, frame, line, lost_s)
+            return self._open_stream(instance_id, frame, sock, lost_s)
         finally:
             self.queues.leave(place)
 
@@ -212,7 +212,7 @@ class HostClient:
         self,
         instance_id: str,
         frame: Frame,
-        line: socket.socket | None,
+        sock: socket.socket | None,
         lost_s: float | None,
     ) -> CallSocket:
         try:
@@ -220,7 +220,7 @@ class HostClient:
         except OSError:
             raise self._gone(instance_id, in_flight=False, lost_s=lost_s) from None
         try:
-            connection.send(frame, None if line is None else line.fileno())
+            connection.send(frame, None if sock is None else sock.fileno())
             answer = connection.receive_first()
             if answer.status != HTTPStatus.NO_CONTENT:
                 raise problem_of(answer)

@@ -371,15 +371,15 @@ class Hosts:
 
     def _open_monitor(self, instance: Instance, frame: Frame) -> None:
         """Open the file of a monitor in a child process, since a disk may be slow."""
-        line = instance.channel.take_descriptor()
-        if line is None:
+        descriptor = instance.channel.take_descriptor()
+        if descriptor is None:
             return
         try:
-            self._open_file(instance, frame, line)
+            self._open_file(instance, frame, descriptor)
         finally:
-            close_at_once(line)
+            close_at_once(descriptor)
 
-    def _open_file(self, instance: Instance, frame: Frame, line: int) -> None:
+    def _open_file(self, instance: Instance, frame: Frame, descriptor: int) -> None:
         instance.openers &= self.exempt
         if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
             return
@@ -387,7 +387,7 @@ class Hosts:
             pid = _open_monitor_file(
                 self._data_dir,
                 frame,
-                line,
+                descriptor,
                 About(
                     instance.env_id,
                     instance.instance_id,

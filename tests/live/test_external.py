@@ -315,7 +315,7 @@ def test_nonsense_is_answered_and_ends_the_connection(
         assert external.welcome["type"] == "refused"
         assert external.welcome["code"] == code
         assert words in external.welcome["message"]
-        status, reason = external.line.read_close()
+        status, reason = external.websocket.read_close()
         assert status == 1008
         assert reason
     assert listed_env(api) is None
@@ -353,9 +353,9 @@ def test_tokens_and_tickets(make_server: MakeServer) -> None:
         assert listed_env(api)["free"] == 1
     ticket = ok(api.post("/v1/tickets/"))["ticket"]
     path = f"/v1/external/?ticket={ticket}"
-    line = open_websocket(api, path=path, authorization=None)
-    assert line.response.status == 101
-    line.close()
+    websocket = open_websocket(api, path=path, authorization=None)
+    assert websocket.response.status == 101
+    websocket.close()
     error(refused_handshake(api, path=path, authorization=None), 401, "ticket-refused")
 
 

@@ -284,9 +284,9 @@ def test_garbage_ends_the_connection(
         future = step(instance) if instance else None
         if taken:
             external.expect("step")
-        external.line.send_frame(opcode, payload)
+        external.websocket.send_frame(opcode, payload)
         assert external.expect_fault()["field"] == "message"
-        assert external.line.read_close()[0] == code
+        assert external.websocket.read_close()[0] == code
         if future and instance:
             error(answer_of(future), 502, "bad-answer")
             error(answer_of(step(instance)), (503, 409))
@@ -306,19 +306,19 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
         )
         error(answer_of(future), 502, "bad-answer")
         assert external.expect_fault()["field"] == "message"
-        assert external.line.read_close()[0] == 1009
+        assert external.websocket.read_close()[0] == 1009
         assert instance.close().status == 204
 
 
 def test_an_environment_that_ignores_pings_is_removed(impatient: Api) -> None:
     with ExternalEnv.to(impatient) as free:
-        assert free.line.read_frame()[0] == 9
-        assert free.line.read_close() == (1001, "no answer to a ping")
+        assert free.websocket.read_frame()[0] == 9
+        assert free.websocket.read_close() == (1001, "no answer to a ping")
         wait_until_unlisted(impatient)
     with ExternalEnv.to(impatient) as external:
         instance = create_and_reset(impatient, external)
-        assert external.line.read_frame()[0] == 9
-        assert external.line.read_close() == (1001, "no answer to a ping")
+        assert external.websocket.read_frame()[0] == 9
+        assert external.websocket.read_close() == (1001, "no answer to a ping")
         wait_until(lambda: instance.id not in impatient.instances())
     wait_until_unlisted(impatient)
 
@@ -327,9 +327,9 @@ def test_an_environment_that_answers_pings_stays(impatient: Api) -> None:
     with ExternalEnv.to(impatient) as external:
         instance = create_and_reset(impatient, external)
         for _ in range(4):
-            opcode, payload = external.line.read_frame()
+            opcode, payload = external.websocket.read_frame()
             assert opcode == 9
-            external.line.send_frame(10, payload)
+            external.websocket.send_frame(10, payload)
         stepped(instance, external)
         close_external(instance, external)
     wait_until_unlisted(impatient)
@@ -339,7 +339,7 @@ def test_the_host_dies(api: Api) -> None:
     with ExternalEnv.to(api) as external:
         instance = create_and_reset(api, external)
         api.server.host(instance.id).kill()
-        assert external.line.read_to_end() == b""
+        assert external.websocket.read_to_end() == b""
         wait_until(lambda: instance.id not in api.instances())
         # It connects anew; its token is known no more.
         with ExternalEnv.to(api, resume=external.welcome["resume"]) as again:
@@ -357,7 +357,7 @@ def test_the_broker_dies(make_server: Callable[..., Server]) -> None:
         (broker,) = api.server.services("broker")
         instance = create_and_reset(api, external, wait_s=0)
         broker.kill()
-        assert free.line.read_to_end() == b""
+        assert free.websocket.read_to_end() == b""
         # Environments in use do not notice.
         stepped(instance, external)
         with ExternalEnv.to(api) as again:
@@ -377,4 +377,4 @@ def test_the_server_stops(make_server: Callable[..., Server]) -> None:
     with ExternalEnv.to(api) as external, ExternalEnv.to(api) as free:
         create_and_reset(api, external)
         server.stop()
-        assert free.line.read_close()[0] == 1001
+        assert free.websocket.read_close()[0] == 1001

@@ -66,7 +66,7 @@ class Counter:
 
     def close(self) -> None:
         """End it, once the agent has gone."""
-        self._far.line.finish_sending()
+        self._far.websocket.finish_sending()
         self._thread.join(20)
         assert not self._thread.is_alive()
         self._far.drop()
@@ -91,7 +91,7 @@ class Counter:
                 if cut:
                     if cut == CUTS[2]:
                         whole = frame(1, json.dumps(message).encode())
-                        self._far.line.send(whole[: len(whole) // 2])
+                        self._far.websocket.send(whole[: len(whole) // 2])
                     self._come_back()
                     continue
                 self._far.send_message(**message)

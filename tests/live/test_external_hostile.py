@@ -58,11 +58,11 @@ def test_a_deep_hello_is_refused_alone() -> None:
         for member in ("metadata", "observation_space", "action_space"):
             # Close to the depth that can be read, but not written again.
             for levels in (300, 900, *range(970, 990)):
-                line = open_websocket(api)
-                line.send_frame(1, deep(member, levels).encode())
-                body = json.loads(line.read_frame()[1])
+                websocket = open_websocket(api)
+                websocket.send_frame(1, deep(member, levels).encode())
+                body = json.loads(websocket.read_frame()[1])
                 assert body["code"] in ("bad-hello", "bad-space"), (levels, body)
-                line.close()
+                websocket.close()
         # Another broker would not have this connection.
         assert listed_env(api)["free"] == 1
         instance = create_and_reset(api, external)
@@ -244,9 +244,9 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
         try:
             began_at = time.monotonic()
             for _ in range(300):
-                line = open_websocket(api)
-                stack.callback(line.close)
-                opcode, answer = come_back(line, external, weight)
+                websocket = open_websocket(api)
+                stack.callback(websocket.close)
+                opcode, answer = come_back(websocket, external, weight)
                 if opcode == CLOSE:
                     break
             assert opcode == CLOSE
@@ -259,9 +259,9 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
             os.kill(host.pid, signal.SIGCONT)
 
         def heard_of() -> bool:
-            line = open_websocket(api)
-            stack.callback(line.close)
-            return come_back(line, external, weight)[0] != CLOSE
+            websocket = open_websocket(api)
+            stack.callback(websocket.close)
+            return come_back(websocket, external, weight)[0] != CLOSE
 
         wait_until(heard_of)
         with reconnect(api, external, **weight) as again:
@@ -270,14 +270,14 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
 
 
 def come_back(
-    line: WebSocket, external: ExternalEnv, hello: dict[str, Any]
+    websocket: WebSocket, external: ExternalEnv, hello: dict[str, Any]
 ) -> tuple[int, bytes]:
     """Reconnect with a resume token; return the first message."""
     message = {"type": "hello", "protocol": 1, "name": "game", **hello}
     message |= {"observation_space": BOX, "action_space": THREE}
     message |= {"resume": external.welcome["resume"]}
-    line.send_frame(1, json.dumps(message).encode())
-    return line.read_frame()
+    websocket.send_frame(1, json.dumps(message).encode())
+    return websocket.read_frame()
 
 
 def test_a_flood_of_messages_ends_in_an_answer(make_server: MakeServer) -> None:
@@ -288,7 +288,7 @@ def test_a_flood_of_messages_ends_in_an_answer(make_server: MakeServer) -> None:
         request = external.expect("step")
         ping = json.dumps({"type": "ping"}).encode()
         for _ in range(2000):
-            external.line.send_frame(1, ping)
+            external.websocket.send_frame(1, ping)
         for number in range(1, request["id"]):
             external.send_message(id=number, result={})
         external.send_message(id=request["id"], result=RESULT | {"observation": 2})

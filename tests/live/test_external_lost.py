@@ -184,7 +184,7 @@ def test_a_token_of_another_environment_is_no_good(api: Api) -> None:
 
 def test_of_a_token_shown_twice_the_newer_wins_while_it_is_free(api: Api) -> None:
     with ExternalEnv.to(api) as external, reconnect(api, external) as newer:
-        assert external.line.read_close()[0] == 1001
+        assert external.websocket.read_close()[0] == 1001
         assert listed_env(api)["free"] == 1
         close_external(create_external(api, newer), newer)
     wait_until_unlisted(api)

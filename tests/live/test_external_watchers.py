@@ -142,9 +142,9 @@ def test_a_slow_watcher_does_not_cost_the_environment_its_life(
         with open_slow_watcher(instance, BINARY):
 
             def gone() -> bool:
-                opcode, payload = external.line.read_frame()
+                opcode, payload = external.websocket.read_frame()
                 assert opcode == PING, (opcode, payload)
-                external.line.send_frame(PONG, payload)
+                external.websocket.send_frame(PONG, payload)
                 return bool(ok(instance.get(""))["watchers"] == 0)
 
             wait_until(gone, 15.0, "the watcher to be dropped")

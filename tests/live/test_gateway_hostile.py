@@ -115,12 +115,12 @@ def test_other_protocols_and_old_zeromq(
     server: Server, witness: ZmqPeer, output: bytes
 ) -> None:
     host, port = zmq_url(server).removeprefix("tcp://").split(":")
-    with socket.create_connection((host, int(port)), 20) as line:
-        message = line.recv(10)
-        line.sendall(output)
+    with socket.create_connection((host, int(port)), 20) as sock:
+        message = sock.recv(10)
+        sock.sendall(output)
         # A peer with another protocol is not answered in this one.
         while HELLO in output and b"libzmq 4" not in message:
-            more = line.recv(1024)
+            more = sock.recv(1024)
             assert more, message
             message += more
 
@@ -179,16 +179,16 @@ def test_idle_connections_do_not_lock_out_a_peer(
         # ZMTP 3 from a peer that sends its half of the greeting and no more.
         silent = []
         for _ in range(66):
-            line = socket.create_connection((host, int(port)), 20)
-            silent.append(stack.enter_context(line))
-            line.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3")
-        for line in silent[:2]:
-            while line.recv(1024):
+            sock = socket.create_connection((host, int(port)), 20)
+            silent.append(stack.enter_context(sock))
+            sock.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3")
+        for sock in silent[:2]:
+            while sock.recv(1024):
                 pass
-        for line in silent[2:]:
-            line.setblocking(False)
+        for sock in silent[2:]:
+            sock.setblocking(False)
             with contextlib.suppress(BlockingIOError):
-                assert line.recv(1024)
+                assert sock.recv(1024)
         late = stack.enter_context(ZmqPeer(server))
         assert late.call(type="nobody")["type"] == "refused"
         assert agent.call(op="reset")["status"] == 200
@@ -203,20 +203,20 @@ def test_a_first_message_without_end_is_not_kept(
     host, port = zmq_url(server).removeprefix("tcp://").split(":")
     with (
         ZmqPeer(server) as patient,
-        socket.create_connection((host, int(port)), 20) as line,
+        socket.create_connection((host, int(port)), 20) as sock,
     ):
         # The greeting and the READY of ZMTP 3.0, and then piece after piece.
         assert patient.call(type="hello", token="x")["code"] == "unauthorized"
-        line.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + bytes(48))
+        sock.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + bytes(48))
         ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
-        line.sendall(bytes([4, len(ready)]) + ready)
+        sock.sendall(bytes([4, len(ready)]) + ready)
         piece = b"\3" + (2**20).to_bytes(8, "big") + bytes(2**20)
-        line.settimeout(3)
+        sock.settimeout(3)
         sent = 0
         # After the end the kernel may not open the window again: then this waits.
         with contextlib.suppress(ConnectionError, TimeoutError):
             while sent < 1024:
-                line.sendall(piece)
+                sock.sendall(piece)
                 sent += 1
         assert sent < 1024
         # A peer that sends whole messages stays connected.

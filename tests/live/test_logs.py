@@ -39,7 +39,7 @@ def instance(api: Api) -> Iterator[Instance]:
     made.close()
 
 
-def print_(instance: Instance, data: bytes) -> None:
+def write_output(instance: Instance, data: bytes) -> None:
     """Have the environment print something."""
     instance.step(f"x{data.hex()}")
 
@@ -74,18 +74,18 @@ def read_all(instance: Instance) -> bytes:
 
 
 def test_a_log_is_read_from_any_offset(instance: Instance) -> None:
-    print_(instance, b"one\n")
+    write_output(instance, b"one\n")
     wait_until(lambda: read_all(instance) == b"one\n")
     assert content(log(instance)) == (b"one\n", 4, 0, "false")
     assert content(log(instance, 2)) == (b"e\n", 4, 0, "false")
     assert content(log(instance, 4)) == (b"", 4, 0, "false")
     assert content(log(instance, 999)) == (b"", 4, 0, "false")
-    print_(instance, b"two\n")
+    write_output(instance, b"two\n")
     wait_until(lambda: content(log(instance, 4)) == (b"two\n", 8, 0, "false"))
 
 
 def test_bytes_come_as_they_were_printed(instance: Instance) -> None:
-    print_(instance, bytes(range(256)))
+    write_output(instance, bytes(range(256)))
     wait_until(lambda: read_all(instance) == bytes(range(256)))
 
 
@@ -93,19 +93,19 @@ def test_waiting_for_output(instance: Instance) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(log, instance, 0, 20)
         began = time.monotonic()
-        print_(instance, b"here\n")
+        write_output(instance, b"here\n")
         assert content(waiting.result()) == (b"here\n", 5, 0, "false")
         assert time.monotonic() - began < 10
     assert content(log(instance, 5, 0.3)) == (b"", 5, 0, "false")
 
 
 def test_waiting_beyond_the_end_is_waiting_for_output(instance: Instance) -> None:
-    print_(instance, b"one\n")
+    write_output(instance, b"one\n")
     wait_until(lambda: read_all(instance) == b"one\n")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(log, instance, 10**17, 20)
         began = time.monotonic()
-        wait_until(lambda: print_(instance, b"x") or waiting.done(), 15)
+        wait_until(lambda: write_output(instance, b"x") or waiting.done(), 15)
         data, next_, cut, _ = content(waiting.result())
     assert data
     assert set(data) == set(b"x")
@@ -130,12 +130,12 @@ def test_many_waiting_readers_delay_no_request(api: Api, instance: Instance) -> 
     with ThreadPoolExecutor(40) as pool:
         waiting = [pool.submit(log, instance, 0, 20) for _ in range(40)]
         for _ in range(3):
-            print_(instance, b"")
+            write_output(instance, b"")
         other = api.create()
         other.reset()
         no_content(other.close())
         assert not any(each.done() for each in waiting)
-        print_(instance, b"now\n")
+        write_output(instance, b"now\n")
         assert {content(each.result())[0] for each in waiting} == {b"now\n"}
 
 
@@ -144,7 +144,7 @@ def test_a_cut_log_has_a_note(instance: Instance) -> None:
     line = b"0123456789" * 10_000
 
     def cut() -> int:
-        print_(instance, line)
+        write_output(instance, line)
         return content(log(instance))[2]
 
     missing = wait_until(cut, 20)
@@ -160,7 +160,7 @@ def test_a_cut_log_has_a_note(instance: Instance) -> None:
 
 def test_output_like_the_note_of_a_cut_is_output(instance: Instance) -> None:
     forged = b"[999 bytes of this log were cut here]\nx\n"
-    print_(instance, forged)
+    write_output(instance, forged)
     wait_until(lambda: content(log(instance))[0].endswith(b"x\n"))
     assert content(log(instance)) == (forged, len(forged), 0, "false")
 
@@ -230,7 +230,7 @@ def test_readers_do_not_outlast_the_server(api: Api) -> None:
         made.reset()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(log, made, 0, 25)
-            print_(made, b"")
+            write_output(made, b"")
             began = time.monotonic()
             assert server.stop() == 0
             assert time.monotonic() - began < 10

@@ -211,7 +211,7 @@ def test_external_environments_and_pages_of_tango(proxied: Proxied) -> None:
     api = api_of(proxied)
     external = ExternalEnv(api)
     close_external(create_and_reset(api, external), external)
-    external.line.close()
+    external.websocket.close()
     wait_until_unlisted(api)
     with (
         ThreadPoolExecutor(1) as pool,

@@ -313,17 +313,17 @@ def insist(url: str, path: str, body: Any, key: str) -> Any:
     headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
     deadline = time.monotonic() + 20.0
     while time.monotonic() < deadline:
-        line = http.client.HTTPConnection(urlsplit(url).netloc, timeout=2.0)
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=2.0)
         try:
-            line.request("POST", path, json.dumps(body), headers)
-            answer = line.getresponse()
+            connection.request("POST", path, json.dumps(body), headers)
+            answer = connection.getresponse()
             data = json.loads(answer.read())
             if answer.status == 200:
                 return data
         except (OSError, ValueError, http.client.HTTPException):
             pass
         finally:
-            line.close()
+            connection.close()
     raise AssertionError(f"no answer to {key}")
 
 

@@ -136,11 +136,11 @@ def test_every_answer_forbids_sniffing(instance: Instance, server: Server) -> No
         exchange(server.port, f"GET /{'x' * 9000} HTTP/1.1\r\n{host}\r\n".encode()),
         exchange(server.port, f"GET / HTTP/1.1\r\n{host}Expect: 1\r\n\r\n".encode()),
     ]
-    with RawConnection(server.port) as line:
+    with RawConnection(server.port) as connection:
         # Read whole, and kept alive.
         for path in ("/v1/", f"/v1/envs/{instance.id}/action_space/sample/"):
-            line.send(f"GET {path} HTTP/1.1\r\n{host}\r\n".encode())
-            answers.append(line.read_response())
+            connection.send(f"GET {path} HTTP/1.1\r\n{host}\r\n".encode())
+            answers.append(connection.read_response())
     closed = api.create().close()
     no_content(closed)
     for answer in (*answers, closed):

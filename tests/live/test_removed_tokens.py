@@ -216,7 +216,7 @@ def test_relayed_streams_end(tmp_path: Path) -> None:
         with ExternalEnv.to(api_of(server, "ada")) as external:
             Reloading(server, tokens).remove("ada")
             assert ended.read_close() == POLICY
-            assert external.line.read_close() == POLICY
+            assert external.websocket.read_close() == POLICY
         ended.close()
 
 
@@ -251,7 +251,7 @@ def test_free_external_connections_end(server: Server, shared: Reloading) -> Non
     with ExternalEnv.to(bob) as his, by_websocket, zeromq:
         wait_until(lambda: listed_env(Api(server))["free"] == 4)
         shared.remove("ada")
-        assert by_websocket.line.read_close() == POLICY
+        assert by_websocket.websocket.read_close() == POLICY
         # From the gateway, unless it reads the end of the broker's connection first.
         codes = ("unauthorized", "ended")
         assert zeromq.receive()["code"] in codes
@@ -280,7 +280,7 @@ def test_leased_external_connections_end(server: Server, shared: Reloading) -> N
         step.start()
         hers.expect("step")
         shared.remove("ada")
-        assert hers.line.read_close() == POLICY
+        assert hers.websocket.read_close() == POLICY
         step.join(10.0)
         error(answers[0], 503, "external-away")
     # The instance ends as after any loss of its environment.
@@ -315,7 +315,7 @@ def test_a_new_broker_learns_whose_the_leased_connections_are(
         kill_services(server, "broker")
         wait_until(lambda: listed_env(Api(server)), 10.0, "the host to report")
         shared.remove("ada")
-        assert hers.line.read_close() == POLICY
+        assert hers.websocket.read_close() == POLICY
     wait_until(lambda: his.id not in Api(server).instances(), 10.0)
 
 

@@ -276,13 +276,13 @@ def test_a_client_that_leaves_in_the_handshake_ends_nothing(
     address = "127.0.0.1", instance.api.server.port
     reset_at_once = struct.pack("ii", 1, 0)
     for count in range(60):
-        with socket.create_connection(address) as line:
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset_at_once)
-            line.sendall(handshake(instance, path=instance.path(f"stream{query}")))
+        with socket.create_connection(address) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset_at_once)
+            sock.sendall(handshake(instance, path=instance.path(f"stream{query}")))
             # By now it may be with the web worker, or the host, or neither.
-            line.settimeout(1e-4 * (count % 12) + 1e-6)
+            sock.settimeout(1e-4 * (count % 12) + 1e-6)
             with contextlib.suppress(TimeoutError, BlockingIOError):
-                line.recv(1)
+                sock.recv(1)
     wait_until(lambda: open_streams(instance) == 0)
     wait_until(lambda: calls.ok(instance.get(""))["watchers"] == 0)
     assert "ConnectionResetError" not in instance.api.server.stderr

@@ -263,16 +263,18 @@ def test_settings_complete_addresses(
     flags = [f"--tango-observation-space={json.dumps(BOARD)}"]
     flags += [f"--tango-action-space={json.dumps(MOVES)}", "--tango-name", "sokoban"]
     server = make_server(*flags)
-    line = open_websocket(Api(server), path="/game/ws")
-    assert line.response.status == 101
+    websocket = open_websocket(Api(server), path="/game/ws")
+    assert websocket.response.status == 101
     wait_until(lambda: listed_env(Api(server), "sokoban"))
-    line.close()
+    websocket.close()
 
 
 def test_foreign_pages_are_refused(server: Server) -> None:
-    line = open_websocket(Api(server), path="/game/ws", origin="https://evil.example")
-    assert line.response.status == 403
-    line.close()
+    websocket = open_websocket(
+        Api(server), path="/game/ws", origin="https://evil.example"
+    )
+    assert websocket.response.status == 403
+    websocket.close()
 
 
 def test_a_page_that_is_silent(make_server: Callable[..., Server]) -> None:
@@ -304,8 +306,8 @@ def test_the_token_is_in_the_first_message(make_server: Callable[..., Server]) -
 
 def connected_with(server: Server, authorization: str | None) -> int:
     query = urlencode(SPACES)
-    line = open_websocket(
+    websocket = open_websocket(
         Api(server), path=f"/game/ws?{query}", authorization=authorization
     )
-    line.close()
-    return line.response.status
+    websocket.close()
+    return websocket.response.status

@@ -69,14 +69,14 @@ def test_a_client_that_reads_slowly_gets_a_whole_answer(
         # The worker has written the whole answer, and closed, long before it is read.
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         plain.connect(("127.0.0.1", secured_server.port))
-        with context.wrap_socket(plain) as line:
-            line.sendall(
+        with context.wrap_socket(plain) as sock:
+            sock.sendall(
                 f"GET {instance.path('observation_space/sample/')} HTTP/1.1\r\n"
                 f"Host: localhost:{secured_server.port}\r\n"
                 "Connection: close\r\n\r\n".encode()
             )
             answer = bytearray()
-            while data := line.recv(4096):
+            while data := sock.recv(4096):
                 answer += data
     head, _, body = bytes(answer).partition(b"\r\n\r\n")
     length = re.search(rb"Content-Length: (\d+)", head, re.IGNORECASE)
@@ -86,16 +86,18 @@ def test_a_client_that_reads_slowly_gets_a_whole_answer(
 
 def test_requests_of_one_connection(secured_server: Server) -> None:
     host = f"Host: localhost:{secured_server.port}\r\n"
-    with RawConnection(secured_server.port) as line:
+    with RawConnection(secured_server.port) as connection:
         for _ in range(3):
-            line.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}\r\n".encode())
-            assert line.read_response().status == 200
+            connection.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}\r\n".encode())
+            assert connection.read_response().status == 200
         # A page of this server has https in its Origin.
         own = f"Origin: https://localhost:{secured_server.port}\r\n"
-        line.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}{own}\r\n".encode())
-        assert line.read_response().status == 200
-        line.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}Origin: http://x\r\n\r\n".encode())
-        assert line.read_response().status == 403
+        connection.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}{own}\r\n".encode())
+        assert connection.read_response().status == 200
+        connection.send(
+            f"GET /v1/envs/ HTTP/1.1\r\n{host}Origin: http://x\r\n\r\n".encode()
+        )
+        assert connection.read_response().status == 403
 
 
 def test_environments_connect_in(secured_server: Server) -> None:
@@ -107,10 +109,10 @@ def test_environments_connect_in(secured_server: Server) -> None:
 
 
 def test_clients_without_tls_get_a_hint(secured_server: Server) -> None:
-    with socket.create_connection(("127.0.0.1", secured_server.port), 10) as line:
-        line.sendall(b"GET /v1/envs/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", secured_server.port), 10) as sock:
+        sock.sendall(b"GET /v1/envs/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
-        while more := line.recv(65536):
+        while more := sock.recv(65536):
             answer += more
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"connect to it with https://" in answer
@@ -138,15 +140,15 @@ def test_slow_handshakes_are_cut_off(
     flags = ["--certfile", str(certificate), "--keyfile", str(key)]
     server = make_server(*flags, "--request-deadline", "0.5")
     with secured(server, certificate), contextlib.ExitStack() as stack:
-        lines = []
+        sockets = []
         for sent in (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"):
-            line = socket.create_connection(("127.0.0.1", server.port), 10)
-            lines.append(stack.enter_context(line))
-            line.sendall(sent)
+            sock = socket.create_connection(("127.0.0.1", server.port), 10)
+            sockets.append(stack.enter_context(sock))
+            sock.sendall(sent)
         ok(Api(server).get("/v1/envs/"))
-        for line in lines:
+        for sock in sockets:
             with contextlib.suppress(ConnectionResetError):
-                while line.recv(1024):
+                while sock.recv(1024):
                     pass
         assert server.stop() == 0
 
@@ -175,8 +177,8 @@ def test_idle_connections_do_not_lock_clients_out(
                 plain.settimeout(1)
                 with contextlib.suppress(OSError):
                     context = SECURED[server.port]
-                    line = context.wrap_socket(plain, server_hostname="localhost")
-                    stack.enter_context(line).sendall(b"GET /v1/ HTTP/1.1\r\nHost: ")
+                    sock = context.wrap_socket(plain, server_hostname="localhost")
+                    stack.enter_context(sock).sendall(b"GET /v1/ HTTP/1.1\r\nHost: ")
         for _ in range(5):
             instance.reset()
         ok(instance.post("step/", {"action": 1}))
@@ -192,15 +194,15 @@ def test_a_call_in_flight_is_answered_when_the_server_stops(
     with secured(server, certificate):
         instance = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.0})
         instance.reset()
-        with RawConnection(server.port) as line:
+        with RawConnection(server.port) as connection:
             body = '{"action": 1}'
-            line.send(
+            connection.send(
                 f"POST {instance.path('step/')} HTTP/1.1\r\nHost: localhost\r\n"
                 f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
             )
             wait_until(lambda: is_busy(instance))
             server.stop(signal.SIGTERM)
-            assert line.read_response().status == 200
+            assert connection.read_response().status == 200
 
 
 @contextlib.contextmanager

@@ -108,11 +108,11 @@ def test_peers_of_the_unix_socket_are_one_address(guarded: Server, unix: str) ->
     statuses = []
     began = time.monotonic()
     for token in [GUESS] * 40 + [TOKEN]:
-        with socket.socket(socket.AF_UNIX) as line:
-            line.connect(unix)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(unix)
             head = "GET /v1/envs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-            line.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
-            statuses.append(int(line.recv(4096).split()[1]))
+            sock.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
+            statuses.append(int(sock.recv(4096).split()[1]))
     assert statuses[-1] == 200
     assert set(statuses[:-1]) == {401, 429}
     assert statuses.count(401) <= 12 + 10 * (time.monotonic() - began)
@@ -127,10 +127,10 @@ def test_a_missing_token_does_not_count_as_wrong(guarded: Server) -> None:
 def counted(place: str, **hello: Any) -> Any:
     """Send a hello over plain TCP, and return the answer."""
     host, _, port = place.removeprefix("tcp://").rpartition(":")
-    with socket.create_connection((host, int(port)), 20.0) as line:
+    with socket.create_connection((host, int(port)), 20.0) as sock:
         data = msgspec.json.encode(HELLO | hello)
-        line.sendall(struct.pack("<I", len(data)) + data)
-        stream = line.makefile("rb")
+        sock.sendall(struct.pack("<I", len(data)) + data)
+        stream = sock.makefile("rb")
         (size,) = struct.unpack("<I", stream.read(4))
         output = msgspec.json.decode(stream.read(size))
         if output["type"] == "refused":

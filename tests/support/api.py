@@ -38,7 +38,7 @@ class Api:
 
         Args:
             method: The method.
-            path: The path as it shall stand on the wire, query included.
+            path: The path as it is sent, query included.
             json_body: A value to send as JSON.
             data: Bytes to send instead.
             headers: More headers; they win over the usual ones.

@@ -26,8 +26,8 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
 
 def connect(listener: socket.socket, stack: contextlib.ExitStack) -> None:
     """Open a connection that stays open."""
-    line = stack.enter_context(socket.socket(socket.AF_UNIX))
-    line.connect(listener.getsockname())
+    sock = stack.enter_context(socket.socket(socket.AF_UNIX))
+    sock.connect(listener.getsockname())
 
 
 def test_one_turn_accepts_a_bounded_number(listener: socket.socket) -> None:

@@ -36,8 +36,8 @@ class Toy:
     """An external environment that sends its answers before the requests."""
 
     def __init__(self) -> None:
-        ours, self.line = socket.socketpair()
-        self.line.settimeout(5)
+        ours, self.socket = socket.socketpair()
+        self.socket.settimeout(5)
         hello = Hello(
             protocol=1,
             name="toy",
@@ -75,16 +75,16 @@ class Toy:
         """Send the delayed answers; receive pending requests."""
         self.deadlines.append(call.deadline)
         if self.later:
-            self.line.sendall(self.later.pop(0))
+            self.socket.sendall(self.later.pop(0))
         self.connections.attend(max(0.0, call.deadline - time.monotonic()))
 
     def send(self, message: Any) -> None:
         """Send a message."""
-        self.line.sendall(framed(message))
+        self.socket.sendall(framed(message))
 
     def requests(self) -> list[dict[str, Any]]:
         """Return the requests since the last look."""
-        data, messages = self.line.recv(65536), []
+        data, messages = self.socket.recv(65536), []
         while data:
             (size,) = struct.unpack_from("<I", data)
             messages.append(json.loads(data[4 : 4 + size]))
@@ -96,7 +96,7 @@ class Toy:
         self.env.close()
         self.connections.release()
         self.connections.close()
-        self.line.close()
+        self.socket.close()
 
 
 def no_broker() -> socket.socket:
@@ -175,7 +175,7 @@ def test_an_info_takes_the_general_path_and_is_requested_once(toy: Toy) -> None:
 
 def test_late_and_fragmented_answers_take_the_general_path(toy: Toy) -> None:
     message = framed(step(3))
-    toy.line.sendall(message[:9])
+    toy.socket.sendall(message[:9])
     assert toy.fast_step(1) is None
     toy.later = [message[9:20], message[20:]]
     assert toy.step(1)[1] == 0.5
@@ -230,7 +230,7 @@ def test_an_error_is_returned(toy: Toy) -> None:
 
 
 def test_a_lost_connection_is_reported(toy: Toy) -> None:
-    toy.line.shutdown(socket.SHUT_WR)
+    toy.socket.shutdown(socket.SHUT_WR)
     assert toy.fast_step(1) is None
     with pytest.raises(ExternalAway):
         toy.step(1)

@@ -34,7 +34,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BURST", 1 << 40)
 
 
-def print_(output: Output, data: bytes) -> None:
+def write_output(output: Output, data: bytes) -> None:
     """Print as a host, and have it read, both a little at a time."""
     for start in range(0, len(data), 32768):
         os.write(output.writer, data[start : start + 32768])
@@ -47,18 +47,18 @@ def numbered(first: int, last: int) -> bytes:
 
 
 def test_a_little_goes_to_the_log_as_it_is(output: Output, log: Path) -> None:
-    print_(output, b"hello\n")
+    write_output(output, b"hello\n")
     assert log.read_bytes() == b"hello\n"
-    print_(output, b"half a \xff character\n")
+    write_output(output, b"half a \xff character\n")
     assert output.finish() == "hello\nhalf a \ufffd character\n"
     assert log.stat().st_mode & 0o777 == 0o600
 
 
 def test_of_much_the_last_is_kept(output: Output, log: Path) -> None:
     text = numbered(0, 1_000_000)
-    print_(output, text)
+    write_output(output, text)
     assert log.stat().st_size < 2_000_000
-    print_(output, b"the last word\n")
+    write_output(output, b"the last word\n")
     tail = output.finish()
     assert tail.endswith("009999980\n009999990\nthe last word\n")
     written = log.read_bytes()
@@ -69,7 +69,7 @@ def test_of_much_the_last_is_kept(output: Output, log: Path) -> None:
 
 
 def test_buffered_output_reaches_the_log_in_time(output: Output, log: Path) -> None:
-    print_(output, numbered(0, 100_000))
+    write_output(output, numbered(0, 100_000))
 
     def complete() -> bool:
         output.tick()
@@ -83,7 +83,7 @@ def test_a_cut_log_notes_the_offset_at_which_it_continues(
     output: Output, log: Path
 ) -> None:
     for first in range(0, 400_000, 10_000):
-        print_(output, numbered(first, first + 10_000))
+        write_output(output, numbered(first, first + 10_000))
         assert log.stat().st_size <= MAX_LOG_BYTES
         notice, _, rest = log.read_bytes().partition(b"\n")
         if cut := re.fullmatch(rb"\[(\d+) bytes of this log were cut here\]", notice):
@@ -99,7 +99,7 @@ def test_a_cut_log_notes_the_offset_at_which_it_continues(
 def test_a_log_is_read_at_offsets_that_cuts_do_not_move(output: Output) -> None:
     text = numbered(0, 400_000)
     for start in range(0, len(text), 100_000):
-        print_(output, text[start : start + 100_000])
+        write_output(output, text[start : start + 100_000])
         end = start + 100_000
         first = output.read_log(0)
         assert first.data == text[first.start : first.next]
@@ -119,7 +119,7 @@ def test_a_log_that_cannot_be_written_again_when_it_is_cut_is_cut_whole(
     output: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = numbered(0, 100_000)
-    print_(output, text)
+    write_output(output, text)
     write = os.write
 
     def write_little(descriptor: int, data: bytes) -> int:
@@ -129,7 +129,7 @@ def test_a_log_that_cannot_be_written_again_when_it_is_cut_is_cut_whole(
     output._cut()
     assert output.read_log(0) == (len(text), b"")
     monkeypatch.undo()
-    print_(output, b"more\n")
+    write_output(output, b"more\n")
     assert output.read_log(0) == (len(text), b"more\n")
 
 
@@ -157,16 +157,16 @@ def test_kept_logs_are_closed_when_there_are_too_many(tmp_path: Path) -> None:
 def test_on_a_full_disk_all_but_the_last_output_is_dropped(
     output: Output, log: Path
 ) -> None:
-    print_(output, b"before\n")
+    write_output(output, b"before\n")
     full = os.open("/dev/full", os.O_WRONLY)
     own = os.dup(output._log)
     os.dup2(full, output._log)
-    print_(output, numbered(0, 100_000) + b"meanwhile\n")
+    write_output(output, numbered(0, 100_000) + b"meanwhile\n")
     output.tick()
     assert output.finish().endswith("000999990\nmeanwhile\n")
     os.dup2(own, output._log)
     output.tick()
-    print_(output, b"after\n")
+    write_output(output, b"after\n")
     for descriptor in (own, full):
         os.close(descriptor)
     assert log.read_bytes().startswith(b"before\n\n[")

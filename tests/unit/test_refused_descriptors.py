@@ -32,12 +32,12 @@ def test_a_connection_with_more_descriptors_than_frames_ends() -> None:
     ours, theirs = socket.socketpair()
     # The beginning of one frame, a byte at a time.
     data = HEADER.pack(100, 0, 0, 0, 0, 1) + bytes(10)
-    line = FrameSocket(ours, max_descriptors=16)
+    connection = FrameSocket(ours, max_descriptors=16)
     with theirs:
         received = []
         for byte in data[:20]:
             socket.send_fds(theirs, [bytes([byte])], [0])
-            received.append(line.receive())
-    line.close()
+            received.append(connection.receive())
+    connection.close()
     assert received[0] == []
     assert received[-1] is None

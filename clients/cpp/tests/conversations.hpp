@@ -51,19 +51,20 @@ private:
     std::size_t at_ = 0;
 };
 
-inline Lent scripted(const Json& each, Script& script) {
-    Lent lent("scripted", read_space(each["observation_space"]), read_space(each["action_space"]));
-    lent.dialect = each["dialect"] == "binary" ? Dialect::binary : Dialect::json;
-    lent.capabilities = {"seed", "options"};
-    lent.log = [](const std::string&) {};
-    lent.reset = [&script](const ResetAsked& requested) {
+inline ProvidedEnv scripted(const Json& each, Script& script) {
+    ProvidedEnv provided("scripted", read_space(each["observation_space"]),
+                         read_space(each["action_space"]));
+    provided.dialect = each["dialect"] == "binary" ? Dialect::binary : Dialect::json;
+    provided.capabilities = {"seed", "options"};
+    provided.log = [](const std::string&) {};
+    provided.reset = [&script](const ResetAsked& requested) {
         const Json& entry = script.next("reset");
         Script::expect(entry, "seed", requested.seed ? Value(*requested.seed) : Value());
         Script::expect(entry, "options", requested.options);
         const Json& gives = Script::gives(entry);
         return Reset{build(gives["observation"]), build(gives["info"])};
     };
-    lent.step = [&script](const Value& action) {
+    provided.step = [&script](const Value& action) {
         const Json& entry = script.next("step");
         Script::expect(entry, "action", action);
         const Json& gives = Script::gives(entry);
@@ -71,10 +72,10 @@ inline Lent scripted(const Json& each, Script& script) {
                     build(gives["terminated"]).to<bool>(), build(gives["truncated"]).to<bool>(),
                     build(gives["info"])};
     };
-    if (!each.contains("render_mode")) return lent;
-    lent.render_modes = {each["render_mode"].get<std::string>()};
-    lent.render = [&script] { return build(Script::gives(script.next("render"))["rendered"]); };
-    return lent;
+    if (!each.contains("render_mode")) return provided;
+    provided.render_modes = {each["render_mode"].get<std::string>()};
+    provided.render = [&script] { return build(Script::gives(script.next("render"))["rendered"]); };
+    return provided;
 }
 
 inline std::string shown(const detail::Saying& sending) {
@@ -91,8 +92,8 @@ inline detail::Message message_of(const Json& received) {
 // Plays a conversation, and prints all messages of the environment.
 inline void run_conversation(const Json& each) {
     Script script(each["script"]);
-    const Lent lent = scripted(each, script);
-    detail::Conversation conversation(lent, "http://127.0.0.1:5000", [] {});
+    const ProvidedEnv provided = scripted(each, script);
+    detail::Conversation conversation(provided, "http://127.0.0.1:5000", [] {});
     conversation.begin("");
     const std::string id = each["id"];
     for (const Json& received : each["messages"]) {

@@ -17,11 +17,11 @@ struct Corridor {
     Reply<StepGiven> step{};
     Reply<Spaces> making{};
     int resets = 0;
-    Lent lent = described();
-    detail::Conversation conversation{lent, "http://127.0.0.1:5000", [] {}};
+    ProvidedEnv provided = described();
+    detail::Conversation conversation{provided, "http://127.0.0.1:5000", [] {}};
 
-    Lent described() {
-        Lent made("corridor", spaces::discrete(5), spaces::discrete(2));
+    ProvidedEnv described() {
+        ProvidedEnv made("corridor", spaces::discrete(5), spaces::discrete(2));
         made.log = [](const std::string&) {};
         made.on_agent = [this] { arrived.emplace_back("arrived"); };
         made.on_agent_gone = [this] { arrived.emplace_back("left"); };
@@ -79,7 +79,7 @@ inline void an_agent_goes_once() {
 
 inline void nothing_is_left_of_what_was_forgotten() {
     Corridor corridor;
-    corridor.lent.init = [&](const InitAsked&, Reply<Spaces> reply) {
+    corridor.provided.init = [&](const InitAsked&, Reply<Spaces> reply) {
         corridor.making = std::move(reply);
     };
     corridor.connect(false);

@@ -102,23 +102,23 @@ private:
     std::string mood_{};
 };
 
-void report(Lent& lent) {
-    lent.log = [](const std::string& line) { print({{"log", line}}); };
-    lent.on_agent = [] { print({{"agent", true}}); };
-    lent.on_agent_gone = [] { print({{"agent", false}}); };
+void report(ProvidedEnv& provided) {
+    provided.log = [](const std::string& line) { print({{"log", line}}); };
+    provided.on_agent = [] { print({{"agent", true}}); };
+    provided.on_agent_gone = [] { print({{"agent", false}}); };
 }
 
 int twin(const std::string& how, const std::string& url, const std::string& name,
          const std::string& dialect) {
     Twin env;
     std::thread thinking;
-    Lent lent(name, Twin::observations(), Twin::actions());
-    lent.capabilities = {"seed", "options", "pause"};
-    lent.render_modes = {"ansi"};
-    lent.dialect = dialect == "binary" ? Dialect::binary : Dialect::json;
-    lent.init = [&](const InitAsked& requested) { return env.init(requested); };
-    lent.reset = [&](const ResetAsked& requested) { return env.reset(requested); };
-    lent.step = [&](const Value& action, Reply<StepGiven> reply) {
+    ProvidedEnv provided(name, Twin::observations(), Twin::actions());
+    provided.capabilities = {"seed", "options", "pause"};
+    provided.render_modes = {"ansi"};
+    provided.dialect = dialect == "binary" ? Dialect::binary : Dialect::json;
+    provided.init = [&](const InitAsked& requested) { return env.init(requested); };
+    provided.reset = [&](const ResetAsked& requested) { return env.reset(requested); };
+    provided.step = [&](const Value& action, Reply<StepGiven> reply) {
         if (env.mood() == "silent") return;
         if (env.mood() == "tired") return reply.fail("not now", "invalid-action");
         if (env.mood() != "slow") return reply(env.step(action));
@@ -129,19 +129,19 @@ int twin(const std::string& how, const std::string& url, const std::string& name
             later(env.step(action));
         });
     };
-    lent.render = [&] { return env.render(); };
-    report(lent);
-    Lender lender(url, std::move(lent));
+    provided.render = [&] { return env.render(); };
+    report(provided);
+    Provider provider(url, std::move(provided));
     std::thread reading([&] {
         std::string line;
         std::getline(std::cin, line);
-        lender.stop();
+        provider.stop();
     });
     try {
-        if (how == "run") lender.run();
-        while (how == "poll" && lender.poll())
+        if (how == "run") provider.run();
+        while (how == "poll" && provider.poll())
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        if (lender.refusal()) print({{"refused", lender.refusal()->code()}});
+        if (provider.refusal()) print({{"refused", provider.refusal()->code()}});
     } catch (const ApiError& error) {
         print({{"thrown", error.code()}});
     }
@@ -191,18 +191,18 @@ struct Frames {
 };
 
 int game(const std::string& url, const std::string& name, int later) {
-    Lent lent(name, spaces::discrete(1000000), spaces::discrete(2));
+    ProvidedEnv provided(name, spaces::discrete(1000000), spaces::discrete(2));
     Reply<StepGiven> owed;
     int left = 0;
     int steps = 0;
-    lent.capabilities = {"pause"};
-    lent.reset = [&](const ResetAsked&) { return Reset{steps = 0, {}}; };
-    lent.step = [&](const Value&, Reply<StepGiven> reply) {
+    provided.capabilities = {"pause"};
+    provided.reset = [&](const ResetAsked&) { return Reset{steps = 0, {}}; };
+    provided.step = [&](const Value&, Reply<StepGiven> reply) {
         owed = std::move(reply);
         left = later;
     };
-    report(lent);
-    Lender lender(url, std::move(lent));
+    report(provided);
+    Provider provider(url, std::move(provided));
     std::atomic<bool> over{false};
     std::thread reading([&] {
         std::string line;
@@ -219,13 +219,13 @@ int game(const std::string& url, const std::string& name, int later) {
     while (!over) {
         frames.frame([&] {
             if (owed && left-- <= 0) owed(Step{++steps, 1.0, false, false, {}});
-            lender.poll();
+            provider.poll();
         });
     }
     other.join();
     reading.join();
-    lender.stop();
-    lender.poll();
+    provider.stop();
+    provider.poll();
     print({{"frames", frames.outcome()}, {"alone", alone.outcome()}});
     return 0;
 }

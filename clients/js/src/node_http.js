@@ -29,8 +29,8 @@ export function exchange(url, { method, headers, body }, deadline, maxBody) {
     request.on("response", (response) => {
       collect(response, new ArrivingBody(maxBody, url, response.statusCode), resolve, reject);
     });
-    request.on("upgrade", (response, line) => {
-      line.destroy();
+    request.on("upgrade", (response, socket) => {
+      socket.destroy();
       const words = `${url} answers in another protocol: is it a gym_http_server?`;
       reject(new ProtocolError(words, { url, status: response.statusCode }));
     });

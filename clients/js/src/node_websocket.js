@@ -39,30 +39,30 @@ class Masks {
 
 /** An open WebSocket: binary messages in, binary messages out. */
 class NodeSocket {
-  #line;
+  #socket;
   #masks = new Masks();
 
-  constructor(line, early, maxMessage) {
-    this.#line = line;
+  constructor(socket, early, maxMessage) {
+    this.#socket = socket;
     this.onmessage = (_bytes) => {};
     this.onclose = (_error) => {};
     const reader = new MessageReader(maxMessage, (opcode, payload) => this.#take(opcode, payload));
     const feed = (bytes) => this.#feed(reader, bytes);
     // An idle socket keeps no process alive; while a call waits, its time limit does.
-    line.unref();
-    line.on("data", feed);
-    line.on("error", (error) => this.#end(error));
-    line.on("close", () => this.#end(new Error("the stream ended")));
+    socket.unref();
+    socket.on("data", feed);
+    socket.on("error", (error) => this.#end(error));
+    socket.on("close", () => this.#end(new Error("the stream ended")));
     if (early.length) queueMicrotask(() => feed(early));
   }
 
   send(bytes) {
-    this.#line.write(encodeMessage(Opcode.BINARY, bytes, this.#masks.next()));
+    this.#socket.write(encodeMessage(Opcode.BINARY, bytes, this.#masks.next()));
   }
 
   close() {
     this.onclose = () => {};
-    this.#line.destroy();
+    this.#socket.destroy();
   }
 
   #feed(reader, bytes) {
@@ -75,7 +75,7 @@ class NodeSocket {
 
   #take(opcode, payload) {
     if (opcode === Opcode.BINARY) this.onmessage(payload);
-    else if (opcode === Opcode.PING) this.#line.write(encodeMessage(Opcode.PONG, payload, this.#masks.next()));
+    else if (opcode === Opcode.PING) this.#socket.write(encodeMessage(Opcode.PONG, payload, this.#masks.next()));
     else if (opcode === Opcode.CLOSE) this.#closed(closeOf(payload));
     else if (opcode === Opcode.TEXT) this.#end(new ProtocolError("a message is text"));
   }
@@ -85,7 +85,7 @@ class NodeSocket {
   }
 
   #end(error) {
-    this.#line.destroy();
+    this.#socket.destroy();
     this.onclose(error);
     this.onclose = () => {};
   }

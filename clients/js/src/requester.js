@@ -184,7 +184,7 @@ async function refusesPage(url) {
   }
   return (
     `the server at ${server.origin} does not let pages of ${page} see its answers; ` +
-    `if they shall, start it with --allow-origin ${page}`
+    `start it with --allow-origin ${page} to allow that`
   );
 }
 

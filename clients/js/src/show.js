@@ -19,13 +19,13 @@ export async function openShowing(requester, path, { signal, ...wanted }) {
   const query = new URLSearchParams({ watch: "1", form: "show" });
   for (const [name, value] of Object.entries(wanted)) if (value !== undefined) query.set(name, String(value));
   const about = `${path}stream/?${query}`;
-  const line = await openConnection(requester, signal, { path: about, protocol: PROTOCOL, instance: path });
-  return new Showing(line, requester.url + about);
+  const connection = await openConnection(requester, signal, { path: about, protocol: PROTOCOL, instance: path });
+  return new Showing(connection, requester.url + about);
 }
 
 /** Iterates over states until the instance is closed; a slow reader gets the newest. */
 export class Showing {
-  #line;
+  #connection;
   #url;
   #ready = [];
   #waiting = [];
@@ -33,11 +33,11 @@ export class Showing {
   /** A state whose picture has not arrived yet. */
   #state = null;
 
-  constructor(line, url) {
-    this.#line = line;
+  constructor(connection, url) {
+    this.#connection = connection;
     this.#url = url;
-    line.onmessage = (message) => this.#take(message);
-    line.onclose = (error) => {
+    connection.onmessage = (message) => this.#take(message);
+    connection.onclose = (error) => {
       const closed = error.closeCode === GOING_AWAY;
       this.#end(closed ? {} : { error: new TransportError(error.message, { url, cause: error }) });
     };
@@ -56,7 +56,7 @@ export class Showing {
 
   /** Stop watching. */
   close() {
-    this.#line.close();
+    this.#connection.close();
     this.#end({});
   }
 
@@ -97,7 +97,7 @@ export class Showing {
   }
 
   #refuse(words) {
-    this.#line.close();
+    this.#connection.close();
     this.#end({ error: new ProtocolError(words, { url: this.#url }) });
   }
 

@@ -16,7 +16,7 @@ export function canConverse({ kind, dialect }) {
  * Play a conversation.
  *
  * @param {object} vector The case.
- * @param {(line: string) => void} print Called with all messages of the environment.
+ * @param {(connection: string) => void} print Called with all messages of the environment.
  */
 export async function converse(vector, print) {
   const ended = new AbortController();
@@ -30,9 +30,9 @@ export async function converse(vector, print) {
         const message = await network.received();
         print(typeof message === "string" ? `text\t${message}` : `hex\t${hex(message)}`);
       } else if (from === "server") {
-        network.line.onmessage(text ?? unhex(raw));
+        network.connection.onmessage(text ?? unhex(raw));
       } else {
-        network.line.onclose(new Error("the connection was lost"));
+        network.connection.onclose(new Error("the connection was lost"));
       }
     }
   } finally {
@@ -47,7 +47,7 @@ export class Network {
   #wake = () => {};
 
   open() {
-    this.line = {
+    this.connection = {
       send: (message) => {
         this.#received.push(message);
         this.#wake();
@@ -56,7 +56,7 @@ export class Network {
       onmessage: () => {},
       onclose: () => {},
     };
-    return this.line;
+    return this.connection;
   }
 
   /** Wait for the next message. */

@@ -36,7 +36,7 @@ export async function provide(handlers, use) {
   };
   const provider = new Provider(new ProvidedEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
   const running = provider.run(ended.signal);
-  const sendMessage = (message) => network.line.onmessage(JSON.stringify(message));
+  const sendMessage = (message) => network.connection.onmessage(JSON.stringify(message));
   const server = {
     sendMessage,
     received: async () => JSON.parse(await network.received()),
@@ -49,11 +49,11 @@ export async function provide(handlers, use) {
       assert.equal((await server.received()).type, "hello");
       sendMessage({ ...WELCOME, resumed: false });
     },
-    lose: () => network.line.onclose(new Error("the connection was lost")),
-    /** Have the present line send nothing any more. */
+    lose: () => network.connection.onclose(new Error("the connection was lost")),
+    /** Have the present connection send nothing any more. */
     breakLine: () => {
-      network.line.send = () => {
-        throw new Error("the line is broken");
+      network.connection.send = () => {
+        throw new Error("the connection is broken");
       };
     },
   };

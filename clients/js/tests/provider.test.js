@@ -53,7 +53,7 @@ for (const [how, handler] of Object.entries({ throws: fail, rejects: reject })) 
   });
 }
 
-test("where an answer cannot be sent, another line is opened", async () => {
+test("where an answer cannot be sent, another connection is opened", async () => {
   const lines = [];
   await provide({ log: (line) => lines.push(line) }, async (_, server) => {
     await server.welcome();
@@ -62,6 +62,6 @@ test("where an answer cannot be sent, another line is opened", async () => {
     await server.welcome();
     assert.equal((await server.sendRequest(INIT)).id, 1);
   });
-  const words = "init cannot be answered: the line is broken; connecting again";
+  const words = "init cannot be answered: the connection is broken; connecting again";
   assert.ok(lines.includes(`external/corridor: ${words}`), lines);
 });

@@ -172,7 +172,7 @@ function Connection:is_stale()
   return not TIMEOUTS[reason] or (partial or "") ~= ""
 end
 
---- Close the line.
+--- Close the connection.
 function Connection:close()
   self.raw:close()
 end

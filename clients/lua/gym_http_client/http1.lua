@@ -1,4 +1,4 @@
---- HTTP/1.1 as a client needs it: one exchange on a line.
+--- HTTP/1.1 as a client needs it: one exchange on a connection.
 -- @module gym_http_client.http1
 local connections = require("gym_http_client.connection")
 
@@ -170,7 +170,7 @@ end
 
 --- Read the body that belongs to a head.
 -- @treturn ?string
--- @treturn boolean|table whether the line can bear another exchange; or the failure
+-- @treturn boolean|table whether the connection allows another exchange; or the failure
 function http1.read_body(connection, head, limit, deadline)
   local fields = head.fields
   if head.status == 204 or head.status == 304 then

@@ -97,10 +97,10 @@ end
 -- @tparam table case of the vectors
 -- @tparam function say called with all messages of the environment
 function conversations.converse(case, send_message)
-  local given, received, line = scripted(case), {}, nil
+  local given, received, connection = scripted(case), {}, nil
   local provider = Provider.new(given, provided.new(given), { address = { url = "" } }, function()
-    line = setmetatable({ arrived = {}, received = received }, Connection)
-    return line
+    connection = setmetatable({ arrived = {}, received = received }, Connection)
+    return connection
   end)
   for _, message in ipairs(case.messages) do
     if message.from == "environment" then
@@ -112,10 +112,10 @@ function conversations.converse(case, send_message)
       end
       send_message(table.remove(received, 1) or error(case.id .. ": it says nothing"))
     elseif message.from == "server" then
-      line.arrived[1] = message.text or models.unhex(message.hex)
+      connection.arrived[1] = message.text or models.unhex(message.hex)
       provider:poll()
     else
-      line.lost = "the connection was lost"
+      connection.lost = "the connection was lost"
       provider:poll()
     end
   end

@@ -54,13 +54,13 @@ local function corridor(changes)
     given[name] = value
   end
   server.provider = Provider.new(given, provided.new(given), { address = { url = "" } }, function()
-    server.line = setmetatable({ arrived = {}, received = server.received }, Connection)
-    return server.line
+    server.connection = setmetatable({ arrived = {}, received = server.received }, Connection)
+    return server.connection
   end)
 
   -- Send a message, and return the answer, if there is one.
   function server.perform(message)
-    server.line.arrived[1] = plain.encode(message)
+    server.connection.arrived[1] = plain.encode(message)
     server.provider:poll()
     return table.remove(server.received, 1)
   end
@@ -78,7 +78,7 @@ local function corridor(changes)
   end
 
   function server.lose()
-    server.line.lost = "the connection was lost"
+    server.connection.lost = "the connection was lost"
     server.provider:poll()
   end
 

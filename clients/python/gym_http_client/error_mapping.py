@@ -120,7 +120,7 @@ def error_from_reply(reply: Reply, url: str) -> Exception:
     if isinstance(problem.get("message"), str):
         return error_from_problem(problem, reply.status, url)
     return UnexpectedAnswer(
-        f"{url} answered with status {reply.status} and no word of why; "
+        f"{url} answered with status {reply.status} without a reason; "
         "is it a gym_http_server?",
         reply.status,
         url=url,

@@ -56,17 +56,17 @@ def shake_hands(
     """
     end = time.monotonic() + limit
     try:
-        line = dialer.dial(lambda: _left(end))
+        sock = dialer.dial(lambda: _left(end))
     except OSError as error:
         raise Failure.of(error) from error
     try:
         key = base64.b64encode(os.urandom(16)).decode()
-        return line, upgraded(line, head, end, key, protocol)
+        return sock, upgraded(sock, head, end, key, protocol)
     except (OSError, BadAnswer) as error:
-        line.close()
+        sock.close()
         raise stream_failure(error) from error
     except BaseException:
-        line.close()
+        sock.close()
         raise
 
 
@@ -83,12 +83,12 @@ def stream_failure(error: Exception) -> Failure:
 
 
 def upgraded(
-    line: socket.socket, head: bytes, end: float, key: str, protocol: str
+    sock: socket.socket, head: bytes, end: float, key: str, protocol: str
 ) -> bytes:
     """Perform a WebSocket handshake over a connection.
 
     Args:
-        line: The connection.
+        sock: The connection.
         head: Head of the request, as for `shake_hands`.
         end: The time limit, in monotonic seconds.
         key: The handshake's key.
@@ -103,16 +103,16 @@ def upgraded(
         BadAnswer: The bytes are not an answer to the handshake.
     """
     chosen = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
-    line.settimeout(_left(end))
-    line.sendall(
+    sock.settimeout(_left(end))
+    sock.sendall(
         head
         + b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
         + b"Sec-WebSocket-Version: 13\r\n"
         + f"{chosen}Sec-WebSocket-Key: {key}\r\n\r\n".encode()
     )
-    data = _read_head(line, end)
+    data = _read_head(sock, end)
     if not data.startswith((b"HTTP/1.1 101", b"HTTP/1.0 101")):
-        raise NoStream(_refusal(line, data, end))
+        raise NoStream(_refusal(sock, data, end))
     head_bytes, _, rest = data.partition(b"\r\n\r\n")
     headers = read_head(head_bytes).headers
     accepted = headers.get("sec-websocket-accept") == accept_of(key)
@@ -121,11 +121,11 @@ def upgraded(
     return rest
 
 
-def _read_head(line: socket.socket, end: float) -> bytes:
+def _read_head(sock: socket.socket, end: float) -> bytes:
     data = b""
     while b"\r\n\r\n" not in data and len(data) <= _MAX_HEAD:
-        line.settimeout(_left(end))
-        more = line.recv(_RECEIVE_BYTES)
+        sock.settimeout(_left(end))
+        more = sock.recv(_RECEIVE_BYTES)
         if not more:
             raise ConnectionResetError("the connection was closed in the handshake")
         data += more
@@ -135,12 +135,12 @@ def _read_head(line: socket.socket, end: float) -> bytes:
     return data
 
 
-def _refusal(line: socket.socket, data: bytes, end: float) -> Reply:
+def _refusal(sock: socket.socket, data: bytes, end: float) -> Reply:
     reader = ReplyReader()
     reply = reader.feed(data)
     while reply is None:
-        line.settimeout(_left(end))
-        more = line.recv(_RECEIVE_BYTES)
+        sock.settimeout(_left(end))
+        more = sock.recv(_RECEIVE_BYTES)
         reply = reader.feed(more) if more else reader.end()
         if not more and reply is None:
             raise ConnectionResetError("the refusal of the stream was cut off")

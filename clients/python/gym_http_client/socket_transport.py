@@ -105,14 +105,14 @@ class SocketTransport:
                 self.abandon()
             kept = self._socket
             try:
-                line = kept or self._dial()
+                sock = kept or self._dial()
                 if kept is not None and ahead is not None:
-                    self._send_large(line, b"", memoryview(request.body)[-_LAST:])
+                    self._send_large(sock, b"", memoryview(request.body)[-_LAST:])
                 else:
-                    self._send(line, head, request)
+                    self._send(sock, head, request)
                 if meanwhile is not None:
                     meanwhile()
-                reply = self._receive(line, reader)
+                reply = self._receive(sock, reader)
             except (OSError, BadAnswer) as error:
                 self.abandon()
                 stale = kept is not None and not reader.begun
@@ -145,8 +145,8 @@ class SocketTransport:
             if self._ahead is not None:
                 self.abandon()
             try:
-                line = self._socket or self._dial()
-                self._send_large(line, head, memoryview(request.body)[:-_LAST])
+                sock = self._socket or self._dial()
+                self._send_large(sock, head, memoryview(request.body)[:-_LAST])
             except OSError as error:
                 self.abandon()
                 raise self._failure(error, stale=False) from error
@@ -174,9 +174,9 @@ class SocketTransport:
             if self._socket is not None and _has_ended(self._socket):
                 self.abandon()
             try:
-                line = self._socket or self._dial()
-                self._limit_wait(line)
-                line.sendall(head + request.body)
+                sock = self._socket or self._dial()
+                self._limit_wait(sock)
+                sock.sendall(head + request.body)
             except OSError as error:
                 self.abandon()
                 raise self._failure(error, stale=False) from error
@@ -214,25 +214,25 @@ class SocketTransport:
 
         A forked process does this with a transport that it inherits.
         """
-        line, self._socket = self._socket, None
+        sock, self._socket = self._socket, None
         self._ahead = None
-        if line is not None:
-            line.close()
+        if sock is not None:
+            sock.close()
 
     def interrupt(self) -> None:
         """End the exchange that another thread waits for, as if it were cut off."""
-        line = self._socket
-        if line is not None:
+        sock = self._socket
+        if sock is not None:
             # Closing it would not wake the thread. The method of a TLS socket would
             # also remove the state that the thread uses.
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(line, socket.SHUT_RDWR)
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def _dial(self) -> socket.socket:
-        line = self._socket = self._dialer.dial(self._left)
+        sock = self._socket = self._dialer.dial(self._left)
         self._set_limit = 0.0
         self._renew_limit()
-        return line
+        return sock
 
     def _renew_limit(self) -> None:
         if self._limits_each_part:
@@ -245,35 +245,35 @@ class SocketTransport:
             raise TimeoutError
         return min(left, _LONGEST_WAIT)
 
-    def _limit_wait(self, line: socket.socket) -> None:
+    def _limit_wait(self, sock: socket.socket) -> None:
         """Set the socket's time limit to the remaining time."""
         left = self._left()
         # Keep the limit that the socket has from the exchange before, if possible.
         self._set_limit = (
             self._limit if left <= self._limit <= left * _TOLERANCE else left
         )
-        line.settimeout(self._set_limit)
+        sock.settimeout(self._set_limit)
 
-    def _send(self, line: socket.socket, head: bytes, request: Request) -> None:
+    def _send(self, sock: socket.socket, head: bytes, request: Request) -> None:
         if self._set_limit != self._limit:
-            self._limit_wait(line)
+            self._limit_wait(sock)
         body = request.body
         if len(body) <= _SMALL:
-            line.sendall(head + body)
+            sock.sendall(head + body)
         else:
-            self._send_large(line, head, body)
+            self._send_large(sock, head, body)
 
-    def _receive(self, line: socket.socket, reader: ReplyReader) -> Reply:
+    def _receive(self, sock: socket.socket, reader: ReplyReader) -> Reply:
         while True:
             left = self._end - self._clock()
             if not left <= self._set_limit <= left * _TOLERANCE:
-                self._limit_wait(line)
+                self._limit_wait(sock)
             room = reader.room
             if room is not None:
-                received = line.recv_into(room)
+                received = sock.recv_into(room)
                 reply = reader.fill(received)
             else:
-                data = line.recv(_RECEIVED)
+                data = sock.recv(_RECEIVED)
                 received = len(data)
                 reply = reader.feed(data) if data else reader.end()
             if reply is not None:
@@ -284,16 +284,16 @@ class SocketTransport:
             self._renew_limit()
 
     def _send_large(
-        self, line: socket.socket, head: bytes, body: bytes | memoryview
+        self, sock: socket.socket, head: bytes, body: bytes | memoryview
     ) -> None:
         rest = memoryview(body)
         # The server may answer and close before it has read everything. Then its
         # answer counts; without one, receiving raises.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            line.sendall(head)
+            sock.sendall(head)
             for at in range(0, len(body), _PIECE):
-                self._limit_wait(line)
-                line.sendall(rest[at : at + _PIECE])
+                self._limit_wait(sock)
+                sock.sendall(rest[at : at + _PIECE])
                 self._renew_limit()
 
     def _failure(self, error: OSError | BadAnswer, stale: bool) -> Failure:
@@ -309,11 +309,11 @@ class SocketTransport:
         return Failure(FailureKind.STALE if stale else FailureKind.LOST, error)
 
 
-def _has_ended(line: socket.socket) -> bool:
+def _has_ended(sock: socket.socket) -> bool:
     """Return whether an idle connection has something to read.
 
     That is its end, unless the server violates the protocol.
     """
     with selectors.DefaultSelector() as selector:
-        selector.register(line, selectors.EVENT_READ)
+        selector.register(sock, selectors.EVENT_READ)
         return bool(selector.select(0))

@@ -214,19 +214,19 @@ class WebSocketStream(Stream):
         self._lane = FastClientFrames(self._announcing, self._announced)
         self._reader = MessageReader(masked=False, max_message=MAX_BODY)
         self._arrived: deque[Message] = deque()
-        self._line, rest = shake_hands(dialer, head, handshake_limit)
+        self._socket, rest = shake_hands(dialer, head, handshake_limit)
         try:
             if rest:
                 self._arrived.extend(self._reader.feed(rest))
             self._set_wait_limit()
-            secured = isinstance(self._line, ssl.SSLSocket)
+            secured = isinstance(self._socket, ssl.SSLSocket)
             limit = 0 if secured or not _KERNEL_LIMITS else spin_us * 1000
-            self._spinning = BusyPoll(limit, partial(may_busy_poll, [self._line]))
+            self._spinning = BusyPoll(limit, partial(may_busy_poll, [self._socket]))
         except (OSError, BadAnswer, WebSocketError) as error:
-            self._line.close()
+            self._socket.close()
             raise stream_failure(error) from error
         except BaseException:
-            self._line.close()
+            self._socket.close()
             raise
 
     def send(self, request: StreamRequest, *, acknowledged: bool) -> None:
@@ -236,7 +236,7 @@ class WebSocketStream(Stream):
             payload = self._message(request, acknowledged=acknowledged)
             message = encode(_BINARY_FRAME, payload, self._masks.next())
         try:
-            self._line.sendall(message)
+            self._socket.sendall(message)
         except OSError as error:
             raise stream_failure(error) from error
         self._lane.learn(request.op, request.signature)
@@ -272,7 +272,7 @@ class WebSocketStream(Stream):
         if message is MISSED or self._arrived or not self._reader.between:
             return MISSED
         try:
-            self._line.sendall(message)
+            self._socket.sendall(message)
         except OSError as error:
             raise stream_failure(error) from error
         value = self.receive_fast(number)
@@ -295,13 +295,13 @@ class WebSocketStream(Stream):
 
     def close(self) -> None:
         """Close the connection without a closing handshake."""
-        self._line.close()
+        self._socket.close()
 
     def _take(self) -> None:
         """Receive once, and handle the messages."""
         space = self._reader.space()
         if space is not None:
-            size = self._line.recv_into(space)
+            size = self._socket.recv_into(space)
             if not size:
                 raise ConnectionResetError("the stream was cut within a message")
             messages = self._reader.received(size)
@@ -325,11 +325,11 @@ class WebSocketStream(Stream):
                 raise ConnectionResetError(reason or "the stream was closed")
             elif message.opcode == Opcode.PING:
                 pong = bytes(message.payload)
-                self._line.sendall(encode(Opcode.PONG, pong, self._masks.next()))
+                self._socket.sendall(encode(Opcode.PONG, pong, self._masks.next()))
 
     def _spin(self) -> bytes:
         """Poll for an answer for a while, then sleep until it arrives."""
-        recv, spinning = self._line.recv, self._spinning
+        recv, spinning = self._socket.recv, self._spinning
         if spinning.rest:
             spinning.rest -= 1
             return recv(RECEIVE_BYTES)
@@ -348,11 +348,11 @@ class WebSocketStream(Stream):
 
     def _set_wait_limit(self) -> None:
         """Set the kernel's time limit for waits, which saves system calls."""
-        if isinstance(self._line, ssl.SSLSocket) or not _KERNEL_LIMITS:
-            self._line.settimeout(min(self._time_limit, LONGEST_WAIT))
+        if isinstance(self._socket, ssl.SSLSocket) or not _KERNEL_LIMITS:
+            self._socket.settimeout(min(self._time_limit, LONGEST_WAIT))
             return
         limit = min(self._time_limit, LONGEST_WAIT)
         spec = struct.pack("ll", int(limit), int(limit % 1 * 1e6))
-        self._line.settimeout(None)
+        self._socket.settimeout(None)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            self._line.setsockopt(socket.SOL_SOCKET, option, spec)
+            self._socket.setsockopt(socket.SOL_SOCKET, option, spec)

@@ -91,14 +91,16 @@ class _WatchStream:
         request = Request("GET", path, accept="application/problem+json")
         head = RequestHeads(address).head(request).removesuffix(b"\r\n")
         try:
-            self._line, early = shake_hands(Dialer(address), head, time_limit, protocol)
+            self._socket, early = shake_hands(
+                Dialer(address), head, time_limit, protocol
+            )
         except NoStream as none:
             raise error_from_reply(none.reply, self._url) from none
         except Failure as failure:
             raise unanswered_error(failure, "GET", self._url, None, 1) from failure
-        self._line.settimeout(None)
+        self._socket.settimeout(None)
         # An instance may be idle for hours; keepalive detects a lost server.
-        self._line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._arrived: deque[Message] = deque()
         self._early = early
 
@@ -118,7 +120,7 @@ class _WatchStream:
 
     def close(self) -> None:
         """Stop watching."""
-        self._line.close()
+        self._socket.close()
 
     def _failed(self, error: Exception) -> Exception:
         """Close the stream, and return the exception for its reader."""
@@ -144,15 +146,15 @@ class _WatchStream:
                 raise StopIteration
             if message.opcode == Opcode.PING:
                 pong = bytes(message.payload)
-                self._line.sendall(encode(Opcode.PONG, pong, self._masks.next()))
+                self._socket.sendall(encode(Opcode.PONG, pong, self._masks.next()))
 
     def _receive(self) -> None:
         space = self._reader.space()
         if space is not None:
-            size = self._line.recv_into(space)
+            size = self._socket.recv_into(space)
             messages = self._reader.received(size)
         else:
-            data = self._early or self._line.recv(_RECEIVE_BYTES)
+            data = self._early or self._socket.recv(_RECEIVE_BYTES)
             self._early = b""
             size = len(data)
             messages = self._reader.feed(data)

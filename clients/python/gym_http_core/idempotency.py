@@ -98,7 +98,7 @@ class IdempotencyStore:
         """Check that a key is not used for two different requests.
 
         Raises:
-            KeyReused: It is.
+            KeyReused: The requests differ.
         """
         if first != fingerprint:
             raise KeyReused(

@@ -23,16 +23,16 @@ _UNIX = getattr(socket, "AF_UNIX", None)
 _INCOMING_CPU = getattr(socket, "SO_INCOMING_CPU", None)
 
 
-def may_busy_poll(lines: Iterable[socket.socket]) -> bool:
+def may_busy_poll(sockets: Iterable[socket.socket]) -> bool:
     """Whether there are cores for all running processes, the peers included.
 
     Args:
-        lines: The connections to the peers.
+        sockets: The connections to the peers.
     """
     if not hasattr(os, "sched_getaffinity"):
         return False
     own = os.sched_getaffinity(0)
-    if len(own) == 1 and not all(_peer_core(line) not in own for line in lines):
+    if len(own) == 1 and not all(_peer_core(sock) not in own for sock in sockets):
         return False
     # Only now, since this opens a file, and a refusal is checked again every 64 steps.
     cores = os.cpu_count() or 1
@@ -46,11 +46,11 @@ def may_busy_poll(lines: Iterable[socket.socket]) -> bool:
     return running <= cores
 
 
-def _peer_core(line: socket.socket) -> int:
+def _peer_core(sock: socket.socket) -> int:
     """Return the core that sent the last bytes; core 0 if it is unknown."""
-    if _INCOMING_CPU is None or line.family == _UNIX:
+    if _INCOMING_CPU is None or sock.family == _UNIX:
         return 0
-    return line.getsockopt(socket.SOL_SOCKET, _INCOMING_CPU)
+    return sock.getsockopt(socket.SOL_SOCKET, _INCOMING_CPU)
 
 
 class BusyPoll:

@@ -192,10 +192,10 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_tls(certificate: Path, interpreter: str) -> None:
     seen: list[bytes] = []
 
-    def converse(line: ssl.SSLSocket) -> None:
-        while request := read_request(line):
+    def converse(sock: ssl.SSLSocket) -> None:
+        while request := read_request(sock):
             seen.append(request[0])
-            line.sendall(http_answer(BODY, JSON))
+            sock.sendall(http_answer(BODY, JSON))
 
     with tls_server(certificate, converse) as port:
         url = f"https://localhost:{port}"

@@ -104,9 +104,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def secured(certificate: Path) -> Iterator[str]:
     """The URL of a server that proves to be localhost."""
 
-    def converse(line: ssl.SSLSocket) -> None:
-        while read_request(line) is not None:
-            line.sendall(EMPTY)
+    def converse(sock: ssl.SSLSocket) -> None:
+        while read_request(sock) is not None:
+            sock.sendall(EMPTY)
 
     with tls_server(certificate, converse) as port:
         yield f"https://localhost:{port}"
@@ -146,9 +146,9 @@ def test_a_certificate_that_nobody_vouches_for(secured: str) -> None:
 
 @pytest.mark.usefixtures("transport")
 def test_the_time_limit_is_for_each_part_of_an_answer() -> None:
-    def slowly(line: socket.socket) -> None:
+    def slowly(sock: socket.socket) -> None:
         for at in range(0, len(EMPTY), 20):
-            line.sendall(EMPTY[at : at + 20])
+            sock.sendall(EMPTY[at : at + 20])
             time.sleep(0.15)
 
     with (

@@ -49,7 +49,7 @@ def serving(
         assert not thread.is_alive()
 
 
-class Line:
+class ServerConnection:
     """The server's end of a connection by plain TCP, in JSON."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -57,7 +57,7 @@ class Line:
         self._end = end
         self._file = end.makefile("rb")
 
-    def __enter__(self) -> "Line":
+    def __enter__(self) -> "ServerConnection":
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -91,19 +91,19 @@ def test_a_silent_server_is_pinged_and_then_given_up(
     listener: socket.socket,
 ) -> None:
     with serving(CARTPOLE, url_of(listener), name="cart", dialect="typed"):
-        with Line(listener.accept()[0]) as line:
-            assert line.receive()["type"] == "hello"
+        with ServerConnection(listener.accept()[0]) as connection:
+            assert connection.receive()["type"] == "hello"
             welcomed = time.monotonic()
-            line.send_message(**WELCOME, resume="first")
-            assert line.receive() == {"type": "ping"}
+            connection.send_message(**WELCOME, resume="first")
+            assert connection.receive() == {"type": "ping"}
             assert time.monotonic() - welcomed > HEARTBEAT * 0.9
-            line.send_message(type="pong")
+            connection.send_message(type="pong")
             # That was an answer, so it begins anew.
-            assert line.receive() == {"type": "ping"}
-            assert line.receive() is None
+            assert connection.receive() == {"type": "ping"}
+            assert connection.receive() is None
             assert time.monotonic() - welcomed > 3 * HEARTBEAT * 0.9
-        with Line(listener.accept()[0]) as line:
-            assert line.receive()["resume"] == "first"
+        with ServerConnection(listener.accept()[0]) as connection:
+            assert connection.receive()["resume"] == "first"
 
 
 def test_a_long_step_does_not_count_as_a_lost_server(
@@ -118,15 +118,19 @@ def test_a_long_step_does_not_count_as_a_lost_server(
 
     with (
         serving(Slow, url_of(listener), name="slow", dialect="typed"),
-        Line(listener.accept()[0]) as line,
+        ServerConnection(listener.accept()[0]) as connection,
     ):
-        line.receive()
-        line.send_message(**WELCOME, resume="first")
-        line.send_message(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
-        assert line.receive()["id"] == 1
-        line.send_message(type="reset", id=2, deadline_s=9, seed=None, options=None)
-        assert line.receive()["result"]["observation"] == 0
-        assert line.receive() == {"type": "ping"}
+        connection.receive()
+        connection.send_message(**WELCOME, resume="first")
+        connection.send_message(
+            type="init", id=1, deadline_s=9, kwargs={}, render_mode=None
+        )
+        assert connection.receive()["id"] == 1
+        connection.send_message(
+            type="reset", id=2, deadline_s=9, seed=None, options=None
+        )
+        assert connection.receive()["result"]["observation"] == 0
+        assert connection.receive() == {"type": "ping"}
 
 
 def test_an_agent_goes_once_though_the_server_forgot_during_a_step(
@@ -152,25 +156,27 @@ def test_an_agent_goes_once_though_the_server_forgot_during_a_step(
     }
     url = url_of(listener)
     with serving(Slow, url, name="slow", dialect="typed", **handlers):
-        with Line(listener.accept()[0]) as line:
-            line.receive()
-            line.send_message(**WELCOME, resume="first")
-            line.send_message(
+        with ServerConnection(listener.accept()[0]) as connection:
+            connection.receive()
+            connection.send_message(**WELCOME, resume="first")
+            connection.send_message(
                 type="init", id=1, deadline_s=9, kwargs={}, render_mode=None
             )
-            line.receive()
-            line.send_message(type="reset", id=2, deadline_s=9, seed=None, options=None)
-            line.receive()
-            line.send_message(type="step", id=3, deadline_s=9, action=1)
+            connection.receive()
+            connection.send_message(
+                type="reset", id=2, deadline_s=9, seed=None, options=None
+            )
+            connection.receive()
+            connection.send_message(type="step", id=3, deadline_s=9, action=1)
             assert at_work.wait(20)
         end.set()
-        with Line(listener.accept()[0]) as line:
-            line.receive()
-            line.send_message(**WELCOME, resume="second")
-            line.send_message(
+        with ServerConnection(listener.accept()[0]) as connection:
+            connection.receive()
+            connection.send_message(**WELCOME, resume="second")
+            connection.send_message(
                 type="init", id=1, deadline_s=9, kwargs={}, render_mode=None
             )
-            assert line.receive()["id"] == 1
+            assert connection.receive()["id"] == 1
             assert messages == ["came", "went", "came"]
     assert messages == ["came", "went"] * 2
 
@@ -179,17 +185,17 @@ def test_a_refused_resume_ends_the_agent(
     listener: socket.socket,
 ) -> None:
     def serve() -> None:
-        with Line(listener.accept()[0]) as line:
-            line.receive()
-            line.send_message(**WELCOME, resume="first")
-            line.send_message(
+        with ServerConnection(listener.accept()[0]) as connection:
+            connection.receive()
+            connection.send_message(**WELCOME, resume="first")
+            connection.send_message(
                 type="init", id=1, deadline_s=9, kwargs={}, render_mode=None
             )
-            line.receive()
-        with Line(listener.accept()[0]) as line:
-            line.receive()
-            line.send_message(type="refused", code="bad-hello", message="no")
-            line.receive()
+            connection.receive()
+        with ServerConnection(listener.accept()[0]) as connection:
+            connection.receive()
+            connection.send_message(type="refused", code="bad-hello", message="no")
+            connection.receive()
 
     messages: list[str] = []
     server = threading.Thread(target=serve)
@@ -232,9 +238,9 @@ def test_a_refused_resume_is_retried_with_growing_pauses(
         CARTPOLE, url_of(listener), name="cart", dialect="typed", stop=pauses
     ) as thread:
         for message in (welcome, full, full, full, full, welcome):
-            with Line(listener.accept()[0]) as line:
-                line.receive()
-                line.send_message(**message)
+            with ServerConnection(listener.accept()[0]) as connection:
+                connection.receive()
+                connection.send_message(**message)
         thread.join(20)
     bounds = [0.05, 0.1, 0.2, 0.4, 0.8, 0.05]
     assert len(pauses.taken) == len(bounds)

@@ -28,12 +28,12 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def echoing(certificate: Path, each: int) -> Iterator[str]:
     """Answer requests with their bodies, and so many on each connection."""
 
-    def converse(line: ssl.SSLSocket) -> None:
+    def converse(sock: ssl.SSLSocket) -> None:
         for _ in range(each):
-            request = read_request(line)
+            request = read_request(sock)
             if request is None:
                 break
-            line.sendall(http_answer(request[1]))
+            sock.sendall(http_answer(request[1]))
 
     with tls_server(certificate, converse) as port:
         yield f"https://localhost:{port}"

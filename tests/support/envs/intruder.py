@@ -83,13 +83,13 @@ def connect(path: str, op: int, daemon: bool = False) -> None:
             raise OSError(errno.ECONNREFUSED, "not answered")
         return
     try:
-        with socket.socket(socket.AF_UNIX) as line:
-            line.settimeout(5)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(5)
             if daemon:
                 os.setsid()
-            line.connect(path)
-            line.sendall(struct.pack("<IIHBBI", 0, 0, 0, op, 0x11, 1))
-            if not line.recv(1):
+            sock.connect(path)
+            sock.sendall(struct.pack("<IIHBBI", 0, 0, 0, op, 0x11, 1))
+            if not sock.recv(1):
                 raise OSError(errno.ECONNREFUSED, "closed without an answer")
     except (BrokenPipeError, ConnectionResetError) as error:
         raise OSError(errno.ECONNREFUSED, "closed without an answer") from error
@@ -102,8 +102,8 @@ def connect_often(path: str, seconds: float) -> int:
     """Connect to a Unix socket in a loop; return how often."""
     count, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as line:
-            line.connect(path)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(path)
             count += 1
     return count
 
@@ -111,12 +111,12 @@ def connect_often(path: str, seconds: float) -> int:
 def lease(path: str, name: str) -> int:
     """Request a connection of an external environment; return how many came."""
     body = json.dumps({"name": name, "count": 1, "wait_s": 0}).encode()
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(5)
-        line.connect(path)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(5)
+        sock.connect(path)
         try:
-            line.sendall(struct.pack("<IIHBBI", len(body), 0, 0, LEASE, 0, 1) + body)
-            return len(socket.recv_fds(line, 1 << 16, 1)[1])
+            sock.sendall(struct.pack("<IIHBBI", len(body), 0, 0, LEASE, 0, 1) + body)
+            return len(socket.recv_fds(sock, 1 << 16, 1)[1])
         except (BrokenPipeError, ConnectionResetError):
             return 0
 
@@ -146,27 +146,27 @@ def send_lingering(seconds: int) -> int:
     sent = 0
     for number in range(3, 4096):
         try:
-            line = socket.socket(fileno=os.dup(number))
+            sock = socket.socket(fileno=os.dup(number))
         except OSError:
             continue
-        with line:
+        with sock:
             # The channel alone is of a pair: others have a path, or are TCP.
-            if line.family == socket.AF_UNIX and not line.getsockname():
-                sent += _send_lingering(line, seconds)
+            if sock.family == socket.AF_UNIX and not sock.getsockname():
+                sent += _send_lingering(sock, seconds)
     return sent
 
 
 def send_broker_lingering(path: str, count: int) -> int:
     """Send the broker TCP sockets whose close waits; return how many it took."""
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(path)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(path)
         try:
-            return sum(_send_lingering(line, 600) for _ in range(count))
+            return sum(_send_lingering(sock, 600) for _ in range(count))
         except BrokenPipeError:
             return 0
 
 
-def _send_lingering(line: socket.socket, seconds: int) -> int:
+def _send_lingering(sock: socket.socket, seconds: int) -> int:
     listener = socket.create_server(("127.0.0.1", 0))
     near = socket.create_connection(listener.getsockname())
     peer, _ = listener.accept()
@@ -180,7 +180,7 @@ def _send_lingering(line: socket.socket, seconds: int) -> int:
         linger = struct.pack("ii", 1, seconds)
         near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         try:
-            return socket.send_fds(line, [b"\0"], [near.fileno()])
+            return socket.send_fds(sock, [b"\0"], [near.fileno()])
         except BrokenPipeError:
             # It would wait itself.
             linger = struct.pack("ii", 0, 0)
@@ -190,9 +190,9 @@ def _send_lingering(line: socket.socket, seconds: int) -> int:
 
 def set_linger() -> None:
     """Have the close of a socket wait."""
-    with socket.socket() as line:
+    with socket.socket() as sock:
         linger = struct.pack("ii", 1, 600)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 def limit(pid: int) -> None:

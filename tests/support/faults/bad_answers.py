@@ -19,28 +19,28 @@ _MESSAGE = 2
 def send(data: bytes, *, then_close: bool = False, rudely: bool = False) -> BadAnswer:
     """Send bytes as they are."""
 
-    async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
-        await line.send(data)
+    async def trick(connection: HttpConnection, seen: SeenRequest) -> bool:
+        await connection.send(data)
         if rudely:
-            line.close(rudely=True)
+            connection.close(rudely=True)
         return not then_close and not rudely
 
     return trick
 
 
-async def silence(line: HttpConnection, seen: SeenRequest) -> bool:
+async def silence(connection: HttpConnection, seen: SeenRequest) -> bool:
     """Send nothing until the client closes the connection."""
-    await line.until_closed()
+    await connection.until_closed()
     return False
 
 
 def trickle(data: bytes, at_once: int = 0) -> BadAnswer:
     """Send some bytes at once, and the rest one byte a second."""
 
-    async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
-        await line.send(data[:at_once])
+    async def trick(connection: HttpConnection, seen: SeenRequest) -> bool:
+        await connection.send(data[:at_once])
         for byte in data[at_once:]:
-            await line.send(bytes([byte]))
+            await connection.send(bytes([byte]))
             await asyncio.sleep(_TRICKLE_S)
         return True
 
@@ -55,8 +55,8 @@ def message(payload: bytes, *, opcode: int = _MESSAGE) -> bytes:
 def answered(status: int, form: int, body: bytes) -> BadAnswer:
     """Answer a request on a stream."""
 
-    async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
-        await line.send(message(_answer(seen, status, form, body)))
+    async def trick(connection: HttpConnection, seen: SeenRequest) -> bool:
+        await connection.send(message(_answer(seen, status, form, body)))
         return True
 
     return trick
@@ -65,9 +65,9 @@ def answered(status: int, form: int, body: bytes) -> BadAnswer:
 def trickled(status: int, form: int, body: bytes) -> BadAnswer:
     """Answer a request on a stream with one byte a second."""
 
-    async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
+    async def trick(connection: HttpConnection, seen: SeenRequest) -> bool:
         data = message(_answer(seen, status, form, body))
-        return await trickle(data)(line, seen)
+        return await trickle(data)(connection, seen)
 
     return trick
 
@@ -75,9 +75,9 @@ def trickled(status: int, form: int, body: bytes) -> BadAnswer:
 def torn(status: int, form: int, body: bytes) -> BadAnswer:
     """Answer a request on a stream with the first half of a frame."""
 
-    async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
+    async def trick(connection: HttpConnection, seen: SeenRequest) -> bool:
         data = message(_answer(seen, status, form, body))
-        await line.send(data[: len(data) // 2])
+        await connection.send(data[: len(data) // 2])
         return False
 
     return trick
@@ -86,15 +86,15 @@ def torn(status: int, form: int, body: bytes) -> BadAnswer:
 def upgraded(protocol: str) -> BadAnswer:
     """Open a stream of this subprotocol and send nothing on it."""
 
-    async def trick(line: HttpConnection, seen: SeenRequest) -> bool:
+    async def trick(connection: HttpConnection, seen: SeenRequest) -> bool:
         key = (seen.header("sec-websocket-key") or "").encode()
         accept = base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode()
-        await line.send(
+        await connection.send(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
             f"Upgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n"
             f"Sec-WebSocket-Protocol: {protocol}\r\n\r\n".encode()
         )
-        await line.until_closed()
+        await connection.until_closed()
         return False
 
     return trick

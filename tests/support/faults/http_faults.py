@@ -146,7 +146,7 @@ class _Network:
             while await self._exchange(client, server):
                 pass
         except BROKEN:
-            pass  # one of the two has ended it, so the other one shall see it ended
+            pass  # one end closed the connection, so the other one is closed, too
         finally:
             client.close()
             if server:

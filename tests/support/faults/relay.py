@@ -24,7 +24,7 @@ class Relay:
         self._port = port
         self._ready = threading.Event()
         self._accepted: list[socket.socket] = []
-        self._lines: list[HttpConnection] = []
+        self._ends: list[HttpConnection] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     def __enter__(self) -> Self:
@@ -69,9 +69,9 @@ class Relay:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for line in self._lines:
+        for end in self._ends:
             # Closing it would wait until its peer has read all sent bytes.
-            line.abort()
+            end.abort()
         await asyncio.sleep(0)
         for connection in self._accepted:
             # Of a task that was cancelled before it began.
@@ -85,14 +85,14 @@ class Relay:
             self._tasks.append(self._loop.create_task(attending))
 
     async def _attend(self, connection: socket.socket, number: int) -> None:
-        lines: list[HttpConnection] = []
+        ends: list[HttpConnection] = []
         try:
-            lines.append(await HttpConnection.over(connection))
-            lines.append(await HttpConnection.to(self._port))
-            self._lines += lines
-            await self.attend(lines[0], lines[1], number)
+            ends.append(await HttpConnection.over(connection))
+            ends.append(await HttpConnection.to(self._port))
+            self._ends += ends
+            await self.attend(ends[0], ends[1], number)
         except BROKEN:
-            pass  # one of the two has ended it, so the other one shall see it ended
+            pass  # one end closed the connection, so the other one is closed, too
         finally:
-            for line in lines:
-                line.close()
+            for end in ends:
+                end.close()

@@ -48,7 +48,7 @@ class Chromium:
         self._numbers = itertools.count(1)
         with contextlib.ExitStack() as stack:
             stack.callback(self._end)
-            self._line = stack.enter_context(
+            self._websocket = stack.enter_context(
                 connect(self._page(), max_size=None, open_timeout=_SECONDS)
             )
             self._stack = stack.pop_all()
@@ -87,9 +87,11 @@ class Chromium:
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         number = next(self._numbers)
-        self._line.send(json.dumps({"id": number, "method": method, "params": params}))
+        self._websocket.send(
+            json.dumps({"id": number, "method": method, "params": params})
+        )
         while True:
-            body = json.loads(self._line.recv(timeout=_SECONDS))
+            body = json.loads(self._websocket.recv(timeout=_SECONDS))
             if body.get("id") == number:
                 assert "error" not in body, body
                 return dict(body["result"])

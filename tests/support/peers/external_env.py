@@ -35,7 +35,9 @@ class ExternalEnv:
         }
         message = {name: value for name, value in message.items() if value is not None}
         shown = api.headers.get("Authorization")
-        self.line = open_websocket(api, **({"authorization": shown} if shown else {}))
+        self.websocket = open_websocket(
+            api, **({"authorization": shown} if shown else {})
+        )
         self.send_message(**message)
         self.welcome = self.receive()
 
@@ -59,14 +61,14 @@ class ExternalEnv:
 
     def send_message(self, **message: Any) -> None:
         """Send a message."""
-        self.line.send_frame(1, json.dumps(message).encode())
+        self.websocket.send_frame(1, json.dumps(message).encode())
 
     def receive(self) -> Any:
         """Return the next message of the server; answer its pings."""
         while True:
-            opcode, payload = self.line.read_frame()
+            opcode, payload = self.websocket.read_frame()
             if opcode == 9:
-                self.line.send_frame(10, payload)
+                self.websocket.send_frame(10, payload)
                 continue
             assert opcode == 1, (opcode, payload)
             return parse_strictly(payload.decode())
@@ -89,20 +91,20 @@ class ExternalEnv:
 
     def drop(self) -> None:
         """Close the TCP connection without a closing handshake."""
-        self.line.close()
+        self.websocket.close()
 
 
 def open_websocket(api: Api, **changes: Any) -> WebSocket:
     """Open a WebSocket for an external environment."""
-    line = WebSocket(api.server.port)
+    websocket = WebSocket(api.server.port)
     changes = {"path": "/v1/external/", "sec_websocket_protocol": None, **changes}
-    line.send(handshake(Instance(api, ""), **changes))
-    line.response = line.read_response()
-    return line
+    websocket.send(handshake(Instance(api, ""), **changes))
+    websocket.response = websocket.read_response()
+    return websocket
 
 
 def refused_handshake(api: Api, **changes: Any) -> Response:
     """Return the answer to a handshake that the server refuses."""
-    line = open_websocket(api, **changes)
-    line.close()
-    return line.response
+    websocket = open_websocket(api, **changes)
+    websocket.close()
+    return websocket.response

@@ -58,31 +58,31 @@ class ScriptedStreams:
     def stream(self, *replies: Reply) -> Act:
         """Open a stream, answer some requests, and send nothing to all others."""
 
-        def act(line: socket.socket) -> None:
+        def act(sock: socket.socket) -> None:
             key = self.server.seen[-1].header("Sec-WebSocket-Key") or ""
-            line.sendall(
+            sock.sendall(
                 b"HTTP/1.1 101 X\r\nSec-WebSocket-Protocol: gym-http.v1\r\n"
                 b"Sec-WebSocket-Accept: %b\r\n\r\n" % accept_of(key).encode()
             )
             waiting = list(replies)
-            while (number := self._receive(line)) is not None:
+            while (number := self._receive(sock)) is not None:
                 if waiting:
                     answer_body = waiting.pop(0)(number)
                     if answer_body is None:
                         return
-                    line.sendall(answer_body)
+                    sock.sendall(answer_body)
 
         return act
 
-    def _receive(self, line: socket.socket) -> int | None:
-        head = _exactly(line, 2)
+    def _receive(self, sock: socket.socket) -> int | None:
+        head = _exactly(sock, 2)
         if not head:
             return None
         size = head[1] & 127
         if size == 126:
-            size = int.from_bytes(_exactly(line, 2))
-        mask = _exactly(line, 4)
-        message = websocket.masked(_exactly(line, size), mask)
+            size = int.from_bytes(_exactly(sock, 2))
+        mask = _exactly(sock, 4)
+        message = websocket.masked(_exactly(sock, size), mask)
         number = int.from_bytes(message[12:_HEADER_BYTES], "little")
         self.requests.append(StreamRequest(number, message[8] == 1))
         return number
@@ -125,10 +125,10 @@ def rest_answer(value: Any) -> bytes:
     return http_answer(binary.encode(value), _MEDIA)
 
 
-def _exactly(line: socket.socket, size: int) -> bytes:
+def _exactly(sock: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
-        piece = line.recv(size - len(data))
+        piece = sock.recv(size - len(data))
         if not piece:
             return b""
         data += piece

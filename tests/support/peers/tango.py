@@ -31,10 +31,10 @@ class TangoPage:
 
     def __init__(self, server: Server, **query: str) -> None:
         path = f"/game/ws?{urlencode(query or SPACES)}"
-        self.line = open_websocket(Api(server), path=path)
-        if self.line.response.status != 101:
-            self.line.close()
-            raise AssertionError(self.line.response.body)
+        self.websocket = open_websocket(Api(server), path=path)
+        if self.websocket.response.status != 101:
+            self.websocket.close()
+            raise AssertionError(self.websocket.response.body)
 
     def __enter__(self) -> Self:
         return self
@@ -49,14 +49,14 @@ class TangoPage:
 
     def send_message(self, message: Any) -> None:
         """Send a message."""
-        self.line.send_frame(1, json.dumps(message).encode())
+        self.websocket.send_frame(1, json.dumps(message).encode())
 
     def receive(self) -> Any:
         """Return the next message of the server; answer its pings."""
         while True:
-            opcode, payload = self.line.read_frame()
+            opcode, payload = self.websocket.read_frame()
             if opcode == 9:
-                self.line.send_frame(10, payload)
+                self.websocket.send_frame(10, payload)
                 continue
             assert opcode == 1, (opcode, payload)
             return parse_strictly(payload.decode())
@@ -70,13 +70,13 @@ class TangoPage:
     def receive_close(self) -> tuple[int, str]:
         """Return code and reason with which the server closes the connection."""
         while True:
-            opcode, payload = self.line.read_frame()
+            opcode, payload = self.websocket.read_frame()
             if opcode == 8:
                 return int.from_bytes(payload[:2]), payload[2:].decode()
 
     def drop(self) -> None:
         """Close the TCP connection without a closing handshake."""
-        self.line.close()
+        self.websocket.close()
 
 
 class TangoAgent(ZmqPeer):

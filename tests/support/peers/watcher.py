@@ -64,11 +64,11 @@ def open_slow_watcher(instance: Instance, protocol: str) -> Watcher:
     """Open a watcher with a buffer so small that the host soon finds it full."""
     port = instance.api.server.port
     watcher = Watcher.__new__(Watcher)
-    line = socket.socket()
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    line.settimeout(20.0)
-    line.connect(("127.0.0.1", port))
-    watcher._socket = line
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.settimeout(20.0)
+    sock.connect(("127.0.0.1", port))
+    watcher._socket = sock
     watcher._buffer = b""
     watcher.signatures = {}
     path = instance.path("stream?watch=1")

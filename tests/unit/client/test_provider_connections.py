@@ -9,12 +9,12 @@ from gym_http_wire.external.framing import CountedFraming
 def test_a_line_waits_for_a_message_or_for_its_time() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        line = SocketConnection(ours, CountedFraming(1024))
-        assert line.receive(0.0) is None
-        assert line.receive(0.01) is None
-        line.send(b"{}", text=True)
+        connection = SocketConnection(ours, CountedFraming(1024))
+        assert connection.receive(0.0) is None
+        assert connection.receive(0.01) is None
+        connection.send(b"{}", text=True)
         theirs.sendall(theirs.recv(1024))
-        message = line.receive(10.0)
+        message = connection.receive(10.0)
         assert message is not None
         assert message.payload == b"{}"
-        line.close()
+        connection.close()

@@ -30,7 +30,7 @@ def cores() -> Cores:
 
 
 @pytest.fixture
-def line() -> Iterator[socket.socket]:
+def sock() -> Iterator[socket.socket]:
     """Return one end of a connection with unread bytes."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -106,37 +106,37 @@ def test_brief_neighbours_stop_it_briefly(cores: Cores) -> None:
 
 
 def test_one_core_alone_is_never_idle(
-    monkeypatch: pytest.MonkeyPatch, line: socket.socket
+    monkeypatch: pytest.MonkeyPatch, sock: socket.socket
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    assert not may_busy_poll([line])
+    assert not may_busy_poll([sock])
 
 
 def test_a_refusal_on_one_core_opens_no_file(
-    monkeypatch: pytest.MonkeyPatch, line: socket.socket
+    monkeypatch: pytest.MonkeyPatch, sock: socket.socket
 ) -> None:
     """It is checked again every 64 steps."""
 
     def opened(*_: object) -> int:
         raise AssertionError("this opens /sys/devices/system/cpu/online")
 
-    core = line.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
+    core = sock.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {core})
     monkeypatch.setattr(os, "cpu_count", opened)
-    assert not may_busy_poll([line])
+    assert not may_busy_poll([sock])
 
 
 def test_two_on_one_core_do_not_spin(
-    monkeypatch: pytest.MonkeyPatch, line: socket.socket
+    monkeypatch: pytest.MonkeyPatch, sock: socket.socket
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 100_000)
-    distant = line.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
+    distant = sock.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {distant})
-    assert not may_busy_poll([line])
+    assert not may_busy_poll([sock])
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {distant + 1})
-    assert may_busy_poll([line])
+    assert may_busy_poll([sock])
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {distant, distant + 1})
-    assert may_busy_poll([line])
+    assert may_busy_poll([sock])
 
 
 def test_busy_polling_needs_a_core_for_each_process(

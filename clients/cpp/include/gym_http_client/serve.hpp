@@ -9,7 +9,7 @@
 
 #include "gym_http_client/serving/conversation.hpp"
 #include "gym_http_client/serving/heartbeats.hpp"
-#include "gym_http_client/serving/line.hpp"
+#include "gym_http_client/serving/message_connection.hpp"
 
 namespace gym_http {
 
@@ -19,22 +19,22 @@ namespace gym_http {
 /// program `run()`. A lost connection is opened again, and resumes.
 /// Handlers are called in `poll()` and `run()`, one at a time. For one thread,
 /// except `stop()`.
-class Lender {
+class Provider {
 public:
     /// Describes the environment; nothing is opened yet.
     /// @throws UsageError A handler is missing, or the token has a line break in it.
-    Lender(Target target, Lent lent)
+    Provider(Target target, ProvidedEnv provided)
         : target_(std::move(target)),
-          lent_(std::move(lent)),
-          conversation_(lent_, target_.url(), [multi = multi_] { multi->wake(); }) {
+          provided_(std::move(provided)),
+          conversation_(provided_, target_.url(), [multi = multi_] { multi->wake(); }) {
         if (target_.server.token.find_first_of("\r\n") != std::string::npos)
             throw UsageError("the token has a line break in it");
     }
-    Lender(const Lender&) = delete;
-    Lender& operator=(const Lender&) = delete;
+    Provider(const Provider&) = delete;
+    Provider& operator=(const Provider&) = delete;
     /// Ends the connection; no handler is called.
-    ~Lender() {
-        if (line_) line_->close();
+    ~Provider() {
+        if (connection_) connection_->close();
     }
 
     /// Does all that is possible at once: connects, reads, calls handlers, and writes. It
@@ -50,7 +50,7 @@ public:
         }
         try {
             converse();
-        } catch (const detail::LineLost& lost) {
+        } catch (const detail::ConnectionLost& lost) {
             lose(lost.what());
         } catch (const Error& error) {
             lose("a message of the server cannot be decoded: " + error.message());
@@ -92,16 +92,16 @@ private:
 
     void converse() {
         conversation_.flush();
-        if (!line_) {
+        if (!connection_) {
             if (due_.left() > 0) return;
             welcome_.reset();
-            line_ = std::make_unique<detail::MessageLine>(multi_, target_);
+            connection_ = std::make_unique<detail::MessageConnection>(multi_, target_);
             // A WebSocket has shown it in its handshake.
             conversation_.begin(target_.plain_tcp ? target_.server.token : "");
         }
         send_message();
-        line_->poll(arrived_);
-        if (line_->is_open() && !welcome_) welcome_.emplace(welcome_s);
+        connection_->poll(arrived_);
+        if (connection_->is_open() && !welcome_) welcome_.emplace(welcome_s);
         while (!arrived_.empty()) {
             const detail::Message message = std::move(arrived_.front());
             arrived_.pop_front();
@@ -112,19 +112,19 @@ private:
             if (beats_.is_time()) conversation_.ping();
             send_message();
         } else if (welcome_ && welcome_->left() <= 0) {
-            throw detail::LineLost("the server does not answer to hello");
+            throw detail::ConnectionLost("the server does not answer to hello");
         }
     }
 
     void handle(const detail::Message& message) {
         beats_.arrived();
         if (message.opcode == detail::op_ping)
-            return line_->send(detail::op_pong, message.text());
+            return connection_->send(detail::op_pong, message.text());
         if (message.opcode == detail::op_pong) return;
         if (message.opcode == detail::op_close) {
             const std::string reason(message.text().substr(std::min<std::size_t>(
                 2, message.payload->size())));
-            throw detail::LineLost(reason.empty() ? "the server ended the connection" : reason);
+            throw detail::ConnectionLost(reason.empty() ? "the server ended the connection" : reason);
         }
         const bool known = conversation_.is_welcome();
         conversation_.take(message);
@@ -140,7 +140,7 @@ private:
 
     void send_message() {
         while (const auto sending = conversation_.next())
-            line_->send(sending->opcode, sending->payload);
+            connection_->send(sending->opcode, sending->payload);
     }
 
     void lose(const std::string& words) {
@@ -155,8 +155,8 @@ private:
     }
 
     void end_line() {
-        if (line_) line_->close();
-        line_.reset();
+        if (connection_) connection_->close();
+        connection_.reset();
         arrived_.clear();
         conversation_.lose();
     }
@@ -170,22 +170,22 @@ private:
 
     /// Waits for I/O or answers.
     void wait() const {
-        if (line_ && line_->has_more()) return;
-        if (!line_) return multi_->wait(CURL_SOCKET_BAD, false, due_.left());
+        if (connection_ && connection_->has_more()) return;
+        if (!connection_) return multi_->wait(CURL_SOCKET_BAD, false, due_.left());
         // Names are looked up without a socket to wait for.
         const double limit = connected() ? beats_.left() : 0.1;
-        multi_->wait(line_->socket(), line_->is_writing(), limit);
+        multi_->wait(connection_->socket(), connection_->is_writing(), limit);
     }
 
     std::shared_ptr<detail::Multi> multi_ = std::make_shared<detail::Multi>();
     Target target_;
-    Lent lent_;
+    ProvidedEnv provided_;
     detail::Conversation conversation_;
     std::atomic<bool> stopped_{false};
     bool polling_ = false;
     bool over_ = false;
 
-    std::unique_ptr<detail::MessageLine> line_{};
+    std::unique_ptr<detail::MessageConnection> connection_{};
     std::deque<detail::Message> arrived_{};
     std::optional<detail::Deadline> welcome_{};  ///< When that has to be there.
     detail::Heartbeats beats_{};

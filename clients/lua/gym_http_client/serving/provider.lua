@@ -12,7 +12,7 @@ local Provider = {}
 local FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5
 local WELCOME_SECONDS, LOOK_SECONDS = 10, 0.25
 
--- Make one; `open` opens lines to a target. Nothing happens yet.
+-- Make one; `open` opens connections to a target. Nothing happens yet.
 function Provider.new(given, env, target, open)
   return setmetatable({
     given = given, env = env, target = target, open = open,
@@ -185,16 +185,16 @@ local function send_hello(self, now)
   self.connection:send(handshake.hello(self.given, self.env.dialect, token, self.resume), true)
 end
 
-local function go_on(self, line)
-  local arrived, lost = line:advance()
+local function go_on(self, connection)
+  local arrived, lost = connection:advance()
   local now = socket.gettime()
-  if line.is_open and not self.welcome_by then
+  if connection.is_open and not self.welcome_by then
     send_hello(self, now)
   end
   for _, message in ipairs(arrived) do
     (self.dialect and take or process_reply)(self, message)
     -- The callback may have ended it.
-    if self.connection ~= line then
+    if self.connection ~= connection then
       return
     end
   end

@@ -69,7 +69,7 @@ class Players:
         cores: Collection[int] | None = None,
     ) -> None:
         self._tasks = [(kind, url, seed, cores) for seed in range(count)]
-        self._lines: list[Connection] = []
+        self._connections: list[Connection] = []
         self._processes: list[BaseProcess] = []
 
     def __enter__(self) -> Self:
@@ -91,8 +91,8 @@ class Players:
 
     def close(self) -> None:
         """Close all instances and end all processes."""
-        for line in self._lines:
-            line.close()
+        for connection in self._connections:
+            connection.close()
         for process in self._processes:
             process.join(_STOP_SECONDS)
             if process.is_alive():
@@ -105,8 +105,8 @@ class Players:
             PlayerFailed: A player failed.
         """
         begin = time.monotonic() + _NOTICE_SECONDS
-        for line in self._lines:
-            line.send((begin, begin + seconds))
+        for connection in self._connections:
+            connection.send((begin, begin + seconds))
         durations = [each for part in self._received() for each in part]
         if not durations:
             raise PlayerFailed(f"not one step was over within {seconds:g} s")
@@ -123,15 +123,15 @@ class Players:
             process = context.Process(target=_play, args=(*task, theirs))
             process.start()
             theirs.close()
-            self._lines.append(ours)
+            self._connections.append(ours)
             self._processes.append(process)
 
     def _received(self) -> list[list[float]]:
         """Receive one message from each process."""
         words = []
-        for line in self._lines:
+        for connection in self._connections:
             try:
-                word = line.recv()
+                word = connection.recv()
             except EOFError:
                 word = "a player ended without a word"
             if isinstance(word, str):
@@ -145,7 +145,7 @@ def _play(
     url: str,
     seed: int,
     cores: Collection[int] | None,
-    line: Any,
+    connection: Any,
 ) -> None:
     # These signals may reach all processes; the first process ends the others.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -155,17 +155,17 @@ def _play(
     try:
         agent = kind(url, seed)
         try:
-            _answer(agent, line)
+            _answer(agent, connection)
         finally:
             agent.close()
     except _CLOSED:
         pass
     except Exception as error:
         with contextlib.suppress(*_CLOSED):
-            line.send(str(error) or type(error).__name__)
+            connection.send(str(error) or type(error).__name__)
 
 
-def _answer(agent: Agent, line: Any) -> None:
+def _answer(agent: Agent, connection: Any) -> None:
     agent.reset()
     end = time.monotonic() + _WARM_UP_SECONDS
     for number in range(_WARM_UP_STEPS):
@@ -173,9 +173,9 @@ def _answer(agent: Agent, line: Any) -> None:
             agent.reset()
         if time.monotonic() > end:
             break
-    line.send([])
+    connection.send([])
     while True:
-        line.send(_steps(agent, *line.recv()))
+        connection.send(_steps(agent, *connection.recv()))
 
 
 def _steps(agent: Agent, begin: float, end: float) -> list[float]:

@@ -76,7 +76,7 @@ def serve_env(
         raise ValueError(f"n is {n}: expected 1, or more with a factory")
     if transport not in ("websocket", "http"):
         raise ValueError(f"transport is {transport!r}: expected 'websocket' or 'http'")
-    open_line, shown = _opener(url, token, transport)
+    open_connection, shown = _opener(url, token, transport)
     stopped = stop or threading.Event()
 
     def provide() -> None:
@@ -86,7 +86,7 @@ def serve_env(
             provided = ProvidedEnv(None, env_or_factory)
         provider = Provider(
             provided,
-            open_line,
+            open_connection,
             name=name,
             token=shown,
             dialect=dialect,

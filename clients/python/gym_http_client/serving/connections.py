@@ -216,22 +216,22 @@ def open_websocket(address: Address) -> SocketConnection:
     end = time.monotonic() + HANDSHAKE_SECONDS
     key = base64.b64encode(os.urandom(16)).decode()
     try:
-        line = Dialer(address).dial(lambda: max(0.001, end - time.monotonic()))
+        sock = Dialer(address).dial(lambda: max(0.001, end - time.monotonic()))
     except (OSError, Failure) as error:
         raise ConnectionLost(f"there is no server at {address.url}: {error}") from error
     try:
-        early = upgraded(line, head.removesuffix(b"\r\n"), end, key, "")
+        early = upgraded(sock, head.removesuffix(b"\r\n"), end, key, "")
     except NoStream as none:
-        line.close()
+        sock.close()
         problem = json_object(none.reply).get("message", f"status {none.reply.status}")
         raise ConnectionLost(f"the server refuses: {problem}") from none
     except OtherPort as error:
-        line.close()
+        sock.close()
         raise ConnectionLost(f"there is no server at {address.url}: {error}") from error
     except (OSError, BadAnswer) as error:
-        line.close()
+        sock.close()
         raise ConnectionLost(f"the handshake failed: {error}") from error
-    return SocketConnection(line, WebSocket(MAX_MESSAGE, client=True), early)
+    return SocketConnection(sock, WebSocket(MAX_MESSAGE, client=True), early)
 
 
 class PollingConnection:

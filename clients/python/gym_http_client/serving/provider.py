@@ -76,7 +76,7 @@ class Provider:
 
     Args:
         provided: The environment.
-        open_line: Opens a connection, or raises `ConnectionLost`.
+        open_connection: Opens a connection, or raises `ConnectionLost`.
         name: The environment's name.
         token: The server's token, if hello must contain it.
         dialect: ``"binary"`` or ``"typed"``.
@@ -88,7 +88,7 @@ class Provider:
     def __init__(
         self,
         provided: ProvidedEnv,
-        open_line: Callable[[], ProviderConnection],
+        open_connection: Callable[[], ProviderConnection],
         *,
         name: str,
         token: str,
@@ -98,7 +98,7 @@ class Provider:
         on_free: Callable[[], None],
     ) -> None:
         self._provided = provided
-        self._open_line = open_line
+        self._open = open_connection
         self._name = name
         self._hello = msgspec.structs.replace(
             provided.hello(name, dialect), token=token
@@ -122,23 +122,23 @@ class Provider:
         """
         while not self._stopped.is_set():
             try:
-                line = self._open_line()
+                connection = self._open()
             except ConnectionLost as error:
                 self._warn(f"{error}; trying again")
             else:
                 try:
-                    self._serve(line)
+                    self._serve(connection)
                 except ConnectionLost as error:
                     self._warn(f"{error}; connecting anew")
                 finally:
-                    line.close()
+                    connection.close()
             # Many providers may have lost the same server: spread their reconnections.
             self._stopped.wait(self._pause * (0.5 + random.random() / 2))
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._set_free()
 
-    def _serve(self, line: ProviderConnection) -> None:
-        welcome = self._shake_hands(line)
+    def _serve(self, connection: ProviderConnection) -> None:
+        welcome = self._shake_hands(connection)
         self._last_warning = ""
         self._pause = FIRST_PAUSE
         if not welcome.resumed:
@@ -150,16 +150,19 @@ class Provider:
         dialect = _dialect_of(self._hello.dialect)
         beats = Heartbeats(welcome.heartbeat_s)
         while not self._stopped.is_set():
-            message = line.receive(LOOK_SECONDS)
+            message = connection.receive(LOOK_SECONDS)
             if message is not None:
-                self._take(line, dialect, message)
+                self._take(connection, dialect, message)
                 # Nothing could be received while the environment was busy.
                 beats.begin()
-            elif line.idles and beats.is_due():
-                line.send(dialect.encode_control(Op.PING), text=dialect.text)
+            elif connection.idles and beats.is_due():
+                connection.send(dialect.encode_control(Op.PING), text=dialect.text)
 
     def _take(
-        self, line: ProviderConnection, dialect: Dialect, received: ReceivedMessage
+        self,
+        connection: ProviderConnection,
+        dialect: Dialect,
+        received: ReceivedMessage,
     ) -> None:
         """Handle a message from the server."""
         try:
@@ -169,17 +172,17 @@ class Provider:
                 f"the server sent what is no request: {error}"
             ) from None
         if isinstance(message, Request):
-            line.send(self._answered(dialect, message), text=dialect.text)
+            connection.send(self._answered(dialect, message), text=dialect.text)
         elif isinstance(message, Fault):
             where = f" in {message.field}" if message.field else ""
             log.error("external/%s: fault%s: %s", self._name, where, message.message)
         elif message == Control(Op.PING):
-            line.send(dialect.encode_control(Op.PONG), text=dialect.text)
+            connection.send(dialect.encode_control(Op.PONG), text=dialect.text)
 
-    def _shake_hands(self, line: ProviderConnection) -> Welcome:
+    def _shake_hands(self, connection: ProviderConnection) -> Welcome:
         hello = msgspec.structs.replace(self._hello, resume=self._resume)
-        line.send(msgspec.json.encode(hello), text=True)
-        message = line.receive(WELCOME_SECONDS)
+        connection.send(msgspec.json.encode(hello), text=True)
+        message = connection.receive(WELCOME_SECONDS)
         if message is None:
             raise ConnectionLost("the server does not answer to hello")
         try:

@@ -206,8 +206,8 @@ def port_at(address: Address, seconds: float) -> Port | None:
             raise TimeoutError
         return seconds
 
-    with contextlib.suppress(OSError), Dialer(address).dial(left) as line:
-        line.settimeout(left())
-        line.sendall(_QUESTION)
-        return port_of(line.recv(_RECEIVE_BYTES))
+    with contextlib.suppress(OSError), Dialer(address).dial(left) as sock:
+        sock.settimeout(left())
+        sock.sendall(_QUESTION)
+        return port_of(sock.recv(_RECEIVE_BYTES))
     return None

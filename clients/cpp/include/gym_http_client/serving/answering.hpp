@@ -7,7 +7,7 @@
 
 #include "gym_http_client/serving/dialects.hpp"
 #include "gym_http_client/serving/fitting.hpp"
-#include "gym_http_client/serving/lent.hpp"
+#include "gym_http_client/serving/provided_env.hpp"
 
 namespace gym_http::detail {
 
@@ -23,10 +23,10 @@ inline Value value_of(const Json& json) { return read_json(write_json(json)); }
 class Answering {
 public:
     /// @throws UsageError A handler is missing.
-    Answering(const Lent& lent, std::function<void()> wake)
-        : lent_(lent), wake_(std::move(wake)), spaces_(own_spaces()) {
-        if (!lent.step) throw UsageError("there is no step: give it a function");
-        if (!lent.reset && !lent.observe)
+    Answering(const ProvidedEnv& provided, std::function<void()> wake)
+        : provided_(provided), wake_(std::move(wake)), spaces_(own_spaces()) {
+        if (!provided.step) throw UsageError("there is no step: give it a function");
+        if (!provided.reset && !provided.observe)
             throw UsageError("there is neither reset nor observe: give one a function");
     }
 
@@ -35,22 +35,22 @@ public:
 
     /// The members of its hello.
     Json hello(const std::string& resume) const {
-        std::set<std::string> can(lent_.capabilities.begin(), lent_.capabilities.end());
+        std::set<std::string> can(provided_.capabilities.begin(), provided_.capabilities.end());
         can.insert("replay");
-        if (lent_.reset) can.insert("reset");
-        if (lent_.render) can.insert("render");
-        if (lent_.hz > 0) can.insert("realtime");
+        if (provided_.reset) can.insert("reset");
+        if (provided_.render) can.insert("render");
+        if (provided_.hz > 0) can.insert("realtime");
         Json hello{{"type", "hello"},
                    {"protocol", 1},
-                   {"name", lent_.name},
-                   {"observation_space", describe(lent_.observation_space)},
-                   {"action_space", describe(lent_.action_space)},
+                   {"name", provided_.name},
+                   {"observation_space", describe(provided_.observation_space)},
+                   {"action_space", describe(provided_.action_space)},
                    {"capabilities", can},
-                   {"render_modes", lent_.render_modes},
-                   {"metadata", lent_.metadata},
-                   {"dialect", lent_.dialect == Dialect::binary ? "binary" : "json"}};
-        if (!lent_.reward_channels.empty()) hello["reward_channels"] = lent_.reward_channels;
-        if (lent_.hz > 0) hello["realtime"] = {{"hz", lent_.hz}};
+                   {"render_modes", provided_.render_modes},
+                   {"metadata", provided_.metadata},
+                   {"dialect", provided_.dialect == Dialect::binary ? "binary" : "json"}};
+        if (!provided_.reward_channels.empty()) hello["reward_channels"] = provided_.reward_channels;
+        if (provided_.hz > 0) hello["realtime"] = {{"hz", provided_.hz}};
         if (!resume.empty()) hello["resume"] = resume;
         return hello;
     }
@@ -80,7 +80,7 @@ public:
     }
 
 private:
-    Spaces own_spaces() const { return {lent_.observation_space, lent_.action_space}; }
+    Spaces own_spaces() const { return {provided_.observation_space, provided_.action_space}; }
 
     template <class Result, class Finish, class... Asked>
     void call(const std::string& name, const Handler<Result, Asked...>& handler, Finish finish,
@@ -142,7 +142,7 @@ private:
             return Value::dict({{"observation_space", value_of(describe(*spaces_.observation))},
                                 {"action_space", value_of(describe(*spaces_.action))}});
         };
-        if (lent_.init) return call("init", lent_.init, finish, requested);
+        if (provided_.init) return call("init", provided_.init, finish, requested);
         if (requested.kwargs.size() != 0)
             throw EnvError("kwargs are given, as " +
                                to_string(requested.kwargs.members().front().first) +
@@ -156,10 +156,10 @@ private:
             return Value::dict({{"observation", fitted(*spaces_.observation, given.observation)},
                                 {"info", info_of(given.info)}});
         };
-        if (lent_.reset)
-            return call("reset", lent_.reset, finish,
+        if (provided_.reset)
+            return call("reset", provided_.reset, finish,
                         ResetAsked{seed_of(received), dict_of(received, "options")});
-        call("reset", lent_.observe,
+        call("reset", provided_.observe,
              [finish](const Value& observation) { return finish(Reset{observation, {}}); });
     }
 
@@ -175,7 +175,7 @@ private:
     void step(const ServerMessage& received) {
         const auto finish = [this](const StepGiven& given) {
             Value reward(given.reward);
-            if (!lent_.reward_channels.empty())
+            if (!provided_.reward_channels.empty())
                 reward = Value::list({given.rewards.begin(), given.rewards.end()});
             return Value::dict({{"observation", fitted(*spaces_.observation, given.observation)},
                                 {"reward", std::move(reward)},
@@ -186,15 +186,15 @@ private:
         const Value* action = received.find("action");
         try {
             const Value element = fitted(*spaces_.action, action == nullptr ? Value() : *action);
-            call("step", lent_.step, finish, element);
+            call("step", provided_.step, finish, element);
         } catch (const ProtocolError& error) {
             throw EnvError("the action: " + error.message(), "invalid-action");
         }
     }
 
     void render() {
-        if (!lent_.render) throw EnvError("this environment renders no frames", "unsupported");
-        call("render", lent_.render,
+        if (!provided_.render) throw EnvError("this environment renders no frames", "unsupported");
+        call("render", provided_.render,
              [](const Value& frame) { return Value::dict({{"rendered", frame}}); });
     }
 
@@ -202,11 +202,11 @@ private:
         taken = false;
         spaces_ = own_spaces();
         const auto finish = [](const Nothing&) { return Value::dict({}); };
-        if (lent_.close) return call("close", lent_.close, finish);
+        if (provided_.close) return call("close", provided_.close, finish);
         call("close", Handler<Nothing>([] {}), finish);
     }
 
-    const Lent& lent_;
+    const ProvidedEnv& provided_;
     std::function<void()> wake_;
     Spaces spaces_;
     std::function<std::optional<Outcome>()> look_{};

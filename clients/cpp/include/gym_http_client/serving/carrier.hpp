@@ -23,7 +23,7 @@ public:
     /// Whether messages may go.
     virtual bool is_open() const { return true; }
     /// Parses bytes, and appends the completed messages.
-    /// @throws LineLost The server refuses.
+    /// @throws ConnectionLost The server refuses.
     /// @throws ProtocolError A server must not send them.
     virtual void feed(span<const unsigned char> bytes, std::deque<Message>& arrived) = 0;
     /// Appends the bytes of a message.
@@ -31,8 +31,8 @@ public:
     /// Appends the bytes that close the connection.
     virtual void append_close(std::string&) {}
     /// Handles the end of a connection before it was open.
-    /// @throws LineLost With the reason.
-    virtual void cut_off() const { throw LineLost("the connection was lost"); }
+    /// @throws ConnectionLost With the reason.
+    virtual void cut_off() const { throw ConnectionLost("the connection was lost"); }
 };
 
 /// A WebSocket.
@@ -90,7 +90,7 @@ public:
     void append(Opcode, std::string_view payload, std::string& out) override {
         // The server refuses other messages that are too large, and the agent gets the error.
         if (std::uint64_t(payload.size()) > std::numeric_limits<std::uint32_t>::max())
-            throw LineLost("a message has more than 4294967295 bytes");
+            throw ConnectionLost("a message has more than 4294967295 bytes");
         for (unsigned shift = 0; shift < 32; shift += 8)
             out += static_cast<char>(payload.size() >> shift & 255U);
         out += payload;

@@ -66,7 +66,7 @@ public:
     ~Connection() { curl_multi_remove_handle(multi_->handle(), easy_.get()); }
 
     /// Continues opening it; returns whether it is open.
-    /// @throws LineLost It cannot be opened.
+    /// @throws ConnectionLost It cannot be opened.
     bool open() {
         if (socket_ != CURL_SOCKET_BAD) return true;
         int running = 0;
@@ -79,7 +79,7 @@ public:
             if (code == CURLE_OK)
                 curl_easy_getinfo(easy_.get(), CURLINFO_ACTIVESOCKET, &socket_);
             if (socket_ != CURL_SOCKET_BAD) return true;
-            throw LineLost("there is no server: " + std::string(curl_easy_strerror(code)));
+            throw ConnectionLost("there is no server: " + std::string(curl_easy_strerror(code)));
         }
         return false;
     }
@@ -89,22 +89,22 @@ public:
     curl_socket_t socket() const { return socket_; }
 
     /// Receives the available bytes; 0 if there are none.
-    /// @throws LineLost It has ended.
+    /// @throws ConnectionLost It has ended.
     std::size_t receive(void* data, std::size_t size) {
         std::size_t received = 0;
         const CURLcode code = curl_easy_recv(easy_.get(), data, size, &received);
         if (code == CURLE_AGAIN) return 0;
-        if (code != CURLE_OK || received == 0) throw LineLost("the connection was lost");
+        if (code != CURLE_OK || received == 0) throw ConnectionLost("the connection was lost");
         return received;
     }
 
     /// Sends as many bytes as possible; returns their number.
-    /// @throws LineLost It has ended.
+    /// @throws ConnectionLost It has ended.
     std::size_t send(const void* data, std::size_t size) {
         std::size_t sent = 0;
         const CURLcode code = curl_easy_send(easy_.get(), data, size, &sent);
         if (code == CURLE_AGAIN) return 0;
-        if (code != CURLE_OK) throw LineLost("the connection was lost");
+        if (code != CURLE_OK) throw ConnectionLost("the connection was lost");
         return sent;
     }
 

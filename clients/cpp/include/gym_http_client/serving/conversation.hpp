@@ -20,8 +20,8 @@ public:
     /// @param url The server's address, for errors.
     /// @param wake Called, by whichever thread, when a handler has answered.
     /// @throws UsageError A handler is missing.
-    Conversation(const Lent& lent, std::string url, std::function<void()> wake)
-        : lent_(lent), url_(std::move(url)), requests_(lent, std::move(wake)) {}
+    Conversation(const ProvidedEnv& provided, std::string url, std::function<void()> wake)
+        : provided_(provided), url_(std::move(url)), requests_(provided, std::move(wake)) {}
 
     /// Begins on a new connection.
     /// @param token The server's, where the hello has to show it.
@@ -33,7 +33,7 @@ public:
     }
 
     /// Handles a message of the server.
-    /// @throws LineLost This connection cannot be used.
+    /// @throws ConnectionLost This connection cannot be used.
     /// @throws Error The message is malformed.
     void take(const Message& message) {
         if (!speech_) return process_reply(read_json(message.text()));
@@ -96,14 +96,14 @@ private:
     void process_reply(const Value& reply) {
         const std::string type = reply["type"].to<std::string>();
         if (type == "refused") return refuse(reply);
-        if (type != "welcome") throw LineLost("the answer to the hello is malformed");
+        if (type != "welcome") throw ConnectionLost("the answer to the hello is malformed");
         const bool resumed = reply["resumed"].to<bool>();
         const std::string connection = reply["connection"].to<std::string>();
         heartbeat_s_ = reply["heartbeat_s"].to<double>();
         // In memory only, as the game's state is.
         resume_ = reply["resume"].to<std::string>();
         if (!resumed) requests_.forget();
-        if (lent_.dialect == Dialect::binary)
+        if (provided_.dialect == Dialect::binary)
             speech_ = std::make_unique<BinarySpeech>();
         else
             speech_ = std::make_unique<JsonSpeech>();
@@ -114,7 +114,7 @@ private:
         const std::string code = reply["code"].to<std::string>();
         const std::string words = code + ": " + reply["message"].to<std::string>();
         // This one may pass by itself.
-        if (code == "too-many-external") throw LineLost(words);
+        if (code == "too-many-external") throw ConnectionLost(words);
         refusal_.emplace(words, Place{url_, 0, code}, to_json(reply));
         log(words);
         end();
@@ -134,7 +134,7 @@ private:
 
     void send_message(std::string payload) { sayings_.push_back({speech_->opcode(), std::move(payload)}); }
 
-    const Lent& lent_;
+    const ProvidedEnv& provided_;
     std::string url_;
     Requests requests_;
     std::unique_ptr<Speech> speech_{};  ///< Once it is welcome.

@@ -35,7 +35,7 @@ public:
     const std::string& request() const { return request_; }
 
     /// Parses bytes of the answer; returns whether it is complete.
-    /// @throws LineLost It is a refusal, or malformed.
+    /// @throws ConnectionLost It is a refusal, or malformed.
     bool take(std::string_view bytes) {
         received_ += bytes;
         const auto end = received_.find("\r\n\r\n");
@@ -70,7 +70,7 @@ public:
 private:
     static constexpr std::size_t max_answer = std::size_t(64) << 10U;
 
-    [[noreturn]] static void refuse(const std::string& words) { throw LineLost(words); }
+    [[noreturn]] static void refuse(const std::string& words) { throw ConnectionLost(words); }
 
     static int status_of(std::string_view head) {
         int status = 0;

@@ -26,11 +26,11 @@ public:
     double left() const { return next_.left(); }
 
     /// Returns whether to send a ping.
-    /// @throws LineLost The last ping had no answer.
+    /// @throws ConnectionLost The last ping had no answer.
     bool is_time() {
         if (left() > 0) return false;
         next_ = Deadline(seconds_);
-        if (++quiet_ > 2) throw LineLost("the server sends nothing");
+        if (++quiet_ > 2) throw ConnectionLost("the server sends nothing");
         return quiet_ == 1;
     }
 

@@ -1,7 +1,7 @@
 /// @file
-/// A line: messages to and from a server, of which nothing ever waits.
-#ifndef GYM_HTTP_CLIENT_SERVING_LINE_HPP
-#define GYM_HTTP_CLIENT_SERVING_LINE_HPP
+/// A connection: messages to and from a server, of which nothing ever waits.
+#ifndef GYM_HTTP_CLIENT_SERVING_MESSAGE_CONNECTION_HPP
+#define GYM_HTTP_CLIENT_SERVING_MESSAGE_CONNECTION_HPP
 
 #include <optional>
 
@@ -15,10 +15,10 @@ inline std::unique_ptr<Carrier> carrier_to(const Target& target) {
     return std::make_unique<WebSocketCarrier>(target.server);
 }
 
-/// One line: being opened, then open. Messages can be sent before it is.
-class MessageLine {
+/// One connection: being opened, then open. Messages can be sent before it is.
+class MessageConnection {
 public:
-    MessageLine(std::shared_ptr<Multi> multi, const Target& target)
+    MessageConnection(std::shared_ptr<Multi> multi, const Target& target)
         : connection_(std::move(multi), target), carrier_(carrier_to(target)) {}
 
     /// Whether messages go over it.
@@ -31,18 +31,18 @@ public:
     curl_socket_t socket() const { return connection_.socket(); }
 
     /// Does all that is possible at once, and appends the received messages.
-    /// @throws LineLost It has ended, or cannot be opened.
+    /// @throws ConnectionLost It has ended, or cannot be opened.
     /// @throws ProtocolError A message is malformed.
     void poll(std::deque<Message>& arrived) {
         if (!dialled_ && !dial()) return;
         flush();
         receive(arrived);
         if (!is_open() && limit_->left() <= 0)
-            throw LineLost("the server does not answer the handshake");
+            throw ConnectionLost("the server does not answer the handshake");
     }
 
     /// Sends a message, now or with a later poll.
-    /// @throws LineLost It has ended.
+    /// @throws ConnectionLost It has ended.
     void send(Opcode opcode, std::string_view payload) {
         carrier_->append(opcode, payload, later_);
         if (is_open()) flush();
@@ -70,7 +70,7 @@ private:
         if (dialled_)
             out_ = carrier_->opening();
         else if (limit_ && limit_->left() <= 0)
-            throw LineLost("there is no server: it does not answer");
+            throw ConnectionLost("there is no server: it does not answer");
         return dialled_;
     }
 
@@ -95,7 +95,7 @@ private:
             std::size_t size = 0;
             try {
                 size = connection_.receive(buffer_.data(), buffer_.size());
-            } catch (const LineLost&) {
+            } catch (const ConnectionLost&) {
                 // Messages before the end count, also for its reason.
                 if (!is_open()) carrier_->cut_off();
                 if (!arrived.empty()) return;

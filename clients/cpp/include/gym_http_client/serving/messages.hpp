@@ -21,7 +21,7 @@ enum Opcode : std::uint8_t {
 };
 
 /// The connection has ended, or could not be opened.
-class LineLost : public std::runtime_error {
+class ConnectionLost : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };

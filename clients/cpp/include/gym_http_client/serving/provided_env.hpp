@@ -1,7 +1,7 @@
 /// @file
 /// An environment of this program, as its author describes it.
-#ifndef GYM_HTTP_CLIENT_SERVING_LENT_HPP
-#define GYM_HTTP_CLIENT_SERVING_LENT_HPP
+#ifndef GYM_HTTP_CLIENT_SERVING_PROVIDED_ENV_HPP
+#define GYM_HTTP_CLIENT_SERVING_PROVIDED_ENV_HPP
 
 #include "gym_http_client/env.hpp"
 #include "gym_http_client/serving/reply.hpp"
@@ -50,7 +50,7 @@ enum class Dialect {
 /// Values are elements of their space; numbers and lists are cast to it. An array with the
 /// right number of elements may have any shape. The agent receives an exception of a handler
 /// as an error: `EnvError` has a code.
-struct Lent {
+struct ProvidedEnv {
     std::string name;         ///< A letter or digit, then up to 63 of `A-Za-z0-9_.-`.
     Space observation_space;  ///< Of all instances, unless `init` returns others.
     Space action_space;       ///< Of all instances, unless `init` returns others.
@@ -74,7 +74,7 @@ struct Lent {
     std::function<void(const std::string&)> log{};  ///< Called with a log line; by default `std::clog`.
 
     /// Names an environment with its spaces; the rest is set as members.
-    Lent(std::string name_of_env, Space of_observations, Space of_actions)
+    ProvidedEnv(std::string name_of_env, Space of_observations, Space of_actions)
         : name(std::move(name_of_env)),
           observation_space(std::move(of_observations)),
           action_space(std::move(of_actions)) {}

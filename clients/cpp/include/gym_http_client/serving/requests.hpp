@@ -12,8 +12,8 @@ namespace gym_http::detail {
 /// Hands requests to handlers, one after the other, and keeps the last answer.
 class Requests {
 public:
-    Requests(const Lent& lent, std::function<void()> wake)
-        : lent_(lent), answering_(lent, std::move(wake)) {}
+    Requests(const ProvidedEnv& provided, std::function<void()> wake)
+        : provided_(provided), answering_(provided, std::move(wake)) {}
 
     Json hello(const std::string& resume) const { return answering_.hello(resume); }
     /// Whether an agent uses the environment, as the author was notified.
@@ -75,9 +75,9 @@ public:
 
     /// Logs an event for the author.
     void log(const std::string& words) const {
-        const std::string line = "external/" + lent_.name + ": " + words;
-        if (lent_.log)
-            lent_.log(line);
+        const std::string line = "external/" + provided_.name + ": " + words;
+        if (provided_.log)
+            provided_.log(line);
         else
             std::clog << line << std::endl;
     }
@@ -98,7 +98,7 @@ private:
         if (answering_.taken == notified_taken_) return;
         notified_taken_ = answering_.taken;
         log(notified_taken_ ? "an agent arrived" : "the agent left");
-        const auto& handler = notified_taken_ ? lent_.on_agent : lent_.on_agent_gone;
+        const auto& handler = notified_taken_ ? provided_.on_agent : provided_.on_agent_gone;
         try {
             if (handler) handler();
         } catch (const std::exception& error) {
@@ -106,7 +106,7 @@ private:
         }
     }
 
-    const Lent& lent_;
+    const ProvidedEnv& provided_;
     Answering answering_;
     std::deque<ServerMessage> waiting_{};
     std::uint32_t last_ = 0;      ///< The last request,

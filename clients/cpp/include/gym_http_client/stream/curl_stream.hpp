@@ -1,7 +1,7 @@
 /// @file
-/// A line to the server: a connection that libcurl opened, with a time limit.
-#ifndef GYM_HTTP_CLIENT_STREAM_LINE_HPP
-#define GYM_HTTP_CLIENT_STREAM_LINE_HPP
+/// A connection to the server that libcurl opened, with a time limit.
+#ifndef GYM_HTTP_CLIENT_STREAM_CURL_STREAM_HPP
+#define GYM_HTTP_CLIENT_STREAM_CURL_STREAM_HPP
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -22,12 +22,12 @@ using ErrorCode = boost::system::error_code;
 
 /// A stream of bytes for Boost.Beast, with timeouts, which blocking streams of Asio do
 /// not have. libcurl handles TLS, proxies and names.
-class Line {
+class CurlStream {
 public:
     using executor_type = net::io_context::executor_type;
 
     /// @throws TransportError The connection failed.
-    Line(net::io_context& context, const Server& server, const Deadline& deadline)
+    CurlStream(net::io_context& context, const Server& server, const Deadline& deadline)
         : context_(&context), easy_(new_easy()), secured_(server.url.rfind("https://", 0) == 0) {
         CURL* easy = easy_.get();
         curl_easy_setopt(easy, CURLOPT_URL, server.url.c_str());
@@ -183,8 +183,8 @@ private:
     std::vector<char> gathered_{};
 };
 
-/// Boost.Beast calls this for lines that are not its own; libcurl closes ours.
-inline void teardown(boost::beast::role_type, Line&, ErrorCode& error) { error = {}; }
+/// Boost.Beast calls this for streams that are not its own; libcurl closes ours.
+inline void teardown(boost::beast::role_type, CurlStream&, ErrorCode& error) { error = {}; }
 
 }  // namespace gym_http::detail
 

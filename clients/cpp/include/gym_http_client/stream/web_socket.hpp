@@ -9,7 +9,7 @@
 #include <boost/beast/websocket/stream.hpp>
 
 #include "gym_http_client/stream/frame.hpp"
-#include "gym_http_client/stream/line.hpp"
+#include "gym_http_client/stream/curl_stream.hpp"
 
 namespace gym_http::detail {
 
@@ -92,11 +92,11 @@ public:
 
 private:
     static constexpr const char* protocol = "gym-http.v1";
-    using Socket = boost::beast::websocket::stream<Line, false>;
+    using Socket = boost::beast::websocket::stream<CurlStream, false>;
 
     Socket line_to(const Server& server, const Deadline& deadline) {
         try {
-            return Socket(Line(context_, server, deadline));
+            return Socket(CurlStream(context_, server, deadline));
         } catch (const TransportError& error) {
             throw Lost(error.message());
         }
