@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gym_http_server.app import create_app
+from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 from tests.support.api import Api, Instance, error, no_content, ok
@@ -352,30 +353,80 @@ def test_a_quota_names_its_token(shared: Server, ada: Instance) -> None:
         no_content(each.close())
 
 
+#: As docs/api.md says it: the names of tokens by what their scopes allow.
+LIST, LOOK, STEP = {"reader", "ada"}, {"reader", "stepper", "ada"}, {"stepper", "ada"}
+CREATE, END = {"maker", "ada"}, {"stepper", "maker", "ada"}
+CONNECT, RUN = {"arcade", "ada"}, {"runner"}
+EVERY = {"reader", "stepper", "maker", "arcade", "runner", "ada"}
 SCOPES = [
     # method, path, names whose scopes permit it
-    ("GET", "/v1/envs/", {"reader", "ada"}),
-    ("POST", "/v1/envs/", {"maker", "ada"}),
-    ("GET", f"/v1/envs/{UNKNOWN}/", {"reader", "stepper", "ada"}),
-    ("GET", f"/v1/envs/{UNKNOWN}/action_space/", {"reader", "stepper", "ada"}),
-    ("GET", f"/v1/envs/{UNKNOWN}/render/", {"stepper", "ada"}),
-    ("GET", f"/v1/envs/{UNKNOWN}/action_space/sample/", {"stepper", "ada"}),
-    ("POST", f"/v1/envs/{UNKNOWN}/step/", {"stepper", "ada"}),
-    ("POST", f"/v1/envs/{UNKNOWN}/monitor/start/", {"stepper", "ada"}),
-    ("GET", f"/v1/envs/{UNKNOWN}/attributes/gravity/", {"stepper", "ada"}),
-    ("DELETE", f"/v1/envs/{UNKNOWN}/", {"stepper", "maker", "ada"}),
-    ("POST", "/v1/batch/step/", {"stepper", "ada"}),
+    ("GET", "/v1/envs/", LIST),
+    ("POST", "/v1/envs/", CREATE),
+    ("GET", "/v1/instances/", LIST),
+    ("GET", "/v1/recordings/", LIST),
+    ("GET", "/v1/recordings/none/", LIST),
+    ("GET", "/v1/recordings/none/files/none/", LIST),
+    ("GET", "/metrics/", LIST),
+    *(
+        ("GET", f"/v1/envs/{UNKNOWN}/{rest}", LOOK)
+        for rest in (
+            *("", "log/", "episodes/", "keys/", "monitor/", "stream/"),
+            *("action_space/", "observation_space/"),
+            *("updates/", "realtime/", "realtime/trace/"),
+        )
+    ),
+    *(
+        ("GET", f"/v1/envs/{UNKNOWN}/{rest}", STEP)
+        for rest in (
+            *("render/", "action_space/sample/", "observation_space/sample/"),
+            *("action_space/contains/1/", "generator/", "attributes/gravity/"),
+        )
+    ),
+    *(
+        ("POST", f"/v1/envs/{UNKNOWN}/{rest}", STEP)
+        for rest in (
+            *("reset/", "step/", "rollout/", "render/", "generator/"),
+            *("action_space/sample/", "observation_space/sample/"),
+            *("action_space/contains/", "observation_space/contains/"),
+            *("monitor/start/", "monitor/close/"),
+            *("attributes/gravity/", "attributes/gravity/call/"),
+            *("action/", "realtime/", "realtime/pause/", "realtime/resume/"),
+        )
+    ),
+    ("POST", f"/v1/envs/{UNKNOWN}/close/", END),
+    ("DELETE", f"/v1/envs/{UNKNOWN}/", END),
+    ("POST", "/v1/batch/step/", STEP),
     ("POST", "/v1/shutdown/", set()),
-    ("POST", "/v1/external/", {"arcade", "ada"}),
-    ("GET", "/v1/external/", {"arcade", "ada"}),
-    ("GET", "/game/ws/", {"arcade", "ada"}),
-    ("GET", "/v1/external/0badc0de/request/?wait_s=0", {"arcade", "ada"}),
-    ("POST", "/v1/external/0badc0de/answer/", {"arcade", "ada"}),
-    ("GET", "/v1/", {"reader", "stepper", "maker", "arcade", "runner", "ada"}),
-    ("GET", "/v1/registry/", {"reader", "stepper", "maker", "arcade", "runner", "ada"}),
-    ("POST", "/v1/upload/", {"reader", "stepper", "maker", "arcade", "runner", "ada"}),
-    ("GET", "/v1/nothing/", {"reader", "stepper", "maker", "arcade", "runner", "ada"}),
+    ("POST", "/v1/external/", CONNECT),
+    ("GET", "/v1/external/", CONNECT),
+    ("GET", "/game/ws/", CONNECT),
+    ("GET", "/v1/external/0badc0de/request/?wait_s=0", CONNECT),
+    ("POST", "/v1/external/0badc0de/answer/", CONNECT),
+    ("GET", "/v1/runs/", RUN),
+    ("POST", "/v1/runs/", RUN),
+    ("GET", "/v1/", EVERY),
+    ("GET", "/v1/registry/", EVERY),
+    ("POST", "/v1/upload/", EVERY),
+    ("GET", "/v1/nothing/", EVERY),
 ]
+#: Open to all or to every token, or checked by test_relay_roles.
+ELSEWHERE = re.compile(
+    r"/|/(healthz|readyz|docs|dashboard|openapi\.json)/.*|/v1/external/client/.*|"
+    r"/v1/tickets/|/v1/runs/<run>/.*"
+).fullmatch
+
+
+def test_no_operation_is_left_out() -> None:
+    checked = {
+        (method, re.sub(f"{UNKNOWN}|0badc0de|none|gravity|(?<=contains/)1", "<>", path))
+        for method, path, _ in SCOPES
+    }
+    every = {
+        (row.method, re.sub("<[^>]*>", "<>", row.path))
+        for row in OPERATIONS.values()
+        if not ELSEWHERE(row.path)
+    }
+    assert every <= {(method, path.partition("?")[0]) for method, path in checked}
 
 
 @pytest.mark.parametrize(("method", "path", "allowed"), SCOPES)
