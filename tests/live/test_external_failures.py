@@ -6,22 +6,27 @@ from typing import Any
 import pytest
 
 from tests.support.api import Api, Instance, error, ok
-from tests.support.broker import listed_env, server_with_broker, wait_until_unlisted
+from tests.support.broker import (
+    impatient_server,
+    listed_env,
+    server_with_broker,
+    wait_until_unlisted,
+)
 from tests.support.peers.agent_calls import (
+    REPLAY,
     answer_of,
+    begin_step,
     close_external,
     create_and_reset,
     create_external,
     in_background,
     reconnect,
     reset_external,
-    retry_in_background,
+    take_step,
 )
 from tests.support.peers.external_env import RESULT, ExternalEnv
 from tests.support.server import Server
 from tests.support.wait import wait_until
-
-REPLAY = ["reset", "seed", "replay"]
 
 
 @pytest.fixture(scope="module")
@@ -34,31 +39,8 @@ def api() -> Iterator[Api]:
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Api]:
     """A client of a server that waits 0.3 s for lost environments."""
-    flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
-    with server_with_broker(*flags, "--external-heartbeat", "0.3") as api:
+    with impatient_server() as api:
         yield api
-
-
-def step(instance: Instance, action: int = 1, key: str = "") -> Any:
-    """Step in the background."""
-    headers = {"Idempotency-Key": key} if key else {}
-    return in_background(instance.post, "step/", {"action": action}, headers=headers)
-
-
-def stepped(instance: Instance, external: ExternalEnv) -> None:
-    """Take a step that succeeds, once the environment is connected."""
-    future = retry_in_background(instance.post, "step/", {"action": 1})
-    external.answer("step", **RESULT)
-    ok(answer_of(future))
-
-
-def lost(instance: Instance, external: ExternalEnv, key: str = "") -> Any:
-    """Disconnect the environment in a step; return the request."""
-    future = step(instance, key=key)
-    request = external.expect("step")
-    external.drop()
-    error(answer_of(future), 503, "external-away")
-    return request
 
 
 def test_no_environment_is_connected(api: Api) -> None:
@@ -90,7 +72,7 @@ def test_one_that_drops_while_it_begins_is_replaced(api: Api) -> None:
             second.answer("init")
             instance = Instance(api, ok(answer_of(future))["instance_id"])
             reset_external(instance, second)
-            stepped(instance, second)
+            take_step(instance, second)
             close_external(instance, second)
     wait_until_unlisted(api)
 
@@ -134,15 +116,15 @@ def test_a_connection_lost_during_a_create_is_not_waited_for(api: Api) -> None:
 def test_a_silent_one(impatient: Api) -> None:
     with ExternalEnv.to(impatient) as external:
         instance = create_and_reset(impatient, external)
-        future = step(instance)
+        future = begin_step(instance)
         late = external.expect("step")
         error(answer_of(future), 504, "external-deadline")
-        error(answer_of(step(instance)), 409, "reset-needed")
+        error(answer_of(begin_step(instance)), 409, "reset-needed")
         external.send_message(id=late["id"], result={**RESULT, "reward": 99})
         future = in_background(instance.post, "reset/", {})
         external.answer("reset", observation=[1, 1])
         assert ok(answer_of(future))["observation"] == [1.0, 1.0]
-        future = step(instance)
+        future = begin_step(instance)
         external.answer("step", **RESULT)
         assert ok(answer_of(future))["reward"] == 2.0
         close_external(instance, external)
@@ -172,15 +154,15 @@ def test_one_that_does_not_begin_in_time(impatient: Api) -> None:
 def test_it_reports_an_error(api: Api) -> None:
     with ExternalEnv.to(api) as external:
         instance = create_and_reset(api, external)
-        future = step(instance)
+        future = begin_step(instance)
         external.send_message(
             id=external.expect("step")["id"], error={"message": "the crate is stuck"}
         )
         problem = error(answer_of(future), 502, "env-error")
         assert problem["message"] == "the crate is stuck"
-        error(answer_of(step(instance)), 409, "reset-needed")
+        error(answer_of(begin_step(instance)), 409, "reset-needed")
         reset_external(instance, external)
-        stepped(instance, external)
+        take_step(instance, external)
         close_external(instance, external)
     wait_until_unlisted(api)
 
@@ -188,11 +170,11 @@ def test_it_reports_an_error(api: Api) -> None:
 def test_it_refuses_an_action_and_goes_on(api: Api) -> None:
     with ExternalEnv.to(api) as external:
         instance = create_and_reset(api, external)
-        future = step(instance)
+        future = begin_step(instance)
         words = {"message": "there is a wall", "code": "invalid-action"}
         external.send_message(id=external.expect("step")["id"], error=words)
         error(answer_of(future), 400, "invalid-action")
-        stepped(instance, external)
+        take_step(instance, external)
         close_external(instance, external)
     wait_until_unlisted(api)
 
@@ -216,14 +198,14 @@ def test_it_refuses_an_action_and_goes_on(api: Api) -> None:
 def test_a_bad_answer(api: Api, changes: dict[str, Any], field: str) -> None:
     with ExternalEnv.to(api) as external:
         instance = create_and_reset(api, external)
-        future = step(instance)
+        future = begin_step(instance)
         external.answer("step", **{**RESULT, **changes})
         problem = error(answer_of(future), 502, "bad-answer")
         assert problem["field"] == field
         assert field in problem["message"]
         fault = external.expect_fault()
         assert fault["field"] == field
-        error(answer_of(step(instance)), 409, "reset-needed")
+        error(answer_of(begin_step(instance)), 409, "reset-needed")
         reset_external(instance, external)
         close_external(instance, external)
     wait_until_unlisted(api)
@@ -244,7 +226,7 @@ def test_a_bad_answer(api: Api, changes: dict[str, Any], field: str) -> None:
 def test_an_unsolicited_message_in_a_step(api: Api, message: dict[str, Any]) -> None:
     with ExternalEnv.to(api) as external:
         instance = create_and_reset(api, external)
-        future = step(instance)
+        future = begin_step(instance)
         request = external.expect("step")
         assert request["id"] == 3
         external.send_message(**message)
@@ -266,7 +248,7 @@ def test_an_unsolicited_message_between_steps(api: Api) -> None:
         instance = create_and_reset(api, external)
         external.send_message(id=50, result={})
         assert external.expect_fault()["id"] == 50
-        stepped(instance, external)
+        take_step(instance, external)
         close_external(instance, external)
     wait_until_unlisted(api)
 
@@ -281,7 +263,7 @@ def test_garbage_ends_the_connection(
 ) -> None:
     with ExternalEnv.to(api) as external:
         instance = create_and_reset(api, external) if taken else None
-        future = step(instance) if instance else None
+        future = begin_step(instance) if instance else None
         if taken:
             external.expect("step")
         external.websocket.send_frame(opcode, payload)
@@ -289,7 +271,7 @@ def test_garbage_ends_the_connection(
         assert external.websocket.read_close()[0] == code
         if future and instance:
             error(answer_of(future), 502, "bad-answer")
-            error(answer_of(step(instance)), (503, 409))
+            error(answer_of(begin_step(instance)), (503, 409))
             assert instance.close().status == 204
     wait_until_unlisted(api)
 
@@ -299,7 +281,7 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
     with ExternalEnv.to(api) as external:
         assert external.welcome["limits"] == {"max_message": 2048}
         instance = create_and_reset(api, external)
-        future = step(instance)
+        future = begin_step(instance)
         number = external.expect("step")["id"]
         external.send_message(
             id=number, result={**RESULT, "info": {"much": "x" * 3000}}
@@ -330,7 +312,7 @@ def test_an_environment_that_answers_pings_stays(impatient: Api) -> None:
             opcode, payload = external.websocket.read_frame()
             assert opcode == 9
             external.websocket.send_frame(10, payload)
-        stepped(instance, external)
+        take_step(instance, external)
         close_external(instance, external)
     wait_until_unlisted(impatient)
 
@@ -359,14 +341,14 @@ def test_the_broker_dies(make_server: Callable[..., Server]) -> None:
         broker.kill()
         assert free.websocket.read_to_end() == b""
         # Environments in use do not notice.
-        stepped(instance, external)
+        take_step(instance, external)
         with ExternalEnv.to(api) as again:
             wait_until(lambda: listed_env(api) and listed_env(api)["taken"] == 1)
             assert listed_env(api)["free"] == 1
             # The new broker knows the environment of this token.
             external.drop()
             with reconnect(api, external, capabilities=REPLAY) as newer:
-                stepped(instance, newer)
+                take_step(instance, newer)
                 close_external(instance, newer)
             again.drop()
 

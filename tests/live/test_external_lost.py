@@ -1,26 +1,32 @@
 """Connections of external environments that are lost, and that come back."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.support.api import Api, Instance, error, ok
-from tests.support.broker import listed_env, server_with_broker, wait_until_unlisted
+from tests.support.broker import (
+    impatient_server,
+    listed_env,
+    server_with_broker,
+    wait_until_unlisted,
+)
 from tests.support.peers.agent_calls import (
+    REPLAY,
     answer_of,
+    begin_step,
     close_external,
     create_and_reset,
     create_external,
     in_background,
+    lose_in_step,
     reconnect,
     reset_external,
     retry_in_background,
+    take_step,
 )
 from tests.support.peers.external_env import RESULT, ExternalEnv
 from tests.support.wait import wait_until
-
-REPLAY = ["reset", "seed", "replay"]
 
 
 @pytest.fixture(scope="module")
@@ -33,39 +39,8 @@ def api() -> Iterator[Api]:
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Api]:
     """A client of a server that waits 0.3 s for lost environments."""
-    flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
-    with server_with_broker(*flags, "--external-heartbeat", "0.3") as api:
+    with impatient_server() as api:
         yield api
-
-
-def step(instance: Instance, action: int = 1, key: str = "") -> Any:
-    """Step in the background."""
-    headers = {"Idempotency-Key": key} if key else {}
-    return in_background(instance.post, "step/", {"action": action}, headers=headers)
-
-
-def step_again(instance: Instance, action: int = 1, key: str = "") -> Any:
-    """Step in the background, once the environment is connected."""
-    headers = {"Idempotency-Key": key} if key else {}
-    return retry_in_background(
-        instance.post, "step/", {"action": action}, headers=headers
-    )
-
-
-def stepped(instance: Instance, external: ExternalEnv) -> None:
-    """Take a step that succeeds, once the environment is connected."""
-    future = retry_in_background(instance.post, "step/", {"action": 1})
-    external.answer("step", **RESULT)
-    ok(answer_of(future))
-
-
-def lost(instance: Instance, external: ExternalEnv, key: str = "") -> Any:
-    """Disconnect the environment in a step; return the request."""
-    future = step(instance, key=key)
-    request = external.expect("step")
-    external.drop()
-    error(answer_of(future), 503, "external-away")
-    return request
 
 
 def test_it_drops_between_steps_and_goes_on(api: Api) -> None:
@@ -77,7 +52,7 @@ def test_it_drops_between_steps_and_goes_on(api: Api) -> None:
         assert answer.header("Retry-After") == "1"
         with reconnect(api, external) as again:
             # No request was sent, so none is in doubt.
-            stepped(instance, again)
+            take_step(instance, again)
             close_external(instance, again)
     wait_until_unlisted(api)
 
@@ -85,7 +60,7 @@ def test_it_drops_between_steps_and_goes_on(api: Api) -> None:
 def test_it_drops_in_a_step_and_does_not_come_back(impatient: Api) -> None:
     with ExternalEnv.to(impatient) as external:
         instance = create_and_reset(impatient, external)
-        lost(instance, external)
+        lose_in_step(instance, external)
         wait_until(lambda: instance.id not in impatient.instances())
         problem = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
         assert problem["reason"] == "external-gone"
@@ -106,15 +81,15 @@ def test_it_drops_between_steps_and_does_not_come_back(impatient: Api) -> None:
 def test_with_replay_no_step_is_doubled(api: Api, keys: tuple[str, str]) -> None:
     with ExternalEnv.to(api, capabilities=REPLAY) as external:
         instance = create_and_reset(api, external)
-        first = lost(instance, external, key=keys[0])
-        error(answer_of(step(instance, key=keys[0])), 503, "external-away")
+        first = lose_in_step(instance, external, key=keys[0])
+        error(answer_of(begin_step(instance, key=keys[0])), 503, "external-away")
         with reconnect(api, external, capabilities=REPLAY) as again:
-            future = step_again(instance, key=keys[1])
+            future = begin_step(instance, key=keys[1], again=True)
             second = again.answer("step", **RESULT)
             assert second["id"] == first["id"]
             assert second["action"] == first["action"]
             assert ok(answer_of(future))["reward"] == 2.0
-            stepped(instance, again)
+            take_step(instance, again)
             close_external(instance, again)
     wait_until_unlisted(api)
 
@@ -127,12 +102,12 @@ def test_another_step_than_the_lost_one_is_refused(
 ) -> None:
     with ExternalEnv.to(api, capabilities=REPLAY) as external:
         instance = create_and_reset(api, external)
-        lost(instance, external, key=keys[0])
+        lose_in_step(instance, external, key=keys[0])
         with reconnect(api, external, capabilities=REPLAY) as again:
-            refused = step_again(instance, action, key=keys[1])
+            refused = begin_step(instance, action, key=keys[1], again=True)
             error(answer_of(refused), 409, "reset-needed")
             reset_external(instance, again)
-            stepped(instance, again)
+            take_step(instance, again)
             close_external(instance, again)
     wait_until_unlisted(api)
 
@@ -140,12 +115,12 @@ def test_another_step_than_the_lost_one_is_refused(
 def test_without_replay_the_outcome_is_unknown(api: Api) -> None:
     with ExternalEnv.to(api) as external:
         instance = create_and_reset(api, external)
-        lost(instance, external)
+        lose_in_step(instance, external)
         with reconnect(api, external) as again:
-            error(answer_of(step_again(instance)), 502, "outcome-unknown")
-            error(answer_of(step(instance)), 409, "reset-needed")
+            error(answer_of(begin_step(instance, again=True)), 502, "outcome-unknown")
+            error(answer_of(begin_step(instance)), 409, "reset-needed")
             reset_external(instance, again)
-            stepped(instance, again)
+            take_step(instance, again)
             close_external(instance, again)
     wait_until_unlisted(api)
 
@@ -157,7 +132,7 @@ def test_a_page_that_is_reloaded_is_a_new_connection(api: Api) -> None:
         with ExternalEnv.to(api) as fresh:
             assert fresh.welcome["resumed"] is False
             assert fresh.welcome["connection"] != external.welcome["connection"]
-            error(answer_of(step(instance)), 503, "external-away")
+            error(answer_of(begin_step(instance)), 503, "external-away")
             other = create_and_reset(api, fresh)
             close_external(other, fresh)
         assert instance.close().status == 204
@@ -177,7 +152,7 @@ def test_a_token_of_another_environment_is_no_good(api: Api) -> None:
         ExternalEnv.to(api, name="other", resume=external.welcome["resume"]) as second,
     ):
         assert second.welcome["resumed"] is False
-        stepped(instance := create_and_reset(api, external), external)
+        take_step(instance := create_and_reset(api, external), external)
         close_external(instance, external)
     wait_until_unlisted(api)
 
@@ -193,7 +168,7 @@ def test_of_a_token_shown_twice_the_newer_wins_while_it_is_free(api: Api) -> Non
 def test_of_a_token_shown_twice_the_newer_wins_in_a_step(api: Api) -> None:
     with ExternalEnv.to(api, capabilities=REPLAY) as external:
         instance = create_and_reset(api, external)
-        future = step(instance)
+        future = begin_step(instance)
         first = external.expect("step")
         with reconnect(api, external, capabilities=REPLAY) as newer:
             assert newer.answer("step", **RESULT)["id"] == first["id"]

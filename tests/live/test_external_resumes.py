@@ -11,6 +11,7 @@ import pytest
 from tests.support.api import Api, error, ok
 from tests.support.broker import server_with_broker, wait_until_unlisted
 from tests.support.peers.agent_calls import (
+    REPLAY,
     answer_of,
     close_external,
     create_and_reset,
@@ -20,7 +21,6 @@ from tests.support.peers.agent_calls import (
 from tests.support.peers.external_env import RESULT, ExternalEnv
 from tests.support.websocket import TEXT, Answer, WebSocket, frame, value
 
-REPLAY = ["reset", "seed", "replay"]
 STEP = 2
 
 

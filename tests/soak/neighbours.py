@@ -2,7 +2,6 @@
 
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +10,11 @@ from pathlib import Path
 from gym_http_client.relay import RelayCalls
 from tests.support.api import Api
 from tests.support.relay_abuse import Abuse
+from tests.support.repeating import repeating
 from tests.support.runs import Run
 from tests.support.server import Server
 from tests.support.training import documented, training
-from tests.support.training_checks import command, newest
+from tests.support.training_checks import newest, reinforce_programs
 from tests.support.wait import wait_until
 
 __all__ = ["noisy_neighbour"]
@@ -46,14 +46,7 @@ def _speeds(folder: Path) -> tuple[float, float, int]:
         api = Api(server)
         subprocess.run(documented("curl", server.url), check=True, capture_output=True)
         more = ("--updates", "1000000")
-        programs = {
-            name: command(
-                f"reinforce.py worker {name}",
-                *(server.url, "--spool", str(folder / name), *more),
-            )
-            for name in ("w1", "w2")
-        }
-        programs["trainer"] = command("reinforce.py trainer", server.url, *more)
+        programs = reinforce_programs(server.url, folder, *more)
         with (
             RelayCalls(server.url, "cartpole-reinforce") as calls,
             training(server, programs, folder),
@@ -82,18 +75,11 @@ def _progress(calls: RelayCalls) -> int:
 def _probed(api: Api) -> Iterator[list[int]]:
     """Probe the server's health meanwhile; collect the statuses that are not 200."""
     failed: list[int] = []
-    over = threading.Event()
 
     def probe() -> None:
-        while not over.wait(PROBE_SECONDS):
-            status = api.get("/healthz").status
-            if status != 200:
-                failed.append(status)
+        status = api.get("/healthz").status
+        if status != 200:
+            failed.append(status)
 
-    thread = threading.Thread(target=probe)
-    thread.start()
-    try:
+    with repeating(probe, PROBE_SECONDS):
         yield failed
-    finally:
-        over.set()
-        thread.join()

@@ -22,6 +22,14 @@ def server_with_broker(*flags: str) -> Iterator[Api]:
         yield api
 
 
+@contextlib.contextmanager
+def impatient_server() -> Iterator[Api]:
+    """Start a server with a broker that waits 0.3 s for lost environments."""
+    flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
+    with server_with_broker(*flags, "--external-heartbeat", "0.3") as api:
+        yield api
+
+
 def listed_env(api: Api, name: str = "game") -> Any:
     """Return the registry's entry of an external environment, or None."""
     body = ok(api.get(f"/v1/registry/?search=external/{name}"))["envs"]

@@ -5,14 +5,13 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gym_http_client import ServerError
 from gym_http_client.relay import RelayCalls
+from tests.support.repeating import repeating
 from tests.support.server import ROOT, Server
 from tests.support.training import documented, training
 from tests.support.wait import wait_until
@@ -29,15 +28,7 @@ def check_equal_to_the_bit(folder: Path, updates: int, kills: int) -> None:
     alone = run_once(command("reinforce.py alone", "", *more))
     with Server("--workers", "2") as server:
         subprocess.run(documented("curl", server.url), check=True, capture_output=True)
-        programs = {
-            name: command(
-                f"reinforce.py worker {name}",
-                server.url,
-                *("--spool", str(folder / name), *more),
-            )
-            for name in ("w1", "w2")
-        }
-        programs["trainer"] = command("reinforce.py trainer", server.url, *more)
+        programs = reinforce_programs(server.url, folder, *more)
         with (
             RelayCalls(server.url, "cartpole-reinforce") as calls,
             training(server, programs, folder) as run,
@@ -49,6 +40,18 @@ def check_equal_to_the_bit(folder: Path, updates: int, kills: int) -> None:
     assert sum(run.kills.values()) == kills, run.kills
     assert samples["stored"] == samples["consumed"] == 2 * updates, samples
     assert samples["dropped"] == samples["stale"] == 0, samples
+
+
+def reinforce_programs(url: str, folder: Path, *more: str) -> dict[str, list[str]]:
+    """Return the README's commands of REINFORCE: two workers, then the trainer."""
+    programs = {
+        name: command(
+            f"reinforce.py worker {name}", url, "--spool", str(folder / name), *more
+        )
+        for name in ("w1", "w2")
+    }
+    programs["trainer"] = command("reinforce.py trainer", url, *more)
+    return programs
 
 
 def check_double_dqn(folder: Path, seed: int) -> None:
@@ -185,26 +188,13 @@ def check_sums(samples: dict[str, Any]) -> None:
 def watched_versions(url: str) -> Iterator[list[int]]:
     """Collect the versions and check the sums, as an observer reads them meanwhile."""
     versions: list[int] = []
-    over = threading.Event()
-    errors: list[BaseException] = []
+    with RelayCalls(url, RUN) as calls:
 
-    def watch() -> None:
-        with RelayCalls(url, RUN) as calls:
-            while not over.wait(0.02):
-                try:
-                    status = calls.status()
-                    check_sums(status["samples"])
-                    if status["weights"]:
-                        versions.append(status["weights"]["version"])
-                except (ServerError, AssertionError) as error:
-                    errors.append(error)
-                    return
+        def look() -> None:
+            status = calls.status()
+            check_sums(status["samples"])
+            if status["weights"]:
+                versions.append(status["weights"]["version"])
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield versions
-    finally:
-        over.set()
-        thread.join()
-    assert not errors, errors
+        with repeating(look, 0.02):
+            yield versions

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
-from tests.support.api import Api, Instance, ok
-from tests.support.peers.external_env import ExternalEnv
+from tests.support.api import Api, Instance, error, ok
+from tests.support.peers.external_env import RESULT, ExternalEnv
 from tests.support.raw import Response
 
 _POOL = ThreadPoolExecutor(32)
 PATIENCE = 30.0
+#: The capabilities of an environment that answers a repeated request again.
+REPLAY = ["reset", "seed", "replay"]
 
 
 class AnsweringEnv(Protocol):
@@ -67,6 +69,31 @@ def reset_external(instance: Instance, external: AnsweringEnv) -> None:
     future = in_background(instance.post, "reset/", {})
     external.answer("reset", observation=[0, 0])
     ok(answer_of(future))
+
+
+def begin_step(
+    instance: Instance, action: int = 1, *, key: str = "", again: bool = False
+) -> Future[Response]:
+    """Step in the background; with ``again``, repeat it while the answer is 503."""
+    headers = {"Idempotency-Key": key} if key else {}
+    call = retry_in_background if again else in_background
+    return call(instance.post, "step/", {"action": action}, headers=headers)
+
+
+def take_step(instance: Instance, external: AnsweringEnv) -> None:
+    """Take a step that succeeds, once the environment is connected."""
+    future = begin_step(instance, again=True)
+    external.answer("step", **RESULT)
+    ok(answer_of(future))
+
+
+def lose_in_step(instance: Instance, external: ExternalEnv, key: str = "") -> Any:
+    """Disconnect the environment in a step; return the request."""
+    future = begin_step(instance, key=key)
+    request = external.expect("step")
+    external.drop()
+    error(answer_of(future), 503, "external-away")
+    return request
 
 
 def close_external(instance: Instance, external: AnsweringEnv) -> None:
