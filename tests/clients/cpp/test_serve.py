@@ -4,7 +4,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import numpy as np
@@ -13,9 +12,10 @@ import pytest
 from gym_http_client import RemoteEnv, ServerError
 from tests.clients.cpp.building import STRICT, run
 from tests.clients.cpp.local_env import STEPS, LocalGame
+from tests.clients.local_toy import assert_same
+from tests.clients.provider_tests import Provided, ProviderTests
 from tests.support.api import Api, error
 from tests.support.drivers import CLIENTS, needs
-from tests.support.faults.disconnecting_proxy import DisconnectingProxy
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.peers.reporting_process import ReportingProcess
 from tests.support.server import Server
@@ -54,12 +54,20 @@ class ProviderProcess(ReportingProcess):
         super().__init__((program, *words), token=token)
 
 
-def assert_same(given: Any, expected: Any) -> None:
-    """Compare observations, their dtypes included."""
-    assert list(given) == list(expected)
-    for key, value in expected.items():
-        assert given[key].dtype == value.dtype
-        assert np.array_equal(given[key], value)
+@pytest.fixture
+def provided(program: Path) -> Provided:
+    """The environment for the tests of all clients."""
+
+    def start(
+        url: str, dialect: str = "json", token: str | None = None
+    ) -> ProviderProcess:
+        return ProviderProcess(program, "run", url, "twin", dialect, token=token)
+
+    return Provided(start, "twin", LocalGame, slow_options={"mood": "slow"})
+
+
+class TestProvider(ProviderTests):
+    """The tests of all clients."""
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
@@ -141,101 +149,6 @@ def test_an_instance_may_have_other_spaces(server: Server, program: Path) -> Non
         assert env.observation_space.contains(env.step(4)[0])
 
 
-@pytest.mark.parametrize("dialect", ["json", "binary"])
-def test_no_step_is_doubled_or_lost_over_cut_connections(
-    server: Server, program: Path, dialect: str
-) -> None:
-    reference = LocalGame()
-    with (
-        DisconnectingProxy(server.port) as cutter,
-        ProviderProcess(
-            program, "run", f"http://127.0.0.1:{cutter.port}", "twin", dialect
-        ) as provider,
-        RemoteEnv(server.url, "external/twin", wait_s=20) as env,
-    ):
-        assert_same(env.reset(seed=1)[0], reference.reset(seed=1)[0])
-        env.action_space.seed(1)
-        for number in range(1, 9):
-            cutter.cut_after(number % 2)
-            action = env.action_space.sample()
-            given, expected = env.step(action), reference.step(action)
-            assert_same(given[0], expected[0])
-            assert given[4] == {"steps": number}
-        assert cutter.cuts == 8
-        assert len(provider.done("step")) == 8
-        provider.wait_for("resumed")
-        assert {"agent": False} not in provider.reports
-
-
-def test_a_running_step_is_not_repeated(server: Server, program: Path) -> None:
-    with (
-        DisconnectingProxy(server.port) as cutter,
-        ProviderProcess(
-            program, "run", f"http://127.0.0.1:{cutter.port}", "twin", "json"
-        ) as provider,
-        RemoteEnv(server.url, "external/twin", wait_s=20) as env,
-    ):
-        env.reset(seed=1, options={"mood": "slow"})
-        cutter.cut_after(1)
-        assert env.step((1, np.zeros(2, np.float32)))[4] == {"steps": 1}
-        assert len(provider.done("step")) == 1
-
-
-def test_a_killed_process_comes_back_as_a_new_connection(
-    make_server: MakeServer, program: Path
-) -> None:
-    server = make_server("--external-grace", "1")
-    words = ("run", server.url, "twin", "json")
-    action = (1, np.zeros(2, np.float32))
-    with ProviderProcess(program, *words) as provider:
-        env = RemoteEnv(server.url, "external/twin", wait_s=20)
-        env.reset(seed=1)
-        provider.kill()
-    with ProviderProcess(program, *words) as provider:
-        provider.wait_for("connected")
-        with pytest.raises(ServerError) as caught:
-            env.step(action)
-        assert caught.value.code == "instance-ended"
-        env.close()
-        with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
-            assert_same(env.reset(seed=1)[0], LocalGame().reset(seed=1)[0])
-
-
-def test_it_connects_to_a_restarted_server(
-    make_server: MakeServer, program: Path
-) -> None:
-    server = make_server()
-    with ProviderProcess(program, "run", server.url, "twin", "json") as provider:
-        with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
-            env.reset(seed=1)
-            provider.wait_for("an agent arrived")
-        server.stop()
-        provider.wait_for("trying again")
-        provider.reports.clear()
-        again = make_server("--port", str(server.port))
-        provider.wait_for("connected")
-        with RemoteEnv(again.url, "external/twin", wait_s=20) as env:
-            env.reset(seed=1)
-
-
-def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> None:
-    server = make_server("--external-heartbeat", "1")
-    with ProviderProcess(program, "run", server.url, "twin", "binary") as provider:
-        provider.wait_for("connected")
-        stopped = server.members()
-        for process in stopped:
-            process.suspend()
-        try:
-            provider.wait_for("the server sends nothing")
-            provider.reports.clear()
-        finally:
-            for process in stopped:
-                process.resume()
-        provider.wait_for("connected")
-        with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
-            env.reset(seed=1)
-
-
 @pytest.mark.parametrize(("how", "kind"), [("run", "thrown"), ("poll", "refused")])
 def test_a_refused_hello_ends_it(
     server: Server, program: Path, how: str, kind: str
@@ -243,19 +156,6 @@ def test_a_refused_hello_ends_it(
     with ProviderProcess(program, how, server.url, "no name!", "json") as provider:
         wait_until(lambda: {kind: "bad-hello"} in provider.reports, 20.0)
         provider.wait_for("name is 'no name!'")
-
-
-def test_a_token_is_sent_where_required(make_server: MakeServer, program: Path) -> None:
-    server = make_server("--token", TOKEN, token=TOKEN)
-    words = ("run", server.url, "twin", "json")
-    with ProviderProcess(program, *words) as provider:
-        provider.wait_for("the token is missing or wrong")
-    url = server.url.replace("://", f"://:{TOKEN}@")
-    with (
-        ProviderProcess(program, *words, token=TOKEN),
-        RemoteEnv(url, "external/twin", wait_s=20) as env,
-    ):
-        env.reset(seed=1)
 
 
 @pytest.mark.parametrize(("how", "dialect"), [("run", "json"), ("poll", "binary")])

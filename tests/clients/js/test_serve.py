@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
+from tests.clients.local_toy import LocalToy
+from tests.clients.provider_tests import Provided, ProviderTests
 from tests.support.api import Api, Instance, error, ok
 from tests.support.drivers import CLIENTS, needs
 from tests.support.faults.disconnecting_proxy import DisconnectingProxy
@@ -43,6 +46,20 @@ def assert_same(observation: Any, given: Any) -> None:
     else:
         assert isinstance(observation, np.int64)
         assert observation == given
+
+
+@pytest.fixture
+def provided() -> Provided:
+    """The environment for the tests of all clients."""
+
+    def start(url: str, dialect: str = "json", token: str | None = None) -> JsProvider:
+        return JsProvider(url, "discrete", dialect, token)
+
+    return Provided(start, "toy", partial(LocalToy, "discrete"), slow={"slow": 500})
+
+
+class TestProvider(ProviderTests):
+    """The tests of all clients."""
 
 
 def test_its_own_tests_pass(server: Server) -> None:
@@ -104,27 +121,6 @@ def test_agents_get_the_values_of_handlers(
         assert (made["kwargs"], made["renderMode"]) == ({"slow": 0}, "ansi")
 
 
-@pytest.mark.parametrize("dialect", ["json", "binary"])
-def test_no_step_is_doubled_or_lost_over_cut_connections(
-    server: Server, dialect: str
-) -> None:
-    with (
-        DisconnectingProxy(server.port) as cutter,
-        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", dialect) as provider,
-        RemoteEnv(server.url, "external/toy", wait_s=20) as env,
-    ):
-        env.reset(seed=1)
-        for number in range(1, 7):
-            cutter.cut_after(number % 2)
-            step = env.step(1)
-            assert step[4] == {"steps": number}
-            assert step[0] == provider.done("step")[-1]["observation"]
-        assert cutter.cuts == 6
-        assert len(provider.done("step")) == 6
-        provider.wait_for("resumed")
-        assert {"agent": False} not in provider.reports
-
-
 def test_with_other_spaces_it_resumes_over_cut_connections(server: Server) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
@@ -136,65 +132,6 @@ def test_with_other_spaces_it_resumes_over_cut_connections(server: Server) -> No
         cutter.cut_after(1)
         assert env.step(8)[4] == {"steps": 1}
         provider.wait_for("resumed")
-
-
-def test_a_running_step_is_not_repeated(server: Server) -> None:
-    with (
-        DisconnectingProxy(server.port) as cutter,
-        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as provider,
-        RemoteEnv(server.url, "external/toy", wait_s=20, slow=500) as env,
-    ):
-        env.reset(seed=1)
-        cutter.cut_after(1)
-        assert env.step(1)[4] == {"steps": 1}
-        assert len(provider.done("step")) == 1
-
-
-def test_it_connects_to_a_restarted_server(make_server: MakeServer) -> None:
-    server = make_server()
-    with JsProvider(server.url, "discrete", "json") as provider:
-        provider.wait_for("connected")
-        with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
-            env.reset(seed=1)
-            provider.wait_for("an agent arrived")
-        server.stop()
-        provider.wait_for("trying again")
-        provider.reports.clear()
-        again = make_server("--port", str(server.port))
-        provider.wait_for("connected")
-        with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
-            env.reset(seed=1)
-
-
-def test_a_silent_server_is_given_up(make_server: MakeServer) -> None:
-    server = make_server("--external-heartbeat", "1")
-    with JsProvider(server.url, "discrete", "json") as provider:
-        provider.wait_for("connected")
-        stopped = server.members()
-        for process in stopped:
-            process.suspend()
-        try:
-            provider.wait_for("the server sends nothing")
-            provider.reports.clear()
-        finally:
-            for process in stopped:
-                process.resume()
-        provider.wait_for("connected")
-        with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
-            env.reset(seed=1)
-
-
-def test_a_token_is_sent_where_required(make_server: MakeServer) -> None:
-    server = make_server("--token", TOKEN, token=TOKEN)
-    with JsProvider(server.url, "discrete", "json") as provider:
-        provider.wait_for("the token is missing or wrong")
-    with (
-        JsProvider(server.url, "discrete", "json", TOKEN) as provider,
-        RemoteEnv(
-            server.url.replace("://", f"://:{TOKEN}@"), "external/toy", wait_s=20
-        ) as env,
-    ):
-        assert env.reset(seed=1)[0] == provider.done("reset")[0]["observation"]
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])

@@ -7,20 +7,20 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 from gym_http_client import RemoteEnv, ServerError
+from tests.clients.local_toy import LocalToy, assert_same
 from tests.clients.lua.test_lua import HERE, INTERPRETERS, interpreters, run
+from tests.clients.provider_tests import Provided, ProviderTests
 from tests.support.api import Api
 from tests.support.drivers import needs
-from tests.support.faults.disconnecting_proxy import DisconnectingProxy
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.peers.reporting_process import ReportingProcess
 from tests.support.server import Server
@@ -93,66 +93,20 @@ class ProviderProcess(ReportingProcess):
         assert answer["frames"] + 15 > answer["seconds"] * 50, answer
 
 
-class Twin(gymnasium.Env[Any, Any]):
-    """The environment of tests/providing.lua, in Python."""
+@pytest.fixture
+def provided(tmp_path: Path) -> Provided:
+    """The environment for the tests of all clients."""
 
-    SPACES: ClassVar[dict[str, spaces.Space[Any]]] = {
-        "discrete": spaces.Discrete(1000),
-        "box": spaces.Box(-1, 1, (2, 3), np.float32),
-        "dict": spaces.Dict(
-            {
-                "place": spaces.Discrete(1000),
-                "seen": spaces.Box(0, 255, (4,), np.uint8),
-            }
-        ),
-    }
+    def start(
+        url: str, dialect: str = "json", token: str | None = None
+    ) -> ProviderProcess:
+        return ProviderProcess(url, tmp_path, dialect=dialect, token=token)
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.observation_space = self.SPACES[kind]
-        is_box = kind == "box"
-        self.action_space = spaces.Box(-1, 1, (2,)) if is_box else spaces.Discrete(5)
-        self._state = self._steps = 0
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        if seed is not None:
-            self._state = seed % 2**32
-        self._steps = 0
-        return self._observed(), {"options": options or {}}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self._steps += 1
-        observation = self._observed()
-        over = self._steps == 50
-        return observation, self._draw(), over, False, {"steps": self._steps}
-
-    def _draw(self) -> float:
-        self._state = (self._state * 1664525 + 1013904223) % 2**32
-        return self._state / 2**32
-
-    def _observed(self) -> Any:
-        if self.kind == "discrete":
-            return np.int64(int(self._draw() * 1000))
-        if self.kind == "box":
-            drawn = [self._draw() * 2 - 1 for _ in range(6)]
-            return np.array(drawn, np.float32).reshape(2, 3)
-        place = np.int64(int(self._draw() * 1000))
-        seen = [int(self._draw() * 256) for _ in range(4)]
-        return {"place": place, "seen": np.array(seen, np.uint8)}
+    return Provided(start, "toy", partial(LocalToy, "discrete"), slow={"later": 30})
 
 
-def assert_same(one: Any, other: Any) -> None:
-    """Compare two observations, types included."""
-    assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert list(one) == list(other)
-        for key, value in one.items():
-            assert_same(value, other[key])
-    else:
-        assert one.dtype == other.dtype
-        assert np.array_equal(one, other)
+class TestProvider(ProviderTests):
+    """The tests of all clients."""
 
 
 @interpreters
@@ -167,13 +121,13 @@ def test_units(interpreter: str, units: str) -> None:
     [
         (interpreter, kind, ("json", "binary")[(i + j) % 2])
         for i, interpreter in enumerate(INTERPRETERS)
-        for j, kind in enumerate(Twin.SPACES)
+        for j, kind in enumerate(LocalToy.SPACES)
     ],
 )
 def test_it_equals_the_local_environment(
     server: Server, tmp_path: Path, interpreter: str, kind: str, dialect: str
 ) -> None:
-    reference = Twin(kind)
+    reference = LocalToy(kind)
     with (
         ProviderProcess(server.url, tmp_path, kind, dialect, interpreter) as provider,
         RemoteEnv(
@@ -214,7 +168,7 @@ def test_it_equals_the_local_environment(
 def test_steps_are_answered_some_frames_later(
     server: Server, tmp_path: Path, interpreter: str
 ) -> None:
-    reference = Twin("discrete")
+    reference = LocalToy("discrete")
     with (
         ProviderProcess(server.url, tmp_path, interpreter=interpreter),
         RemoteEnv(server.url, "external/toy", wait_s=20, later=3) as env,
@@ -222,43 +176,6 @@ def test_steps_are_answered_some_frames_later(
         assert_same(env.reset(seed=4)[0], reference.reset(seed=4)[0])
         for action in (0, 1, 2, 3):
             assert_same(env.step(action)[0], reference.step(action)[0])
-
-
-@pytest.mark.parametrize("dialect", ["json", "binary"])
-def test_no_step_is_doubled_or_lost_over_cut_connections(
-    server: Server, tmp_path: Path, dialect: str
-) -> None:
-    with (
-        DisconnectingProxy(server.port) as cutter,
-        ProviderProcess(
-            f"http://127.0.0.1:{cutter.port}", tmp_path, dialect=dialect
-        ) as provider,
-        RemoteEnv(server.url, "external/toy", wait_s=20) as env,
-    ):
-        reference = Twin("discrete")
-        env.reset(seed=1)
-        reference.reset(seed=1)
-        for number in range(1, 7):
-            cutter.cut_after(number % 2)
-            step = env.step(1)
-            assert step[4] == {"steps": number}
-            assert_same(step[0], reference.step(1)[0])
-        assert cutter.cuts == 6
-        assert len(provider.done("step")) == 6
-        provider.wait_for("resumed")
-        assert {"agent": False} not in provider.reports
-
-
-def test_a_running_step_is_not_repeated(server: Server, tmp_path: Path) -> None:
-    with (
-        DisconnectingProxy(server.port) as cutter,
-        ProviderProcess(f"http://127.0.0.1:{cutter.port}", tmp_path) as provider,
-        RemoteEnv(server.url, "external/toy", wait_s=20, later=30) as env,
-    ):
-        env.reset(seed=1)
-        cutter.cut_after(1)
-        assert env.step(1)[4] == {"steps": 1}
-        assert len(provider.done("step")) == 1
 
 
 def test_frames_go_on_while_an_agent_thinks(server: Server, tmp_path: Path) -> None:
@@ -291,59 +208,6 @@ def test_an_environment_without_an_answer_may_be_reset(
         assert provider.done("step") == []
 
 
-def test_it_connects_to_a_restarted_server(
-    make_server: MakeServer, tmp_path: Path
-) -> None:
-    server = make_server()
-    with ProviderProcess(server.url, tmp_path) as provider:
-        provider.wait_for("connected")
-        with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
-            env.reset(seed=1)
-            provider.wait_for("an agent arrived")
-        server.stop()
-        provider.wait_for("trying again")
-        provider.reports.clear()
-        again = make_server("--port", str(server.port))
-        provider.wait_for("connected")
-        with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
-            env.reset(seed=1)
-
-
-def test_it_is_killed_and_started_again(
-    make_server: MakeServer, tmp_path: Path
-) -> None:
-    server = make_server("--external-grace", "1")
-    for _ in range(2):
-        with (
-            ProviderProcess(server.url, tmp_path) as provider,
-            RemoteEnv(server.url, "external/toy", wait_s=20) as env,
-        ):
-            assert env.reset(seed=1)[0] == Twin("discrete").reset(seed=1)[0]
-            env.step(1)
-            provider.kill()
-            with pytest.raises(ServerError) as caught:
-                env.step(1)
-            assert caught.value.code == "instance-ended"
-
-
-def test_a_silent_server_is_given_up(make_server: MakeServer, tmp_path: Path) -> None:
-    server = make_server("--external-heartbeat", "1")
-    with ProviderProcess(server.url, tmp_path) as provider:
-        provider.wait_for("connected")
-        stopped = server.members()
-        for process in stopped:
-            process.suspend()
-        try:
-            provider.wait_for("the server sends nothing")
-            provider.reports.clear()
-        finally:
-            for process in stopped:
-                process.resume()
-        provider.wait_for("connected")
-        with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
-            env.reset(seed=1)
-
-
 @pytest.mark.slow
 def test_frames_go_on_while_no_server_accepts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
@@ -360,20 +224,6 @@ def test_frames_go_on_while_no_server_accepts(tmp_path: Path) -> None:
             provider.wait_for("there is no server at")
 
 
-def test_a_token_is_sent_where_required(
-    make_server: MakeServer, tmp_path: Path
-) -> None:
-    server = make_server("--token", TOKEN, token=TOKEN)
-    with ProviderProcess(server.url, tmp_path) as provider:
-        provider.wait_for("the token is missing or wrong")
-    url = server.url.replace("://", f"://:{TOKEN}@")
-    with (
-        ProviderProcess(server.url, tmp_path, token=TOKEN),
-        RemoteEnv(url, "external/toy", wait_s=20) as env,
-    ):
-        env.reset(seed=1)
-
-
 def test_plain_tcp(make_server: MakeServer, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -382,7 +232,7 @@ def test_plain_tcp(make_server: MakeServer, tmp_path: Path) -> None:
     url = server.url.replace("://", f"://:{TOKEN}@")
     address = f"tcp://127.0.0.1:{port}"
     for dialect in ("json", "binary"):
-        reference = Twin("dict")
+        reference = LocalToy("dict")
         with (
             ProviderProcess(
                 address, tmp_path, "dict", dialect, token=TOKEN

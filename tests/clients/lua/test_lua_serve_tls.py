@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gym_http_client import RemoteEnv
+from tests.clients.local_toy import LocalToy, assert_same
 from tests.clients.lua.test_lua_answers import certificate as certificate
-from tests.clients.lua.test_lua_serve import ProviderProcess, Twin, assert_same
+from tests.clients.lua.test_lua_serve import ProviderProcess
 from tests.support.api import Api
 from tests.support.drivers import needs
 from tests.support.peers.external_env import ExternalEnv
@@ -85,7 +86,7 @@ def test_steps_over_tls(
 ) -> None:
     needs(interpreter)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    reference = Twin("box")
+    reference = LocalToy("box")
     with (
         secured(server.port, certificate) as port,
         ProviderProcess(
