@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from gym_http_server.operations.members import Member
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
 
@@ -86,7 +87,11 @@ def shape_of(path: str) -> str:
 
 def merged(row: Operation, by_hand: Json, problems: Json) -> Json:
     """Return the definition of an operation."""
+    examples = by_hand.pop("query", {})
     parameters = [KEY] * row.keyed + by_hand.get("parameters", [])
+    parameters += [
+        parameter(name, member, examples[name]) for name, member in row.query.items()
+    ]
     made: Json = {"operationId": row.name, "tags": by_hand["tags"]}
     made["summary"] = row.words
     if "description" in by_hand:
@@ -101,6 +106,15 @@ def merged(row: Operation, by_hand: Json, problems: Json) -> Json:
         for status in sorted(named)
     }
     return made | {key: value for key, value in by_hand.items() if key not in made}
+
+
+def parameter(name: str, member: Member, example: Any) -> Json:
+    """Return the definition of a parameter of a query."""
+    schema = member.schema()
+    made: Json = {"name": name, "in": "query", "description": schema.pop("description")}
+    if member.required:
+        made["required"] = True
+    return made | {"schema": schema, "example": example}
 
 
 def add_problems(problems: Json, components: Json) -> None:

@@ -18,6 +18,7 @@ from gym_http_server.errors import (
 )
 from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_server.instances.downloads import Download
+from gym_http_server.operations.members import Members, read_texts
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
 from gym_http_wire.problems import BadParameter
@@ -25,6 +26,7 @@ from gym_http_wire.problems import BadParameter
 __all__ = [
     "CALLER",
     "MAX_KEY_CHARS",
+    "MAX_QUERY",
     "NOSNIFF",
     "REQUEST_ID",
     "STATUS_LINES",
@@ -45,6 +47,7 @@ __all__ = [
     "parts_of",
     "read_body",
     "read_into",
+    "read_parameters",
     "read_query",
     "read_some",
     "request_id_of",
@@ -65,6 +68,8 @@ STATUS_LINES = {
 }
 #: Header with the ID of a request, in answers to callers that sent it and in problems.
 REQUEST_ID = "X-Request-Id"
+#: Characters that a query may have.
+MAX_QUERY = 4096
 #: In every answer: no browser may treat one as a script or a page of another type.
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 MAX_KEY_CHARS = 128
@@ -337,6 +342,18 @@ def read_query(query: str, names: tuple[str, ...], most: int) -> dict[str, str]:
             raise BadParameter(f"the parameter {name} is given twice: expected one")
         texts[name] = text
     return texts
+
+
+def read_parameters(environ: Environ, members: Members) -> dict[str, Any]:
+    """Read the query of a request.
+
+    Raises:
+        MissingParameter: A required parameter is not given.
+        BadParameter: The query is too long, or a parameter is unknown, given twice or
+            has a value that it cannot have.
+    """
+    texts = read_query(environ.get("QUERY_STRING", ""), tuple(members), MAX_QUERY)
+    return read_texts(members, texts)
 
 
 def key_of(environ: Environ) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-import re
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
-from urllib.parse import parse_qs
 
 from gym_http_server.api.exchange import (
     SWITCHED,
@@ -16,21 +14,18 @@ from gym_http_server.api.exchange import (
     caller_of,
     frame_answer,
     read_body,
+    read_parameters,
 )
-from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.streams import check_framing
 from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, NotFound
+from gym_http_server.operations.server import EXTERNAL_REQUEST
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 from gym_http_wire.handshakes import check_upgrade
-from gym_http_wire.problems import BadParameter
 
 __all__ = ["VIEWS", "connect_in"]
 
 PROTOCOL = "gym-http.external.v1"
-WAIT_S = 25.0
-LONGEST_WAIT_S = 50.0
-_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,9})?").fullmatch
 _CACHED_S = 300
 
 
@@ -74,14 +69,10 @@ def _hello(web: Web, environ: Environ) -> Answer:
 
 def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
     read_body(environ, web.settings.max_body)
-    query = parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
-    wait_s = query.get("wait_s", [str(WAIT_S)])[-1]
-    if not _SECONDS(wait_s) or float(wait_s) > LONGEST_WAIT_S:
-        raise BadParameter(
-            f"wait_s is {wait_s!r:.40}: expected seconds, at most {LONGEST_WAIT_S:g}"
-        )
+    given = read_parameters(environ, EXTERNAL_REQUEST)
+    wait_s = float(given.get("wait_s", EXTERNAL_REQUEST["wait_s"].default))
     owner = caller_of(environ).only
-    return frame_answer(web.broker.next_request(connection, float(wait_s), owner))
+    return frame_answer(web.broker.next_request(connection, wait_s, owner))
 
 
 def _answer(web: Web, environ: Environ, connection: str) -> Answer:

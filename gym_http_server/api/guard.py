@@ -25,7 +25,7 @@ from gym_http_server.access import (
     Identity,
     Keys,
 )
-from gym_http_server.api.exchange import Answer, Environ, request_id_of
+from gym_http_server.api.exchange import MAX_QUERY, Answer, Environ, request_id_of
 from gym_http_server.api.page_requests import is_of_script, is_page
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.authentication import Authenticator, shared_count
@@ -52,7 +52,6 @@ _LOOPBACK = re.compile(
     r"(https?)://(?:localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?"
 ).fullmatch
 _PORTS = {"http": "80", "https": "443"}
-MAX_QUERY = 4096
 _METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 _HEADERS = (
     "Accept, Authorization, Content-Digest, Content-Type, Idempotency-Key, If-Match, "

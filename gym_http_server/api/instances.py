@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from gym_http_server.api.exchange import (
+    MAX_QUERY,
     Answer,
     Environ,
     accepted,
@@ -22,7 +23,6 @@ from gym_http_server.api.exchange import (
     read_query,
     request_id_of,
 )
-from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, LogsDisabled, UnknownInstance
 from gym_http_server.instances.supervisor_client import Abandoned

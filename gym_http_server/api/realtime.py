@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.api.exchange import (
+    MAX_QUERY,
     Answer,
     Environ,
     caller_of,
@@ -25,7 +26,6 @@ from gym_http_server.api.exchange import (
     read_body,
     read_query,
 )
-from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import View, Web
 from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_server.operations.row import Operation

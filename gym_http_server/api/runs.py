@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.api.exchange import (
+    MAX_QUERY,
     Answer,
     Environ,
     caller_of,
@@ -22,7 +23,6 @@ from gym_http_server.api.exchange import (
     read_body,
     read_query,
 )
-from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.run_bodies import cut_to_range, receive_body
 from gym_http_server.api.web import View, Web
 from gym_http_server.instances.relay import LongPoll, RelayAnswer

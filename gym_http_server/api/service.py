@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import importlib.resources
 import time
-import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,15 +19,16 @@ from gym_http_server.api.exchange import (
     caller_of,
     json_answer,
     read_body,
+    read_parameters,
 )
 from gym_http_server.api.tickets import LIFETIME_S
 from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
+from gym_http_server.operations.server import REGISTRY
 from gym_http_server.settings import Settings
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
     BadJSON,
-    BadParameter,
     DiskFull,
     MissingParameter,
 )
@@ -114,16 +114,13 @@ def _sandbox(settings: Settings) -> dict[str, Any]:
 
 def _registry(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    query = urllib.parse.parse_qs(environ.get("QUERY_STRING", ""))
-    search = query.get("search", [""])[-1].lower()
-    available = query.get("available", [None])[-1]
-    if available not in (None, "true", "false"):
-        raise BadParameter(f"available is {available!r:.40}: expected true or false")
+    given = read_parameters(environ, REGISTRY)
+    search, available = given.get("search", "").lower(), given.get("available")
     envs = [
         env
         for env in (*web.supervisor.call(Op.REGISTRY), *_external(web))
         if search in env["env_id"].lower()
-        and (available is None or env["available"] == (available == "true"))
+        and (available is None or env["available"] == available)
     ]
     return _json({"count": len(envs), "envs": envs})
 

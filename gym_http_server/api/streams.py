@@ -10,13 +10,13 @@ import msgspec
 
 from gym_http_server.access import READ, STEP
 from gym_http_server.api.exchange import (
+    MAX_QUERY,
     SWITCHED,
     Answer,
     Environ,
     caller_of,
     request_id_of,
 )
-from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import View, Web
 from gym_http_server.instances.handover import pass_socket, relay
 from gym_http_wire.handshakes import parse_handshake

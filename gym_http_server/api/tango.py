@@ -10,9 +10,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from gym_http_server.api.exchange import Answer, Environ
+from gym_http_server.api.exchange import MAX_QUERY, Answer, Environ
 from gym_http_server.api.external import connect_in
-from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import View, Web
 from gym_http_wire.external.handshake import PROTOCOL, is_name
 from gym_http_wire.problems import BadParameter

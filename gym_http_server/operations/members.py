@@ -213,8 +213,9 @@ class Flag:
 
     def parse(self, text: str, name: str) -> bool:
         """Read a value from text; see `Kind.parse`."""
-        if text in ("true", "false"):
-            return text == "true"
+        # Python's own texts of them are True and False.
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
         raise refusal(name, text, self.expected)
 
     def schema(self) -> Schema:

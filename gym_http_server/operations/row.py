@@ -1,12 +1,39 @@
-"""What an operation is: a row of the table."""
+"""What an operation is: a row, with the sets of scopes and problems that rows share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from gym_http_server import access
+from gym_http_server.operations.members import Members
 from gym_http_wire.messages import Op
 
 __all__ = ["Operation"]
+
+READS = frozenset({access.READ})
+CREATES = frozenset({access.CREATE})
+STEPS = frozenset({access.STEP})
+#: No environment is called.
+LOOKS = frozenset({access.READ, access.STEP})
+ENDS = frozenset({access.STEP, access.CREATE})
+CONNECTS = frozenset({access.EXTERNAL})
+MANAGES = frozenset({access.RUNS})
+TRAINS = frozenset({access.RUNS, access.RUN_ROLE})
+ADMINISTERS = frozenset({access.ADMIN})
+
+HEALTH = (
+    *("RequestTimeout", "Internal", "Unavailable"),
+    *("BodyTooLarge", "ContentEncoding"),
+)
+OF_TOKENS = ("Unauthorized", "Forbidden", "TooManyWrongTokens")
+ALWAYS = (*HEALTH, *OF_TOKENS)
+CHECKED = (*ALWAYS, "BadRequest")
+FOUND = (*CHECKED, "NotFound")
+OF_RUN = (*ALWAYS, "NotFound", "TooLong")
+ENDING = (*FOUND, "Gone", "EnvFailed")
+CALL = (*ENDING, "Deadline", "QueueFull")
+#: A handshake has no body.
+HANDSHAKE = ("RequestTimeout", "Internal", "Unavailable", *OF_TOKENS, "BadRequest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +57,8 @@ class Operation:
         is_open: Whether it answers everybody, without a token.
         problems: Errors that may answer it, by their names in documents; of two with
             one status, the later one holds.
+        query: The parameters of its query.
+        body: The members of its body; ``None``: it has none, or is no object of these.
     """
 
     name: str
@@ -44,6 +73,8 @@ class Operation:
     takes_ticket: bool = False
     is_open: bool = False
     problems: tuple[str, ...] = ()
+    query: Members = field(default_factory=dict)
+    body: Members | None = None
 
     @property
     def has_effect(self) -> bool:

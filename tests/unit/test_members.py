@@ -226,3 +226,10 @@ def test_a_blank_member_counts_as_absent(blank: Any) -> None:
     if blank is not None:
         with pytest.raises(BadParameter, match="hz is"):
             read(members, {"hz": blank})
+
+
+@pytest.mark.parametrize("text", ["true", "True", "TRUE"])
+def test_a_flag_in_a_query_has_any_case(text: str) -> None:
+    assert Flag().parse(text, "available") is True
+    with pytest.raises(BadParameter, match="expected true or false"):
+        Flag().parse("yes", "available")

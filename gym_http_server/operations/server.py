@@ -1,0 +1,217 @@
+"""Operations of the server itself, of external environments, recordings and pages."""
+
+from __future__ import annotations
+
+from gym_http_server.access import ANY
+from gym_http_server.operations.members import Flag, Member, Seconds, Text
+from gym_http_server.operations.row import (
+    ADMINISTERS,
+    ALWAYS,
+    CHECKED,
+    CONNECTS,
+    FOUND,
+    HANDSHAKE,
+    HEALTH,
+    READS,
+    Operation,
+)
+
+__all__ = ["EXTERNAL_REQUEST", "REGISTRY", "SERVER"]
+
+RECORDING = "/v1/recordings/<path:directory>/"
+
+REGISTRY = {
+    "search": Member(Text(0, 200), "Only those with this text in their name."),
+    "available": Member(Flag(), "Only those that can, or cannot, be created here."),
+}
+EXTERNAL_REQUEST = {
+    "wait_s": Member(Seconds(0, 50), "Seconds to wait for a request.", default=25),
+}
+
+SERVER = (
+    Operation(
+        "server_info",
+        "GET",
+        "/v1/",
+        "Describe the server",
+        ANY,
+        problems=ALWAYS,
+    ),
+    Operation(
+        "registry",
+        "GET",
+        "/v1/registry/",
+        "List the environments that the server knows",
+        ANY,
+        query=REGISTRY,
+        problems=(*CHECKED, "TooLong"),
+    ),
+    Operation(
+        "ticket_issue",
+        "POST",
+        "/v1/tickets/",
+        "Issue a ticket that opens a stream",
+        ANY,
+        problems=(*ALWAYS, "TooManyTickets", "DiskFull"),
+    ),
+    Operation(
+        "healthy",
+        "GET",
+        "/healthz/",
+        "Check whether the server is alive",
+        ANY,
+        is_open=True,
+        problems=HEALTH,
+    ),
+    Operation(
+        "ready",
+        "GET",
+        "/readyz/",
+        "Check whether the server accepts new instances",
+        ANY,
+        is_open=True,
+        problems=HEALTH,
+    ),
+    Operation(
+        "openapi",
+        "GET",
+        "/openapi.json/",
+        "Get this document",
+        ANY,
+        problems=ALWAYS,
+    ),
+    Operation(
+        "upload",
+        "POST",
+        "/v1/upload/",
+        "Upload results to a scoreboard that is gone",
+        ANY,
+        problems=(*CHECKED, "Gone"),
+    ),
+    Operation(
+        "shutdown_server",
+        "POST",
+        "/v1/shutdown/",
+        "Stop the server",
+        ADMINISTERS,
+        problems=ALWAYS,
+    ),
+    Operation(
+        "metrics",
+        "GET",
+        "/metrics/",
+        "Get figures for Prometheus",
+        READS,
+        problems=ALWAYS,
+    ),
+    Operation(
+        "recordings",
+        "GET",
+        "/v1/recordings/",
+        "List the recordings",
+        READS,
+        problems=CHECKED,
+    ),
+    Operation(
+        "recording",
+        "GET",
+        RECORDING,
+        "Describe a recording",
+        READS,
+        problems=FOUND,
+    ),
+    Operation(
+        "recording_file",
+        "GET",
+        RECORDING + "files/<name>/",
+        "Download a file of a recording",
+        READS,
+        problems=(*FOUND, "RangeNotSatisfiable"),
+    ),
+    Operation(
+        "external_connect",
+        "GET",
+        "/v1/external/",
+        "Connect an environment",
+        CONNECTS,
+        takes_ticket=True,
+        problems=(*HANDSHAKE, "UpgradeRequired"),
+    ),
+    Operation(
+        "external_hello",
+        "POST",
+        "/v1/external/",
+        "Connect an environment without a WebSocket",
+        CONNECTS,
+        takes_ticket=True,
+        problems=CHECKED,
+    ),
+    Operation(
+        "external_request",
+        "GET",
+        "/v1/external/<connection>/request/",
+        "Receive a request for an environment",
+        CONNECTS,
+        changes=True,
+        waits=True,
+        query=EXTERNAL_REQUEST,
+        problems=FOUND,
+    ),
+    Operation(
+        "external_answer",
+        "POST",
+        "/v1/external/<connection>/answer/",
+        "Answer a request for an environment",
+        CONNECTS,
+        problems=FOUND,
+    ),
+    Operation(
+        "external_client",
+        "GET",
+        "/v1/external/client/<path:name>/",
+        "Get the JavaScript client",
+        ANY,
+        problems=(*HANDSHAKE, "NotFound"),
+    ),
+    Operation(
+        "tango_connect",
+        "GET",
+        "/game/ws/",
+        "Connect a page of Tango",
+        CONNECTS,
+        takes_ticket=True,
+        problems=(*HANDSHAKE, "UpgradeRequired"),
+    ),
+    Operation(
+        "start",
+        "GET",
+        "/",
+        "Get the dashboard, or what /v1/ gives",
+        ANY,
+        problems=FOUND,
+    ),
+    Operation(
+        "dashboard_file",
+        "GET",
+        "/dashboard/<path:name>/",
+        "Get a file of the dashboard",
+        ANY,
+        problems=FOUND,
+    ),
+    Operation(
+        "docs",
+        "GET",
+        "/docs/",
+        "Get the page of the API",
+        ANY,
+        problems=FOUND,
+    ),
+    Operation(
+        "docs_file",
+        "GET",
+        "/docs/<path:name>/",
+        "Get a file of the page of the API",
+        ANY,
+        problems=FOUND,
+    ),
+)
