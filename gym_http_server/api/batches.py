@@ -31,6 +31,8 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.web import View, Web
+from gym_http_server.operations.instances import BATCH, MAX_BATCH
+from gym_http_server.operations.members import read
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     MEDIA_TYPES,
@@ -56,7 +58,6 @@ __all__ = ["views"]
 
 log = logging.getLogger("gym_http_server.api")
 
-MAX_ITEMS = 1024
 # Limit of concurrent requests of all batches of one web worker; further ones wait.
 MAX_UNDER_WAY = 2048
 # Those of one of several tokens.
@@ -64,14 +65,14 @@ _MOST_OF_TOKEN = MAX_UNDER_WAY // 2
 _NO_FRAME = Frame(Op.ANSWER)
 
 
-class _Item(msgspec.Struct):
+class _Item(msgspec.Struct, forbid_unknown_fields=True):
     instance_id: str
     action: msgspec.Raw = msgspec.Raw()
     actions: msgspec.Raw = msgspec.Raw()
     key: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, forbid_unknown_fields=True):
     steps: list[_Item] | None = None
     first: int | None = None
 
@@ -215,20 +216,13 @@ def _json_forms(environ: Environ) -> int:
 
 def _read(body: bytes) -> tuple[list[_Item], int]:
     """Read the steps, and how many of them are waited for."""
-    try:
-        call = _decode(body)
-    except msgspec.ValidationError as error:
-        if " - at `$" in str(error):
-            raise BadParameter(str(error)) from None
-        raise BadJSON(str(error)) from None
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise BadJSON(str(error)) from None
+    call = _decode_request(body)
     items = call.steps
     if not items:
         raise MissingParameter("steps")
-    if len(items) > MAX_ITEMS:
+    if len(items) > MAX_BATCH:
         raise BadParameter(
-            f"there are {len(items)} steps: expected {MAX_ITEMS} at most"
+            f"there are {len(items)} steps: expected {MAX_BATCH} at most"
         )
     seen: set[str] = set()
     for item in items:
@@ -243,9 +237,23 @@ def _read(body: bytes) -> tuple[list[_Item], int]:
                 f"key is {item.key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
                 "characters of ASCII"
             )
-    if call.first is not None and call.first < 1:
-        raise BadParameter(f"first is {call.first}: expected 1 or more")
-    return items, min(call.first or len(items), len(items))
+    first = len(items) if call.first is None else call.first
+    return items, min(BATCH["first"].kind.read(first, "first"), len(items))
+
+
+def _decode_request(body: bytes) -> _Request:
+    try:
+        try:
+            return _decode(body)
+        except msgspec.ValidationError as error:
+            # Only now, since it is slower: it names the member that is wrong.
+            given = msgspec.json.decode(body)
+            if isinstance(given, dict):
+                read(BATCH, given, "the batch")
+                raise BadParameter(str(error)) from None
+            raise
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadJSON(str(error)) from None
 
 
 def _keys(items: list[_Item], key: str) -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import re
-from urllib.parse import parse_qs
+from typing import Any
 
 import msgspec
 
@@ -26,22 +25,17 @@ from gym_http_server.api.exchange import (
 from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, LogsDisabled, UnknownInstance
 from gym_http_server.instances.supervisor_client import Abandoned
+from gym_http_server.operations.instances import EPISODES, LOG, SEARCH
+from gym_http_server.operations.members import Members, read_texts
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import INSTANCES
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, RequestHead, answer_head, request
-from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.problems import BadJSON, MissingParameter
 
 __all__ = ["VIEWS"]
 
 MAX_CREATE_BYTES = 256 * 1024
-#: Seconds for which a request for a log may wait for output.
-LONGEST_WAIT_S = 25.0
-_MAX_SEARCH = 200
-_STATES = ("making", "idle", "busy", "ending", "ended")
-_OFFSET = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
-_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
-
 # Required parameters. Old clients get an error for a missing one before one for an
 # unknown instance.
 _REQUIRED = {
@@ -92,26 +86,15 @@ def _list(web: Web, environ: Environ) -> Answer:
 def _list_instances(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     head = RequestHead(owner=caller_of(environ).only)
-    texts = read_query(environ.get("QUERY_STRING", ""), ("search", "state"), MAX_QUERY)
-    search, state = texts.get("search", ""), texts.get("state", "")
-    if len(search) > _MAX_SEARCH or not (search.isprintable() or not search):
-        raise BadParameter(
-            f"search is {search!r:.80}: expected up to {_MAX_SEARCH} printable "
-            "characters"
-        )
-    if state and state not in _STATES:
-        raise BadParameter(
-            f"state is {state!r:.40}: expected one of {', '.join(_STATES)}"
-        )
+    given = _query(environ, SEARCH)
+    search, state = given.get("search", ""), given.get("state", "")
     body = msgspec.json.encode((search.lower(), state))
     return frame_answer(web.supervisor.forward(Op.INSTANCES, head, body))
 
 
 def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
-    query = parse_qs(
-        environ.get("QUERY_STRING", "")[:MAX_QUERY], keep_blank_values=True
-    )
-    offset, wait_s = _read_offset(query), _read_wait(query)
+    given = _query(environ, LOG)
+    offset, wait_s = given.get("from", 0), given.get("wait_s", 0)
     if web.settings.no_tracebacks:
         # Hosts print tracebacks, too.
         raise LogsDisabled(
@@ -133,34 +116,16 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
 def _episodes(web: Web, environ: Environ, instance_id: str) -> Answer:
     key_of(environ)
     read_body(environ, web.settings.max_body)
-    texts = read_query(environ.get("QUERY_STRING", ""), ("last", "from"), MAX_QUERY)
-    given = {}
-    for name, text in texts.items():
-        if not _OFFSET(text):
-            raise BadParameter(f"{name} is {text!r:.40}: expected an integer")
-        given[name] = int(text)
+    given = _query(environ, EPISODES)
     body = msgspec.json.encode(given) if given else b""
     frame = request(Op.EPISODES, body, form=Form.PLAIN | forms(environ) & 0xF0)
     owner = caller_of(environ).only
     return frame_answer(web.hosts.call(instance_id, frame, owner))
 
 
-def _read_offset(query: dict[str, list[str]]) -> int:
-    offset = query.get("from", ["0"])[-1]
-    if not _OFFSET(offset):
-        raise BadParameter(
-            f"from is {offset!r:.40}: expected an offset in bytes, an integer from 0"
-        )
-    return int(offset)
-
-
-def _read_wait(query: dict[str, list[str]]) -> float:
-    wait_s = query.get("wait_s", ["0"])[-1]
-    if not _SECONDS(wait_s) or float(wait_s) > LONGEST_WAIT_S:
-        raise BadParameter(
-            f"wait_s is {wait_s!r:.40}: expected seconds from 0 to {LONGEST_WAIT_S:g}"
-        )
-    return float(wait_s)
+def _query(environ: Environ, members: Members) -> dict[str, Any]:
+    texts = read_query(environ.get("QUERY_STRING", ""), tuple(members), MAX_QUERY)
+    return read_texts(members, texts)
 
 
 def _pass_on(row: Operation, web: Web, environ: Environ, instance_id: str) -> Answer:

@@ -24,13 +24,14 @@ from gym_http_server.api.exchange import (
 from gym_http_server.api.tickets import LIFETIME_S
 from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
+from gym_http_server.operations.instances import UPLOAD
+from gym_http_server.operations.members import read
 from gym_http_server.operations.server import REGISTRY
 from gym_http_server.settings import Settings
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
     BadJSON,
     DiskFull,
-    MissingParameter,
 )
 
 __all__ = ["VIEWS", "about"]
@@ -194,9 +195,7 @@ def _upload(web: Web, environ: Environ) -> Answer:
         raise BadJSON() from None
     if not isinstance(given, dict):
         raise BadJSON()
-    for name in ("training_dir", "api_key"):
-        if given.get(name) in (None, "", []):
-            raise MissingParameter(name)
+    read(UPLOAD, given, ignores=True)
     raise UploadGone(
         "there is nowhere to upload to: the OpenAI Gym website, to which this went, "
         "closed in 2017"

@@ -11,25 +11,22 @@ import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from gym_http_core.batches import (
-    MAX_EPISODES,
-    MAX_STEPS,
-    BatchObserver,
-    BatchRun,
-    Episode,
-    Rollout,
-)
+from gym_http_core.batches import BatchObserver, BatchRun, Episode, Rollout
 from gym_http_core.idempotency import MAX_ANSWER_BYTES
 from gym_http_core.operations import Operations
 from gym_http_server.envhost import plain_json
-from gym_http_server.envhost.codec import lossless, read, value_frame, wants_lossless
-from gym_http_server.envhost.create_request import read_seed
+from gym_http_server.envhost.codec import (
+    lossless,
+    read_members,
+    value_frame,
+    wants_lossless,
+)
 from gym_http_server.envhost.failures import problem_of_error
+from gym_http_server.operations.instances import MAX_EPISODES, MAX_STEPS, ROLLOUT
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
     AnswerTooLarge,
-    BadJSON,
     BadParameter,
     ExternalAway,
     MissingParameter,
@@ -39,14 +36,9 @@ from gym_http_wire.problems import (
 from gym_http_wire.values import binary, typed
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
 
-__all__ = ["Batching", "has_several_steps"]
+__all__ = ["Batching"]
 
 Json = dict[str, Any]
-
-
-def has_several_steps(given: Any) -> bool:
-    """Whether the body of a step has several actions."""
-    return isinstance(given, dict) and given.get("actions") is not None
 
 
 class AnswerBudget:
@@ -122,22 +114,16 @@ class Batching:
             InvalidAction: An action is not in the action space; no step was taken.
             Problem: A step failed; ``steps`` and ``results`` have the steps before it.
         """
-        given = read(frame) if frame.body else {}
-        if not isinstance(given, dict):
-            raise BadJSON("expected an object")
+        given = read_members(frame, ROLLOUT, "the rollout")
         if isinstance(self._operations.env, VectorEnv):
             raise BadParameter(
                 "rollouts are of single environments, and this instance has "
                 f"{self._operations.env.num_envs}: step it with actions"
             )
-        seed = read_seed(given)
-        options = given.get("options")
-        if options is not None and not isinstance(options, dict):
-            raise BadParameter(f"options is {options!r:.80}: expected an object")
-        most = _integer(given, "max_steps", MAX_STEPS, MAX_STEPS)
-        actions = self._plan(frame, given, most)
+        seed, options = given.get("seed"), given.get("options")
+        actions = self._plan(frame, given, given.get("max_steps", MAX_STEPS))
         self._take_generator(frame, given)
-        if given.get("actions") is None and seed is not None:
+        if "actions" not in given and seed is not None:
             self._operations.space("action").seed(seed)
         rollout = Rollout()
         return self._answer(
@@ -147,22 +133,20 @@ class Batching:
         )
 
     def _plan(self, frame: Frame, given: Json, most: int) -> Iterable[Iterable[Any]]:
-        sequences, policy = given.get("actions"), given.get("policy")
+        sequences = given.get("actions")
         if sequences is None:
-            if policy not in (None, "random"):
-                raise BadParameter(f'policy is {policy!r:.80}: expected "random"')
-            count = _integer(given, "episodes", 1, MAX_EPISODES)
+            count = given.get("episodes", 1)
             return (
                 itertools.islice(self._random_actions(), most) for _ in range(count)
             )
-        if policy is not None:
+        if "policy" in given:
             raise BadParameter("expected either policy or actions, and both were given")
         if not isinstance(sequences, list) or not 0 < len(sequences) <= MAX_EPISODES:
             raise BadParameter(
                 f"actions is {sequences!r:.80}: expected a list of 1 to {MAX_EPISODES} "
                 "lists, one for each episode"
             )
-        if _integer(given, "episodes", len(sequences), MAX_EPISODES) != len(sequences):
+        if given.get("episodes", len(sequences)) != len(sequences):
             raise BadParameter(
                 f"episodes is {given['episodes']}, and actions has {len(sequences)} "
                 "lists: expected one list for each episode"
@@ -266,12 +250,3 @@ def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any
 
 def _is_given(frame: Frame, value: Any) -> bool:
     return value is not None and (lossless(frame) or plain_json.is_given(value))
-
-
-def _integer(given: Json, name: str, default: int, most: int) -> int:
-    value = given.get(name)
-    if value is None:
-        return default
-    if type(value) is not int or not 1 <= value <= most:
-        raise BadParameter(f"{name} is {value!r:.80}: expected 1 to {most}")
-    return value

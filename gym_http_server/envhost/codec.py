@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gym_http_server.envhost import plain_json
+from gym_http_server.envhost import env_warnings, plain_json
+from gym_http_server.operations import members as declared
 from gym_http_wire.frames import UNREAD, Frame, Pieces
 from gym_http_wire.messages import AnswerHead, Form
 from gym_http_wire.problems import (
@@ -35,13 +36,12 @@ __all__ = [
     "choose_media",
     "encode_rendered",
     "fitting",
-    "flag",
     "lossless",
     "member",
     "optional_object",
     "path_value",
     "read",
-    "required",
+    "read_members",
     "value_frame",
     "wants_lossless",
 ]
@@ -107,16 +107,29 @@ def optional_object(frame: Frame) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def required(frame: Frame, name: str) -> tuple[Any, dict[str, Any]]:
-    """Decode a body, and return a required member of it and the whole object.
+def read_members(
+    frame: Frame, members: declared.Members, what: str, *, warns: bool = False
+) -> dict[str, Any]:
+    """Decode a body, and check its members.
+
+    Args:
+        frame: The request.
+        members: The members that it may have.
+        what: What it is, for refusals.
+        warns: Whether unknown members are ignored with a warning, as in routes of
+            gym-http-api, instead of refused.
 
     Raises:
         BadJSON: The body is not an object.
-        MissingParameter: The member is absent; in plain JSON also if it is null, an
-            empty string or an empty list, which old clients send instead.
+        MissingParameter: A required member is absent.
+        BadParameter: A member is unknown, or has another value.
     """
-    given = read(frame)
-    return member(frame, given, name), given
+    given = read(frame) if frame.body else {}
+    if not isinstance(given, dict):
+        raise BadJSON("expected an object")
+    if warns:
+        env_warnings.add_unknown(members, given, what)
+    return declared.read(members, given, what, ignores=warns)
 
 
 def member(frame: Frame, given: Any, name: str) -> Any:
@@ -150,22 +163,6 @@ def path_value(text: str) -> Any:
         raise BadParameter(
             f"the path ends in {text!r:.80}: expected a value in JSON, as 1 or [0.5]"
         ) from None
-
-
-def flag(given: dict[str, Any], name: str) -> bool:
-    """Read a flag; the old Lua client sends "true" and "false".
-
-    Raises:
-        BadParameter: The value is neither true nor false.
-    """
-    value = given.get(name)
-    if value == 0 or not plain_json.is_given(value):
-        return False
-    if value in (1, "true", "True"):
-        return True
-    if value in ("false", "False"):
-        return False
-    raise BadParameter(f"{name} is {value!r:.80}: expected true or false")
 
 
 def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Frame:

@@ -3,56 +3,45 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+import math
 from typing import Any
 
 import msgspec
 
 from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.vector_request import VectorRequest, read_vector
-from gym_http_server.errors import EnvRefused, UnknownEnv, did_you_mean
+from gym_http_server.errors import EnvRefused, UnknownEnv
+from gym_http_server.operations.instances import CREATE
+from gym_http_server.operations.members import (
+    Choice,
+    Integer,
+    Member,
+    Members,
+    Seconds,
+    read,
+    refusal,
+    unknown_members,
+)
 from gym_http_server.settings import Settings
 from gym_http_wire.external.handshake import is_name
 from gym_http_wire.messages import Form
-from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.problems import BadJSON, BadParameter
 from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.treereading import Reading
 
-__all__ = ["CreateRequest", "WrapperRequest", "decoded", "read_request", "read_seed"]
+__all__ = ["CreateRequest", "WrapperRequest", "decoded", "read_request"]
 
 MAX_ENV_ID_CHARS = 200
 MAX_KWARGS_BYTES = 16 * 1024
 # As JSON. A tagged value of typed JSON takes two levels.
 MAX_KWARGS_DEPTH = 8
 MAX_TYPED_DEPTH = 16
-MAX_WRAPPERS = 16
-MAX_LABEL_CHARS = 64
-MAX_UNKNOWN = 5
 EXTERNAL = "external/"
 #: Beginnings of env IDs that name worlds.
 WORLDS = ("interface/", "world/")
 # Before MODULE:CLASS.
 _WORLDS = ("interface/", "world/")
-_MEMBERS = (
-    "env_id",
-    "kwargs",
-    "seed",
-    "render_mode",
-    "max_episode_steps",
-    "disable_env_checker",
-    "wrappers",
-    "num_envs",
-    "vectorization_mode",
-    "vector_kwargs",
-    "autoreset_mode",
-    "hosts",
-    "wait_s",
-    "for",
-    "exact_id",
-    "label",
-    "realtime",
-    "typed",
-)
+_ELSE = "; arguments of the environment go into kwargs"
 # These write files anywhere, or open windows.
 _REFUSED_WRAPPERS = {"RecordVideo", "HumanRendering"}
 
@@ -138,58 +127,56 @@ def read_request(
         raise BadJSON(str(error)) from None
     if not isinstance(given, dict):
         raise BadJSON()
-    env_id = given.get("env_id")
-    if not plain_json.is_given(env_id):
-        raise MissingParameter("env_id")
+    found = read(_members(settings), given, "the create request", ignores=True)
+    env_id = _read_env_id(found["env_id"], settings)
+    typed = found.get("typed", False)
+    return CreateRequest(
+        env_id=env_id,
+        kwargs=_read_env_kwargs(found, typed),
+        seed=found.get("seed"),
+        render_mode=_read_render_mode(found.get("render_mode")),
+        max_episode_steps=_read_steps(found.get("max_episode_steps")),
+        disable_env_checker=found.get("disable_env_checker"),
+        wrappers=tuple(
+            _read_wrapper(each, f"wrappers[{i}]", typed)
+            for i, each in enumerate(found.get("wrappers", ()))
+        ),
+        vector=read_vector(found, settings),
+        wait_s=_read_wait(found, env_id),
+        for_=found.get("for"),
+        label=found.get("label"),
+        realtime=_read_realtime(found, typed),
+        typed=typed,
+        exact_id=found.get("exact_id", False),
+        form=form if form in (Form.TYPED, Form.BINARY) else Form.PLAIN,
+        warnings=tuple(unknown_members(CREATE, given, "the create request", _ELSE)),
+    )
+
+
+def _members(settings: Settings) -> Members:
+    """Return the members of a create, with the limits of the settings."""
+    wait_s = Seconds(
+        0,
+        math.nextafter(settings.create_deadline, 0),
+        note="(less than --create-deadline)",
+    )
+    count = Integer(1, settings.max_num_envs, "(--max-num-envs)")
+    return {**CREATE, "num_envs": Member(count), "wait_s": Member(wait_s)}
+
+
+def _read_env_id(env_id: object, settings: Settings) -> str:
     if not isinstance(env_id, str) or len(env_id) > MAX_ENV_ID_CHARS:
         raise UnknownEnv(f"{env_id!s:.80}", "an env ID is a string as 'CartPole-v1'")
     if not env_id.isprintable():
         raise UnknownEnv(repr(env_id)[1:-1])
     _check_allowed(env_id, settings)
-    typed = _read_flag(given.get("typed"), "typed") or False
-    return CreateRequest(
-        env_id=env_id,
-        kwargs=_read_env_kwargs(given.get("kwargs"), typed),
-        seed=read_seed(given),
-        render_mode=_read_render_mode(given.get("render_mode")),
-        max_episode_steps=_read_steps(given.get("max_episode_steps")),
-        disable_env_checker=_read_flag(
-            given.get("disable_env_checker"), "disable_env_checker"
-        ),
-        wrappers=_read_wrappers(given.get("wrappers"), typed),
-        vector=read_vector(given, settings),
-        wait_s=_read_wait(given.get("wait_s"), env_id, settings),
-        for_=_read_for(given.get("for")),
-        label=_read_label(given.get("label")),
-        realtime=_read_realtime(given, typed),
-        typed=typed,
-        exact_id=bool(_read_flag(given.get("exact_id"), "exact_id")),
-        form=form if form in (Form.TYPED, Form.BINARY) else Form.PLAIN,
-        warnings=tuple(_unknown_members(given)),
-    )
-
-
-def _unknown_members(given: dict[str, Any]) -> Iterator[str]:
-    """Return warnings about unknown members, a few at most."""
-    for name in [each for each in given if each not in _MEMBERS][:MAX_UNKNOWN]:
-        words = did_you_mean(name, _MEMBERS)
-        if not words:
-            words = "; arguments of the environment go into kwargs"
-        yield f"the member {name!r:.80} of the create request is unknown{words}"
-
-
-def read_seed(given: dict[str, Any]) -> int | None:
-    """Return the parameter ``seed``.
-
-    Raises:
-        BadParameter: It is not an integer from 0.
-    """
-    seed = given.get("seed")
-    if not plain_json.is_given(seed):
-        return None
-    if type(seed) is not int or seed < 0:
-        raise BadParameter(f"seed is {seed!r:.80}: expected an integer from 0, or null")
-    return seed
+    if env_id.startswith(EXTERNAL) and not is_name(env_id.removeprefix(EXTERNAL)):
+        raise UnknownEnv(
+            env_id,
+            "expected external/ and a letter or digit, then up to 63 of "
+            "A-Z, a-z, 0-9, _, . and -",
+        )
+    return env_id
 
 
 def _check_allowed(env_id: str, settings: Settings) -> None:
@@ -212,11 +199,8 @@ def _check_allowed(env_id: str, settings: Settings) -> None:
         )
 
 
-def _read_kwargs(given: object, name: str, typed: bool) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise BadParameter(f"{name} is {given!r:.80}: expected an object, or null")
+def _check_kwargs(given: dict[str, Any], name: str, typed: bool) -> dict[str, Any]:
+    """Check that arguments are neither too large nor nested too deep; return them."""
     size = len(msgspec.json.encode(given))
     if size > MAX_KWARGS_BYTES:
         raise BadParameter(
@@ -228,8 +212,8 @@ def _read_kwargs(given: object, name: str, typed: bool) -> dict[str, Any]:
     return given
 
 
-def _read_env_kwargs(given: object, typed: bool) -> dict[str, Any]:
-    kwargs = _read_kwargs(given, "kwargs", typed)
+def _read_env_kwargs(found: dict[str, Any], typed: bool) -> dict[str, Any]:
+    kwargs = _check_kwargs(found.get("kwargs", {}), "kwargs", typed)
     _check_window(kwargs)
     return kwargs
 
@@ -286,14 +270,10 @@ def _depth(value: object) -> int:
     return 0
 
 
-def _read_render_mode(given: object) -> str | None:
-    if given is not None and (not isinstance(given, str) or not given):
-        raise BadParameter(
-            f"render_mode is {given!r:.80}: expected a string as 'rgb_array', or null"
-        )
-    if given == "human":
+def _read_render_mode(mode: str | None) -> str | None:
+    if mode == "human":
         raise _opens_window("render_mode")
-    return given
+    return mode
 
 
 def _opens_window(name: str) -> BadParameter:
@@ -304,114 +284,41 @@ def _opens_window(name: str) -> BadParameter:
     )
 
 
-def _read_steps(given: object) -> int | None:
-    if given is not None and (type(given) is not int or not -1 <= given < 2**63):
+def _read_steps(count: int | None) -> int | None:
+    if count == 0:
+        kind = CREATE["max_episode_steps"].kind
+        raise refusal("max_episode_steps", count, kind.expected)
+    return count
+
+
+def _read_wait(found: dict[str, Any], env_id: str) -> float:
+    if "wait_s" in found and not env_id.startswith(EXTERNAL):
         raise BadParameter(
-            f"max_episode_steps is {given!r:.80}: expected a positive integer, "
-            "-1 for no limit, or null"
+            f"wait_s is {found['wait_s']!r:.80}: expected with an env ID that begins "
+            f"with {EXTERNAL}, or null"
         )
-    if given == 0:
-        raise BadParameter("max_episode_steps is 0: expected a positive integer")
-    return given
+    return float(found.get("wait_s", 0))
 
 
-def _read_wait(given: object, env_id: str, settings: Settings) -> float:
-    if env_id.startswith(EXTERNAL) and not is_name(env_id.removeprefix(EXTERNAL)):
-        raise UnknownEnv(
-            env_id,
-            "expected external/ and a letter or digit, then up to 63 of "
-            "A-Z, a-z, 0-9, _, . and -",
-        )
-    if given is None:
-        return 0.0
-    if not env_id.startswith(EXTERNAL):
-        raise BadParameter(
-            f"wait_s is {given!r:.80}: expected with an env ID that begins with "
-            f"{EXTERNAL}, or null"
-        )
-    most = settings.create_deadline
-    number = isinstance(given, int | float) and not isinstance(given, bool)
-    if not isinstance(given, int | float) or not number or not 0 <= given < most:
-        raise BadParameter(
-            f"wait_s is {given!r:.80}: expected seconds from 0 to less than {most:g} "
-            "(--create-deadline)"
-        )
-    return float(given)
-
-
-def _read_realtime(given: dict[str, Any], typed: bool) -> dict[str, Any] | None:
+def _read_realtime(found: dict[str, Any], typed: bool) -> dict[str, Any] | None:
     """Return the settings of a clock, which the host checks."""
-    clock = given.get("realtime")
-    worlds = str(given["env_id"]).startswith(WORLDS)
-    if given.get("num_envs") is not None and (clock is not None or worlds):
+    clock = found.get("realtime")
+    worlds = found["env_id"].startswith(WORLDS)
+    if "num_envs" in found and (clock is not None or worlds):
         raise BadParameter(
-            f"num_envs is {given['num_envs']!r:.80} beside realtime: expected null, "
+            f"num_envs is {found['num_envs']} beside realtime: expected null, "
             "since a clock drives a single environment"
         )
-    return None if clock is None else _read_kwargs(clock, "realtime", typed)
+    return None if clock is None else _check_kwargs(clock, "realtime", typed)
 
 
-def _read_for(given: object) -> str | None:
-    if given is not None and not isinstance(given, str):
-        raise BadParameter(
-            f"for is {given!r:.80}: expected the name of a token, or null"
-        )
-    return given
-
-
-def _read_label(given: object) -> str | None:
-    if given is None or given in ("", []):
-        return None
-    if not isinstance(given, str):
-        raise BadParameter(
-            f"label is {given!r:.80}: expected a string of up to {MAX_LABEL_CHARS} "
-            "characters, or null"
-        )
-    if len(given) > MAX_LABEL_CHARS:
-        raise BadParameter(
-            f"label has {len(given)} characters: expected {MAX_LABEL_CHARS} at most"
-        )
-    if not given.isprintable():
-        raise BadParameter(
-            f"label is {given!r:.80}: expected printable characters, without line "
-            "breaks and control characters"
-        )
-    return given
-
-
-def _read_flag(given: object, name: str) -> bool | None:
-    if given is not None and type(given) is not bool:
-        raise BadParameter(f"{name} is {given!r:.80}: expected true, false or null")
-    return given
-
-
-def _read_wrappers(given: object, typed: bool) -> tuple[WrapperRequest, ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, list) or len(given) > MAX_WRAPPERS:
-        raise BadParameter(
-            f"wrappers is {given!r:.80}: expected a list of at most {MAX_WRAPPERS}"
-        )
-    return tuple(
-        _read_wrapper(item, f"wrappers[{i}]", typed) for i, item in enumerate(given)
-    )
-
-
-def _read_wrapper(item: object, where: str, typed: bool) -> WrapperRequest:
+def _read_wrapper(
+    item: str | dict[str, Any], where: str, typed: bool
+) -> WrapperRequest:
     if isinstance(item, str):
         item = {"name": item}
-    name = item.get("name") if isinstance(item, dict) else None
-    if not isinstance(item, dict) or not isinstance(name, str):
-        raise BadParameter(
-            f"{where} is {item!r:.80}: expected a name as 'ClipReward', or "
-            '{"name": …, "kwargs": {…}}'
-        )
-    if name not in _wrapper_names():
-        raise BadParameter(
-            f"{where} is {name!r:.80}: expected one of {sorted(_wrapper_names())}"
-            + did_you_mean(name, _wrapper_names())
-        )
-    kwargs = _read_kwargs(item.get("kwargs"), f"{where}.kwargs", typed)
+    name = Choice(sorted(_wrapper_names())).read(item["name"], where)
+    kwargs = _check_kwargs(item.get("kwargs", {}), f"{where}.kwargs", typed)
     return WrapperRequest(name, kwargs)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.envhost import server_log
+from gym_http_server.operations.members import Members, unknown_members
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import (
     WARNINGS,
@@ -29,7 +30,16 @@ from gym_http_wire.messages import (
 from gym_http_wire.values import binary, typed
 from gym_http_wire.values.writing import Writing
 
-__all__ = ["add", "attach", "capture", "muted", "pending", "take", "with_header"]
+__all__ = [
+    "add",
+    "add_unknown",
+    "attach",
+    "capture",
+    "muted",
+    "pending",
+    "take",
+    "with_header",
+]
 
 Entry = dict[str, str]
 
@@ -106,6 +116,20 @@ def add(category: str, message: str, module: str = "") -> None:
     entry = {"category": category, "message": text}
     pending.append({**entry, "module": module} if module else entry)
     server_log.write(f"{category}: {text}")
+
+
+def add_unknown(members: Members, given: dict[str, Any], what: str) -> None:
+    """Forward warnings about members of a request that are unknown.
+
+    Args:
+        members: The known ones.
+        given: The request.
+        what: What it is, for the warning.
+    """
+    # Old clients send "render" with each step.
+    if not given.keys() <= members.keys():
+        for words in unknown_members(members, given, what):
+            add("UserWarning", words)
 
 
 def take() -> list[Entry]:

@@ -16,11 +16,10 @@ from gym_http_server.envhost import (
     codec,
     env_warnings,
     fork_guard,
-    plain_json,
     plain_requests,
 )
 from gym_http_server.envhost.activity import Activity
-from gym_http_server.envhost.batching import Batching, has_several_steps
+from gym_http_server.envhost.batching import Batching
 from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.failures import note, refusal_of
 from gym_http_server.envhost.inspection import Inspection
@@ -33,10 +32,15 @@ from gym_http_server.envhost.video_recorder import (
     VideoRequest,
     check_video,
 )
+from gym_http_server.operations.instances import (
+    EPISODES,
+    MONITOR_START,
+    RESET,
+    STEP,
+)
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
 from gym_http_wire.problems import (
-    BadParameter,
     EnvError,
     MonitorActive,
     NotAcceptable,
@@ -58,7 +62,6 @@ REAL_TIME = (
     Op.RESUME,
     Op.TRACE,
 )
-_MOST_NUMBER = 2**53
 # Without the lookup in an enumeration: each step needs it.
 _STEP = int(Op.STEP)
 _PUBLISHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
@@ -219,6 +222,7 @@ class Handlers:
 
     def _reset(self, frame: Frame) -> Json:
         given = codec.optional_object(frame)
+        env_warnings.add_unknown(RESET, given, "the reset")
         if not codec.lossless(frame):
             given = plain_requests.read_reset(given, self._operations)
         # Vectors take the mask out of it.
@@ -231,8 +235,11 @@ class Handlers:
 
     def _step(self, frame: Frame) -> Json | Frame:
         given = codec.read(frame)
-        if has_several_steps(given):
-            return self._batching.steps(frame, given)
+        # Nearly all steps have an action alone, which needs no more looks.
+        if type(given) is dict and (len(given) > 1 or "action" not in given):
+            env_warnings.add_unknown(STEP, given, "the step")
+            if given.get("actions") is not None:
+                return self._batching.steps(frame, given)
         if codec.lossless(frame):
             value = self._exact.step(given)
         else:
@@ -289,24 +296,24 @@ class Handlers:
         self._published = True
 
     def _monitor_start(self, frame: Frame) -> Frame:
-        directory, given = codec.required(frame, "directory")
-        if not isinstance(directory, str):
-            raise BadParameter(f"directory is {directory!r:.80}: expected a string")
-        force, resume = codec.flag(given, "force"), codec.flag(given, "resume")
+        given = codec.read_members(
+            frame, MONITOR_START, "the start of a monitor", warns=True
+        )
+        directory, video = given["directory"], None
+        force, resume = given.get("force", False), given.get("resume", False)
         if self.monitor is not None:
             raise MonitorActive(
                 "the instance is being monitored; close the monitor first"
             )
-        steps = codec.flag(given, "steps")
-        video = None
-        if plain_json.is_given(given.get("video")) and given["video"] is not False:
-            video = VideoRequest.of(given["video"])
+        wanted = given.get("video", False)
+        if wanted is not False:
+            video = VideoRequest(**({} if wanted is True else wanted))
             check_video(self._operations)
         count = getattr(self._operations.env, "num_envs", None)
         file = self._open_file(FileRequest(directory, force, resume, num_envs=count))
         monitor = self._make_monitor(file, directory)
         try:
-            if steps:
+            if given.get("steps", False):
                 self.recorder = self._record(directory, force and not resume)
             if video is not None:
                 self.video = self._record_video(directory, video)
@@ -349,12 +356,11 @@ class Handlers:
         return self._last_monitor.report() | {"active": self.monitor is not None}
 
     def _episodes(self, frame: Frame) -> Json:
-        given = codec.optional_object(frame)
-        last = _in_range(given, "last", MAX_KEPT, 1, MAX_KEPT)
+        given = codec.read_members(frame, EPISODES, "the request")
         log = self._operations.episode_log
         return {
             "current": log.current(),
-            "episodes": log.since(_in_range(given, "from", 0, 0, _MOST_NUMBER), last),
+            "episodes": log.since(given.get("from", 0), given.get("last", MAX_KEPT)),
             "total": log.total,
         }
 
@@ -381,15 +387,6 @@ class Handlers:
         if self.monitor is None or not self.monitor.error:
             return {}
         return {"monitor_error": self.monitor.error}
-
-
-def _in_range(given: Json, name: str, default: int, least: int, most: int) -> int:
-    value = given.get(name, default)
-    if type(value) is not int or not least <= value <= most:
-        raise BadParameter(
-            f"{name} is {value!r:.80}: expected an integer from {least} to {most}"
-        )
-    return value
 
 
 def _refuse_clock(frame: Frame) -> Json:

@@ -14,12 +14,19 @@ import gym_http_server
 from gym_http_core import legacy
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
+from gym_http_server.envhost import env_warnings
 from gym_http_server.envhost.activity import Activity
-from gym_http_server.envhost.codec import lossless, path_value, read
-from gym_http_server.envhost.create_request import read_seed
+from gym_http_server.envhost.codec import lossless, path_value, read, read_members
+from gym_http_server.operations.instances import (
+    CALL,
+    CONTAINS,
+    SAMPLE,
+    SET_ATTRIBUTE,
+    SET_GENERATOR,
+)
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, request_head
-from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.problems import BadParameter, MissingParameter
 
 __all__ = ["Inspection"]
 
@@ -68,13 +75,15 @@ class Inspection:
             Op.ACTION_CONTAINS: lambda frame: self._contains("action", frame),
             Op.OBSERVATION_CONTAINS: lambda frame: self._contains("observation", frame),
             Op.GENERATOR: lambda frame: exact.generator(),
-            Op.SET_GENERATOR: lambda frame: exact.set_generator(read(frame)),
+            Op.SET_GENERATOR: lambda frame: exact.set_generator(
+                read_members(frame, SET_GENERATOR, "the request")
+            ),
             Op.ATTRIBUTE: lambda frame: exact.attribute(_name(frame)),
             Op.SET_ATTRIBUTE: lambda frame: exact.set_attribute(
-                _name(frame), read(frame)
+                _name(frame), read_members(frame, SET_ATTRIBUTE, "the request")
             ),
             Op.CALL_ATTRIBUTE: lambda frame: exact.call_attribute(
-                _name(frame), read(frame) if frame.body else None
+                _name(frame), read_members(frame, CALL, "the call")
             ),
         }
 
@@ -110,9 +119,9 @@ class Inspection:
         }
 
     def _sample(self, which: str, frame: Frame) -> Any:
-        given = _object(frame) if frame.body else {}
-        seed = read_seed(given)
-        return {which: self._operations.sample(which, seed, given.get("mask"))}
+        given = read_members(frame, SAMPLE, "the sample", warns=True)
+        seed, mask = given.get("seed"), given.get("mask")
+        return {which: self._operations.sample(which, seed, mask)}
 
     def _contains(self, which: str, frame: Frame) -> Any:
         value = request_head(frame).value
@@ -123,6 +132,7 @@ class Inspection:
             if isinstance(given, dict):
                 if "value" not in given:
                     return {"member": self._has_info(which, given)}
+                env_warnings.add_unknown(CONTAINS, given, "the request")
                 given = given["value"]
             if lossless(frame):
                 return {"member": self._operations.has(which, given)}
@@ -140,13 +150,6 @@ class Inspection:
 
 def _name(frame: Frame) -> str:
     return request_head(frame).value or ""
-
-
-def _object(frame: Frame) -> dict[str, Any]:
-    given = read(frame)
-    if not isinstance(given, dict):
-        raise BadJSON("expected an object")
-    return given
 
 
 def _autoreset_mode(metadata: dict[str, Any]) -> str | None:

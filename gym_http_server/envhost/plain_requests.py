@@ -8,8 +8,8 @@ import numpy as np
 
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import VectorOperations
-from gym_http_server.envhost import plain_json
-from gym_http_server.envhost.create_request import read_seed
+from gym_http_server.operations.instances import RESET, SEED
+from gym_http_server.operations.members import read, refusal
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["add_old_members", "read_reset"]
@@ -18,49 +18,45 @@ Json = dict[str, Any]
 
 
 def read_reset(given: Json, operations: Operations) -> Json:
-    """Read the seed and the options of a reset.
+    """Read the members of a reset.
 
     Raises:
         BadParameter: ``seed`` is not an integer, or ``options`` is not an object.
     """
-    if not plain_json.is_given(given.get("seed")):
-        given = {**given, "seed": None}
-    options = given.get("options")
-    if options is not None and not isinstance(options, dict):
-        raise BadParameter(f"options is {options!r:.80}: expected an object, or null")
-    if not isinstance(operations, VectorOperations):
-        read_seed(given)
-        return given
+    found = read(RESET, given, ignores=True)
+    is_vector = isinstance(operations, VectorOperations)
+    if "seed" in found:
+        found["seed"] = _read_seed(found["seed"], operations.env, is_vector)
+    mask = found.get("options", {}).get("reset_mask") if is_vector else None
+    if mask is None:
+        return found
     count = operations.env.num_envs
-    _check_seeds(given, count)
-    if options is None or options.get("reset_mask") is None:
-        return given
-    mask = options["reset_mask"]
     if not isinstance(mask, list) or len(mask) != count or not _are_flags(mask):
-        raise BadParameter(
-            f"reset_mask is {mask!r:.80}: expected a list of {count} of true and "
-            "false, or null"
+        raise refusal(
+            "reset_mask", mask, f"a list of {count} of true and false, or null"
         )
     if not any(mask):
         raise BadParameter("reset_mask is all false: expected one true at least")
-    return {**given, "options": {**options, "reset_mask": np.array(mask, np.bool_)}}
+    options = {**found["options"], "reset_mask": np.array(mask, np.bool_)}
+    return {**found, "options": options}
 
 
 def _are_flags(mask: list[Any]) -> bool:
     return all(isinstance(each, bool) for each in mask)
 
 
-def _check_seeds(given: Json, count: int) -> None:
-    seed = given.get("seed")
-    if not isinstance(seed, list):
-        read_seed(given)
-        return
-    if len(seed) != count:
+def _read_seed(seed: Any, env: Any, is_vector: bool) -> int | list[int | None]:
+    if not is_vector or not isinstance(seed, list):
+        return SEED.read(seed, "seed")
+    if len(seed) != env.num_envs:
         raise BadParameter(
-            f"seed is a list of {len(seed)}: expected {count}, one for each environment"
+            f"seed is a list of {len(seed)}: expected {env.num_envs}, one for each "
+            "environment"
         )
-    for each in seed:
-        read_seed({"seed": each})
+    return [
+        None if each is None else SEED.read(each, f"seed[{i}]")
+        for i, each in enumerate(seed)
+    ]
 
 
 def add_old_members(answer: Json, operations: Operations) -> None:

@@ -6,26 +6,15 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.operations.instances import AUTORESET
+from gym_http_server.operations.members import Choice, Integer
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["VectorRequest", "read_vector"]
 
-_MODES = ("sync", "async", "vector_entry_point")
-_AUTORESET = {
-    "next_step": "NextStep",
-    "same_step": "SameStep",
-    "disabled": "Disabled",
-}
-# The others start interpreters, or need objects that JSON cannot represent.
-_VECTOR_KWARGS = {
-    "autoreset_mode",
-    "copy",
-    "daemon",
-    "max_concurrency",
-    "observation_mode",
-    "shared_memory",
-}
+_AUTORESET = Choice([*AUTORESET, *AUTORESET.values()])
+_NEED_COUNT = ("vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts")
 
 
 class VectorRequest(msgspec.Struct, frozen=True):
@@ -44,30 +33,28 @@ class VectorRequest(msgspec.Struct, frozen=True):
     hosts: int = 1
 
 
-def read_vector(given: dict[str, Any], settings: Settings) -> VectorRequest | None:
+def read_vector(found: dict[str, Any], settings: Settings) -> VectorRequest | None:
     """Parse the parameters of a vector; ``None`` without ``num_envs``.
 
+    Args:
+        found: The members of the create request, checked one by one.
+        settings: The settings with the limits.
+
     Raises:
-        BadParameter: A parameter has an invalid value.
+        BadParameter: A parameter is beyond a limit, or does not go with another.
     """
-    count = given.get("num_envs")
+    count = found.get("num_envs")
     if count is None:
-        _check_alone(given)
+        _check_alone(found)
         return None
-    _check_count("num_envs", count, settings.max_num_envs, "--max-num-envs")
-    mode = given.get("vectorization_mode")
-    if mode is not None and mode not in _MODES:
-        raise BadParameter(
-            f"vectorization_mode is {mode!r:.80}: expected one of {list(_MODES)}, "
-            "or null"
-        )
-    hosts = 1 if given.get("hosts") is None else given["hosts"]
-    most = min(count, settings.max_vector_processes)
-    _check_count("hosts", hosts, most, "num_envs and --max-vector-processes")
+    most = settings.max_vector_processes
+    note = "(num_envs and --max-vector-processes)"
+    hosts = Integer(1, min(count, most), note).read(found.get("hosts", 1), "hosts")
+    mode = found.get("vectorization_mode")
     if mode == "async":
-        why = "--max-vector-processes, since async has a process for each"
-        _check_count("num_envs", count, settings.max_vector_processes, why)
-    kwargs = _read_kwargs(given)
+        note = "(--max-vector-processes, since async has a process for each)"
+        Integer(1, most, note).read(count, "num_envs")
+    kwargs = _read_kwargs(found)
     if hosts > 1 and mode in ("async", "vector_entry_point"):
         raise BadParameter(
             f"hosts is {hosts} and vectorization_mode {mode!r}: only 'sync' is spread"
@@ -77,41 +64,20 @@ def read_vector(given: dict[str, Any], settings: Settings) -> VectorRequest | No
     return VectorRequest(count, mode, kwargs, hosts)
 
 
-def _check_alone(given: dict[str, Any]) -> None:
-    for name in ("vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts"):
-        if given.get(name) is not None:
+def _check_alone(found: dict[str, Any]) -> None:
+    for name in _NEED_COUNT:
+        if name in found:
             raise BadParameter(
-                f"{name} is {given[name]!r:.80} without num_envs: "
+                f"{name} is {found[name]!r:.80} without num_envs: "
                 "expected with num_envs, which makes a vector of environments"
             )
 
 
-def _check_count(name: str, given: object, most: int, limit: str) -> None:
-    if type(given) is not int or not 1 <= given <= most:
-        raise BadParameter(
-            f"{name} is {given!r:.80}: expected an integer from 1 to {most} ({limit})"
-        )
-
-
-def _read_kwargs(given: dict[str, Any]) -> dict[str, Any]:
-    found = given.get("vector_kwargs")
-    if found is None:
-        found = {}
-    if not isinstance(found, dict) or not found.keys() <= _VECTOR_KWARGS:
-        raise BadParameter(
-            f"vector_kwargs is {found!r:.120}: expected an object with some of "
-            f"{sorted(_VECTOR_KWARGS)}, or null"
-        )
-    kwargs = dict(found)
-    observation_mode = kwargs.get("observation_mode", "same")
-    if observation_mode not in ("same", "different"):
-        raise BadParameter(
-            f"observation_mode is {observation_mode!r:.80}: "
-            "expected 'same' or 'different'"
-        )
-    for where in (kwargs, given):
-        if where.get("autoreset_mode") is not None:
-            kwargs["autoreset_mode"] = _read_autoreset(where["autoreset_mode"])
+def _read_kwargs(found: dict[str, Any]) -> dict[str, Any]:
+    kwargs = dict(found.get("vector_kwargs", {}))
+    for given in (kwargs, found):
+        if "autoreset_mode" in given:
+            kwargs["autoreset_mode"] = _read_autoreset(given["autoreset_mode"])
     return kwargs
 
 
@@ -119,10 +85,5 @@ def _read_autoreset(mode: object) -> Any:
     if isinstance(mode, dict) and mode.get("$t") == "autoreset":
         # Gymnasium's enum, in typed arguments, which the host decodes.
         return mode
-    if isinstance(mode, str) and mode in _AUTORESET:
-        return _AUTORESET[mode]
-    if isinstance(mode, str) and mode in _AUTORESET.values():
-        return mode
-    raise BadParameter(
-        f"autoreset_mode is {mode!r:.80}: expected one of {list(_AUTORESET)}, or null"
-    )
+    word = _AUTORESET.read(mode, "autoreset_mode")
+    return AUTORESET.get(word, word)

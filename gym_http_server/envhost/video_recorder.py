@@ -30,7 +30,6 @@ from gym_http_server.rundir.status import (
     StatusPage,
 )
 from gym_http_wire.problems import (
-    BadParameter,
     DependencyMissing,
     NoRenderMode,
     Problem,
@@ -63,40 +62,6 @@ class VideoRequest(NamedTuple):
     fps: int | None = None
     seconds: int = 120
     size: int = 640
-
-    @classmethod
-    def of(cls, given: Any) -> VideoRequest:
-        """Read the member of a request; ``true`` means the defaults.
-
-        Raises:
-            BadParameter: It is no such object.
-        """
-        if given is True:
-            return cls()
-        if not isinstance(given, dict):
-            raise BadParameter(f"video is {given!r:.80}: expected an object, or true")
-        unknown = sorted(str(name) for name in given if name not in cls._fields)
-        if unknown:
-            raise BadParameter(
-                f"video has a member {unknown[0]!r:.80}: expected "
-                f"{', '.join(cls._fields)}"
-            )
-        limits = {
-            "every": (1, 1_000_000),
-            "fps": (1, 240),
-            "seconds": (1, 3600),
-            "size": (16, 2048),
-        }
-        for name, (least, most) in limits.items():
-            value = given.get(name)
-            if value is None and (name == "fps" or name not in given):
-                continue
-            if type(value) is not int or not least <= value <= most:
-                raise BadParameter(
-                    f"video.{name} is {value!r:.80}: expected an integer from {least} "
-                    f"to {most}"
-                )
-        return cls(**given)
 
 
 def check_video(operations: Operations) -> str:

@@ -1,0 +1,368 @@
+"""Members of requests about instances: what bodies and queries may have.
+
+Routes of gym-http-api ignore unknown members, and warn of them; all others refuse them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gym_http_server.operations.members import (
+    AnyObject,
+    Anything,
+    Choice,
+    Either,
+    Flag,
+    Integer,
+    ListOf,
+    Member,
+    Members,
+    ObjectOf,
+    Schema,
+    Seconds,
+    Text,
+    refusal,
+)
+
+__all__ = [
+    "AUTORESET",
+    "BATCH",
+    "CALL",
+    "CONTAINS",
+    "CREATE",
+    "EPISODES",
+    "LOG",
+    "MAX_BATCH",
+    "MAX_EPISODES",
+    "MAX_STEPS",
+    "MODES",
+    "MONITOR_START",
+    "RESET",
+    "ROLLOUT",
+    "SAMPLE",
+    "SEARCH",
+    "SEED",
+    "SET_ATTRIBUTE",
+    "SET_GENERATOR",
+    "STEP",
+    "UPLOAD",
+]
+
+MAX_BATCH = 1024
+#: As `gym_http_core.batches` has them, which loads NumPy.
+MAX_STEPS, MAX_EPISODES = 10_000, 1_000
+MODES = ("sync", "async", "vector_entry_point")
+#: How Gymnasium writes the modes of its enumeration, by name.
+AUTORESET = {
+    "next_step": "NextStep",
+    "same_step": "SameStep",
+    "disabled": "Disabled",
+}
+_STATES = ("making", "idle", "busy", "ending", "ended")
+
+
+@dataclass(frozen=True, slots=True)
+class OldFlag:
+    """True or false, also as old clients write it: 0, 1 or "true", with any capital."""
+
+    expected: str = "true or false"
+
+    def read(self, value: Any, name: str) -> bool:
+        """Check a value; see `Kind.read`."""
+        if value in (0, "false", "False"):
+            return False
+        if value in (1, "true", "True"):
+            return True
+        raise refusal(name, value, self.expected)
+
+    def parse(self, text: str, name: str) -> bool:
+        """Read a value from text; see `Kind.parse`."""
+        return self.read(text, name)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return {"enum": [False, True, 0, 1, "false", "False", "true", "True"]}
+
+
+#: Of environments and spaces.
+SEED = Integer(0, None)
+
+
+def _seed(words: str) -> Member:
+    return Member(SEED, words, blank=True)
+
+
+def _ignored(*names: str) -> Members:
+    return dict.fromkeys(names, Member(Anything(), "Ignored; for old clients."))
+
+
+# A client that draws from a copy of the environment's generator sends its state.
+_GENERATOR: Members = {
+    "generator": Member(Anything(), "State of the generator to set first."),
+    "wants_generator": Member(Anything(), "Whether the answer has the new state."),
+}
+
+_VECTOR_KWARGS: Members = {
+    "autoreset_mode": Member(Anything({"type": "string"})),
+    "copy": Member(Anything({"type": "boolean"})),
+    "daemon": Member(Anything({"type": "boolean"})),
+    "max_concurrency": Member(Anything({"type": "integer"})),
+    "observation_mode": Member(Choice(("same", "different"))),
+    "shared_memory": Member(Anything({"type": "boolean"})),
+}
+
+_WRAPPER: Members = {
+    "name": Member(Text(1, 200), "As Gymnasium names it.", required=True),
+    "kwargs": Member(AnyObject(), "Its arguments besides the environment."),
+}
+
+#: Further limits are settings and rules over several members.
+CREATE: Members = {
+    "env_id": Member(
+        Anything({"type": "string", "minLength": 1, "maxLength": 200}),
+        "Gymnasium's name of the environment.",
+        required=True,
+        blank=True,
+    ),
+    "kwargs": Member(AnyObject(), "The environment's own keyword arguments."),
+    "typed": Member(
+        Flag(),
+        "Whether arguments, also of wrappers and vectors, are written as typed JSON, "
+        "which has arrays, tuples and large integers.",
+        False,
+    ),
+    "seed": _seed("Seed of the first reset, if that has no seed itself."),
+    "render_mode": Member(Text(1, 200), "As for `gymnasium.make`, except `human`."),
+    "max_episode_steps": Member(
+        Integer(-1, 2**63 - 1, "(-1 for no limit), except 0"),
+        "As for `gymnasium.make`; -1 for no limit.",
+    ),
+    "disable_env_checker": Member(Flag(), "As for `gymnasium.make`."),
+    "exact_id": Member(
+        Flag(),
+        "Whether a retired version is refused, as `gymnasium.make` does, and not "
+        "replaced by the newest one.",
+        False,
+    ),
+    "wrappers": Member(
+        ListOf(Either(Text(1, 200), ObjectOf(_WRAPPER)), 0, 16),
+        "Gymnasium's wrappers to put around it, the innermost first.",
+    ),
+    "for": Member(
+        Text(0, 200),
+        "Name of the token that will own the instance, on a server with several "
+        "tokens. If absent, the token that creates it. Only a token with the scope "
+        "`admin` may name another.",
+    ),
+    "label": Member(
+        Text(1, 64, printable=True),
+        "Text by which people find an instance in a list.",
+        blank=True,
+    ),
+    "num_envs": Member(
+        Integer(1),
+        "Make so many environments, which step as one. The server has a limit, "
+        "`--max-num-envs`.",
+    ),
+    "vectorization_mode": Member(
+        Choice(MODES),
+        "With `num_envs`, as for `gymnasium.make_vec`, with its default.",
+    ),
+    "vector_kwargs": Member(
+        ObjectOf(_VECTOR_KWARGS), "With `num_envs`, as for `gymnasium.make_vec`."
+    ),
+    "autoreset_mode": Member(
+        Anything({"enum": [*AUTORESET, *AUTORESET.values()]}),
+        "With `num_envs`, the behaviour at the end of an episode: `next_step`, "
+        "`same_step` or `disabled`, or as Gymnasium writes these values.",
+    ),
+    "hosts": Member(
+        Integer(1),
+        "With `num_envs`, and `vectorization_mode` `sync`: over how many processes "
+        "the environments are spread.",
+        1,
+    ),
+    "wait_s": Member(
+        Seconds(0, float("inf")),
+        "With an env ID that begins with `external/`: seconds to wait until enough of "
+        "these environments have connected.",
+        0,
+    ),
+    "realtime": Member(AnyObject(), "A clock that does not wait for the agent."),
+}
+
+RESET: Members = {
+    "seed": Member(
+        Anything({"anyOf": [SEED.schema(), {"type": "array", "items": SEED.schema()}]}),
+        "As for Gymnasium's `reset`; of a vector also a list with one for each "
+        "environment.",
+        blank=True,
+    ),
+    "options": Member(
+        AnyObject(),
+        "As for Gymnasium's `reset`; for a vector, `reset_mask` is a list of flags, "
+        "one for each environment.",
+    ),
+    **_GENERATOR,
+    **_ignored("instance_id"),
+}
+
+#: Not read by it: each step would be slower. It names the members that are known.
+STEP: Members = {
+    "action": Member(Anything(), "An action; see `Value`."),
+    "actions": Member(
+        ListOf(Anything(), 1, MAX_STEPS),
+        "Actions of up to 10,000 steps, in the place of `action`.",
+    ),
+    **_GENERATOR,
+    **_ignored("render", "video_callable", "instance_id"),
+}
+
+ROLLOUT: Members = {
+    "actions": Member(
+        Anything({"type": "array", "maxItems": MAX_EPISODES}),
+        "The actions of each episode, instead of random ones; up to 10,000 in up to "
+        "1,000 lists.",
+    ),
+    "episodes": Member(
+        Integer(1, MAX_EPISODES),
+        "How many; 1, or as many as there are lists of actions.",
+    ),
+    "max_steps": Member(Integer(1, MAX_STEPS), "Of each episode.", MAX_STEPS),
+    "options": Member(AnyObject(), "Of each reset."),
+    "policy": Member(Choice(("random",)), "Random, the default without `actions`."),
+    "seed": _seed("Of the first reset, and of the action space if it is sampled."),
+    "generator": _GENERATOR["generator"],
+}
+
+SAMPLE: Members = {
+    "seed": _seed("Seeds the space first."),
+    "mask": Member(
+        Anything(), "What to draw from, as for the `sample` of Gymnasium's spaces."
+    ),
+    **_ignored("instance_id"),
+}
+
+CONTAINS: Members = {
+    "value": Member(Anything(), "See `Value`.", required=True),
+    **_ignored("instance_id"),
+}
+
+SET_GENERATOR: Members = {
+    "state": Member(Anything(), "As NumPy's bit generators have it.", required=True),
+    "seed_sequence": Member(
+        Anything(), "What it is to spawn from; null leaves that as it is."
+    ),
+    "replace": Member(Flag(), "Whether the environment gets a new generator.", False),
+}
+
+SET_ATTRIBUTE: Members = {
+    "value": Member(Anything(), "Anything.", required=True, null=True),
+    "force": Member(
+        Flag(), "Whether to make the attribute if it does not exist.", True
+    ),
+}
+
+CALL: Members = {
+    "args": Member(ListOf(Anything()), "Its arguments by position."),
+    "kwargs": Member(AnyObject(), "Its arguments by name."),
+    "indices": Member(
+        Anything({"type": "array", "items": SEED.schema(), "uniqueItems": True}),
+        "Environments of a vector, from 0 on. The method is called of these alone, and "
+        "`value` is a list with one item for each. Needs the vectorization mode sync.",
+    ),
+}
+
+_VIDEO: Members = {
+    "every": Member(
+        Integer(1, 1_000_000), "Records the first episode, and then each so many.", 10
+    ),
+    "fps": Member(
+        Integer(1, 240), "Frames a second; null for those of the environment."
+    ),
+    "seconds": Member(Integer(1, 3600), "Longest video.", 120),
+    "size": Member(Integer(16, 2048), "Pixels of the longer side, at most.", 640),
+}
+
+MONITOR_START: Members = {
+    "directory": Member(
+        Text(1, 4096),
+        "A path below the server's data directory.",
+        required=True,
+        blank=True,
+    ),
+    "force": Member(OldFlag(), "Replace the records there.", False, blank=True),
+    "resume": Member(OldFlag(), "Append to the records there.", False, blank=True),
+    "steps": Member(
+        OldFlag(),
+        "Record every reset and step, too, in `steps.gym`.",
+        False,
+        blank=True,
+    ),
+    "video": Member(
+        Either(Flag(), ObjectOf(_VIDEO)),
+        "Record videos of episodes, too; true stands for the defaults.",
+        False,
+        blank=True,
+    ),
+    **_ignored("video_callable", "instance_id"),
+}
+
+EPISODES: Members = {
+    "last": Member(
+        Integer(1, 1000), "Number of episodes at most, from 1 to 1000.", 1000
+    ),
+    "from": Member(Integer(), "Number of the first episode to return.", 0),
+}
+
+LOG: Members = {
+    "from": Member(
+        Integer(),
+        "Offset in bytes. `Gym-Log-Next` of an answer is the offset of the next part.",
+        0,
+    ),
+    "wait_s": Member(
+        Seconds(0, 25),
+        "Seconds to wait if there is no output at this offset yet. The end of the "
+        "instance ends the wait.",
+        0,
+    ),
+}
+
+#: Of the list of instances.
+SEARCH: Members = {
+    "search": Member(
+        Text(0, 200, printable=True),
+        "Only those with this text in env ID, instance ID, label or owner; case does "
+        "not count.",
+    ),
+    "state": Member(Choice(("", *_STATES)), "Only those in this state; empty for all."),
+}
+
+_BATCH_STEP: Members = {
+    "instance_id": Member(Text(0, 200), "The instance to step.", required=True),
+    "action": Member(Anything(), "As for a step of this instance.", null=True),
+    "actions": Member(Anything(), "As for a step of this instance.", null=True),
+    "key": Member(
+        Text(1, 128),
+        "Names a request; see `Idempotency-Key`.",
+    ),
+}
+
+BATCH: Members = {
+    "first": Member(
+        Integer(1), "Answer as soon as so many steps are done; else when all are."
+    ),
+    "steps": Member(
+        ListOf(ObjectOf(_BATCH_STEP), 1, MAX_BATCH),
+        "Up to 1,024, each of another instance.",
+        required=True,
+    ),
+}
+
+UPLOAD: Members = {
+    "training_dir": Member(Anything(), required=True, blank=True),
+    "api_key": Member(Anything(), required=True, blank=True),
+    "algorithm_id": Member(Anything()),
+}
