@@ -37,10 +37,8 @@ MAX_KWARGS_BYTES = 16 * 1024
 MAX_KWARGS_DEPTH = 8
 MAX_TYPED_DEPTH = 16
 EXTERNAL = "external/"
-#: Beginnings of env IDs that name worlds.
+#: Beginnings of env IDs that name worlds, also before MODULE:CLASS.
 WORLDS = ("interface/", "world/")
-# Before MODULE:CLASS.
-_WORLDS = ("interface/", "world/")
 _ELSE = "; arguments of the environment go into kwargs"
 # These write files anywhere, or open windows.
 _REFUSED_WRAPPERS = {"RecordVideo", "HumanRendering"}
@@ -181,7 +179,7 @@ def _read_env_id(env_id: object, settings: Settings) -> str:
 
 def _check_allowed(env_id: str, settings: Settings) -> None:
     module, colon, _ = env_id.rpartition(":")
-    for prefix in _WORLDS:
+    for prefix in WORLDS:
         if module.startswith(prefix):
             module = module.removeprefix(prefix)
             break

@@ -64,6 +64,8 @@ _PROBLEM = 400
 #: Warnings that no answer has had yet; always the same list.
 pending: list[Entry] = []
 _seen: set[tuple[str, str]] = set()
+# Unknown members that warnings have named, by request.
+_named: dict[str, set[Any]] = {}
 # Has an item while a call that no client requested runs.
 _muted: list[None] = []
 
@@ -126,8 +128,13 @@ def add_unknown(members: Members, given: dict[str, Any], what: str) -> None:
         given: The request.
         what: What it is, for the warning.
     """
-    # Old clients send "render" with each step.
-    if not given.keys() <= members.keys():
+    # Clients may send the same ones with each step, which must stay fast.
+    if given.keys() <= members.keys():
+        return
+    unknown = given.keys() - members.keys()
+    named = _named.setdefault(what, set())
+    if not unknown <= named and len(named) < MAX_WARNINGS:
+        named |= unknown
         for words in unknown_members(members, given, what):
             add("UserWarning", words)
 

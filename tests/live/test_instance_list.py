@@ -223,11 +223,11 @@ def test_a_label_may_be(api: Api, label: str | None) -> None:
 @pytest.mark.parametrize(
     ("label", "words"),
     [
-        ("x" * 65, "label has 65 characters: expected 64 at most"),
-        ("two\nlines", "expected printable characters"),
-        ("\x1b[31m", "expected printable characters"),
-        ("\u202eevil", "expected printable characters"),
-        (5, "label is 5: expected a string of up to 64 characters"),
+        ("x" * 65, "xxx': expected a string of 1 to 64 printable characters"),
+        ("two\nlines", "expected a string of 1 to 64 printable characters"),
+        ("\x1b[31m", "expected a string of 1 to 64 printable characters"),
+        ("\u202eevil", "expected a string of 1 to 64 printable characters"),
+        (5, "label is 5: expected a string of 1 to 64"),
         ({"a": 1}, "label is {'a': 1}: expected a string"),
     ],
 )

@@ -103,7 +103,7 @@ def test_waiting_beyond_the_end_is_waiting_for_output(instance: Instance) -> Non
     write_output(instance, b"one\n")
     wait_until(lambda: read_all(instance) == b"one\n")
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(log, instance, 10**17, 20)
+        waiting = pool.submit(log, instance, 10**15, 20)
         began = time.monotonic()
         wait_until(lambda: write_output(instance, b"x") or waiting.done(), 15)
         data, next_, cut, _ = content(waiting.result())
@@ -215,7 +215,7 @@ def test_the_log_of_an_instance_that_is_being_made(api: Api) -> None:
 def test_invalid_offsets_and_times_are_refused(instance: Instance, query: str) -> None:
     name = query.partition("=")[0]
     refused = error(instance.get(f"log/?{query}"), 400, "bad-parameter")
-    assert refused["message"].startswith(f"{name} is '")
+    assert refused["message"].startswith(f"{name} is ")
 
 
 def test_unknown_instances_have_no_log(api: Api) -> None:

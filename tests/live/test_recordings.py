@@ -200,7 +200,7 @@ def test_videos_that_cannot_be_recorded_are_refused(server: Server) -> None:
         ({"every": 0}, "video.every is 0"),
         ({"fps": 241}, "video.fps is 241"),
         ({"size": 8.5}, "video.size is 8.5"),
-        ({"codec": "av1"}, "video has a member 'codec'"),
+        ({"codec": "av1"}, "video has the unknown member 'codec'"),
     ):
         body = {"directory": "never", "video": video}
         assert said in error(made.post("monitor/start/", body), 400)["message"]

@@ -12,7 +12,6 @@ from gym_http_wire.values import typed
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.peers.watcher import open_stream
 from tests.support.raw import Response
-from tests.support.server import Server
 
 TYPED = "application/vnd.gym-http.typed+json"
 
@@ -171,13 +170,13 @@ def test_queries_refuse_them(instance: Instance, query: str) -> None:
     assert "did you mean" in answer["message"]
 
 
-def test_a_number_means_the_same_however_it_is_written(
-    api: Api, server: Server
-) -> None:
+def test_a_number_means_the_same_however_it_is_written(api: Api) -> None:
     made = []
     for spelling in ("3", "3.0", "3e0"):
-        body = f'{{"env_id": "CartPole-v1", "seed": {spelling}, "num_envs": 2e0}}'.encode()
-        instance = Instance(api, ok(api.post("/v1/envs/", data=body))["instance_id"])
+        body = '{"env_id": "CartPole-v1", "seed": %s, "num_envs": 2e0, '
+        body += '"vectorization_mode": "sync"}'
+        made_of = api.post("/v1/envs/", data=(body % spelling).encode())
+        instance = Instance(api, ok(made_of)["instance_id"])
         created = ok(instance.post("reset/"))["observation"]
         seeds = f'{{"seed": [{spelling}, null]}}'.encode()
         listed = ok(instance.post("reset/", data=seeds))["observation"][0]
