@@ -81,7 +81,7 @@ VALUES = st.one_of(
 )
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=repr)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 @given(value=VALUES)
 @example(value=1e1)
 @example(value=10**400)
