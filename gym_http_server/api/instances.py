@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import msgspec
 
 from gym_http_server.api.exchange import (
-    MAX_QUERY,
     Answer,
     Environ,
     accepted,
@@ -19,14 +17,13 @@ from gym_http_server.api.exchange import (
     json_answer,
     key_of,
     read_body,
-    read_query,
+    read_parameters,
     request_id_of,
 )
 from gym_http_server.api.web import View, Web
 from gym_http_server.errors import Draining, LogsDisabled, UnknownInstance
 from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_server.operations.instances import EPISODES, LOG, SEARCH
-from gym_http_server.operations.members import Members, read_texts
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import INSTANCES
 from gym_http_wire.frames import Frame
@@ -86,14 +83,14 @@ def _list(web: Web, environ: Environ) -> Answer:
 def _list_instances(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     head = RequestHead(owner=caller_of(environ).only)
-    given = _query(environ, SEARCH)
+    given = read_parameters(environ, SEARCH)
     search, state = given.get("search", ""), given.get("state", "")
     body = msgspec.json.encode((search.lower(), state))
     return frame_answer(web.supervisor.forward(Op.INSTANCES, head, body))
 
 
 def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
-    given = _query(environ, LOG)
+    given = read_parameters(environ, LOG)
     offset, wait_s = given.get("from", 0), given.get("wait_s", 0)
     if web.settings.no_tracebacks:
         # Hosts print tracebacks, too.
@@ -116,16 +113,11 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
 def _episodes(web: Web, environ: Environ, instance_id: str) -> Answer:
     key_of(environ)
     read_body(environ, web.settings.max_body)
-    given = _query(environ, EPISODES)
+    given = read_parameters(environ, EPISODES)
     body = msgspec.json.encode(given) if given else b""
     frame = request(Op.EPISODES, body, form=Form.PLAIN | forms(environ) & 0xF0)
     owner = caller_of(environ).only
     return frame_answer(web.hosts.call(instance_id, frame, owner))
-
-
-def _query(environ: Environ, members: Members) -> dict[str, Any]:
-    texts = read_query(environ.get("QUERY_STRING", ""), tuple(members), MAX_QUERY)
-    return read_texts(members, texts)
 
 
 def _pass_on(row: Operation, web: Web, environ: Environ, instance_id: str) -> Answer:
