@@ -40,8 +40,8 @@ def warnings_of(response: Response) -> list[str]:
         ("step/", {"actions": [1], "acton": 1}, "acton", "action"),
         ("action_space/sample", {"sed": 3}, "sed", "seed"),
         ("observation_space/sample", {"musk": None}, "musk", "mask"),
-        ("action_space/contains", {"value": 1, "valeu": 2}, "valeu", "value"),
-        ("monitor/start/", {"directory": "u", "forse": 1}, "forse", "force"),
+        ("action_space/contains", {"value": 1, "values": 2}, "values", "value"),
+        ("monitor/start/", {"directory": "u", "forces": 1}, "forces", "force"),
     ],
 )
 def test_old_routes_name_them_in_a_header(
@@ -123,7 +123,7 @@ def test_other_routes_refuse_them(
 @pytest.mark.parametrize(
     ("more", "path", "name"),
     [
-        ({"frist": 1}, "", "first"),
+        ({"firsts": 1}, "", "first"),
         ({}, "steps[0].", "action"),
     ],
 )
