@@ -57,6 +57,8 @@ __all__ = [
 MAX_INTEGER = 2**53 - 1
 MAX_SHOWN = 80
 _LARGEST = sys.float_info.max
+# A tuple, since a union is made anew each time.
+_REAL = int, float
 #: Unknown names that warnings report.
 MAX_UNKNOWN = 5
 # Each longer text of a number is out of every range, or has digits without effect.
@@ -168,7 +170,7 @@ class Number:
     def read(self, value: Any, name: str) -> int | float:
         """Check a value; see `Kind.read`."""
         if (
-            not isinstance(value, int | float)
+            not isinstance(value, _REAL)
             or isinstance(value, bool)
             or not self.least <= value <= self.most
             or not -_LARGEST <= value <= _LARGEST
@@ -415,7 +417,9 @@ class ListOf(_OnlyInBodies):
         if not isinstance(value, list | tuple):
             raise refusal(name, value, self.expected)
         if not self.least <= len(value) <= self.most:
-            raise BadParameter(f"{name} has {len(value)}: expected {self.expected}")
+            raise BadParameter(
+                f"{name} has {len(value)} items: expected {self.expected}"
+            )
         if type(self.kind) is Anything:
             return list(value)
         return [self.kind.read(each, f"{name}[{i}]") for i, each in enumerate(value)]
@@ -451,7 +455,9 @@ class MapOf(_OnlyInBodies):
         if not isinstance(value, dict):
             raise refusal(name, value, self.expected)
         if not self.least <= len(value) <= self.most:
-            raise BadParameter(f"{name} has {len(value)}: expected {self.expected}")
+            raise BadParameter(
+                f"{name} has {len(value)} items: expected {self.expected}"
+            )
         return {
             key: self.kind.read(each, f"{name}.{key:.{MAX_SHOWN}}")
             for key, each in value.items()
@@ -700,7 +706,7 @@ def _unknown(name: object, members: Members, what: str) -> BadParameter:
 
 def _whole(value: Any) -> int | None:
     """Return a number without a fraction as an integer; ``None`` for all else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, _REAL):
         return None
     # Neither an infinity nor NaN is equal to an integer.
     return int(value) if value % 1 == 0 else None

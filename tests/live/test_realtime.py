@@ -618,6 +618,67 @@ def test_wrong_values_in_a_lossless_form_are_refused(
     assert timing(instance)["state"] == "running"
 
 
+@pytest.mark.parametrize("ten", ["10", "10.0", "1e1"])
+def test_a_number_means_the_same_however_it_is_written(api: Api, ten: str) -> None:
+    clock = f'"mode": "free_running", "hz": {ten}, "buffer": {ten}, "default_action": 0'
+    made = f'{{"env_id": "CartPole-v1", "realtime": {{{clock}}}}}'
+    answer = calls.ok(api.post("/v1/envs/", data=made.encode()))
+    with contextlib.closing(Instance(api, answer["instance_id"])) as instance:
+        instance.reset()
+        settings = timing(instance)["settings"]
+        assert (settings["hz"], settings["period_s"], settings["buffer"]) == (
+            10,
+            0.1,
+            10,
+        )
+        act = f'{{"action": 1, "sequence": {ten}, "priority": {ten}, "valid_s": {ten}}}'
+        assert calls.ok(instance.post("action/", data=act.encode()))["sequence"] == 10
+        repeated = calls.ok(instance.post("action/", {"action": 1, "sequence": 10}))
+        assert repeated["repeated"] is True
+        changed = instance.post("realtime/", data=f'{{"hz": {ten}}}'.encode())
+        assert calls.ok(changed)["settings"]["period_s"] == 0.1
+        for path in (
+            f"updates/?after=0&deliver=all&wait_s={ten}&max={ten}",
+            f"realtime/trace/?format=json&last={ten}",
+        ):
+            calls.ok(instance.get(path))
+        with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
+            for op in (
+                f'"op": "updates", "after": 0, "wait_s": {ten}, "max": {ten}',
+                f'"op": "trace", "last": {ten}',
+                f'"op": "act", "sequence": {ten}, "priority": {ten}',
+            ):
+                stream.send_frame(1, f"{{{op}}}".encode())
+                assert stream.receive()["status"] == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"op": "updates", "aftr": 3}, "unknown member 'aftr'"),
+        ({"op": "updates", "aftr": 3}, "did you mean 'after'?"),
+        (
+            {"op": "updates", "wait_s": 51},
+            "wait_s is 51: expected seconds from 0 to 50",
+        ),
+        ({"op": "updates", "max": 0}, "max is 0: expected an integer from 1"),
+        ({"op": "trace", "lst": 3}, "did you mean 'last'?"),
+        ({"op": "trace", "format": "chrom"}, "did you mean 'chrome'?"),
+        ({"op": "act", "acton": 1}, "did you mean 'action'?"),
+        ({"op": "set_realtime", "hertz": 1}, "unknown member 'hertz'"),
+    ],
+)
+def test_wrong_members_over_a_stream_are_refused_with_words(
+    clocked: Callable[..., Instance], given: dict[str, Any], words: str
+) -> None:
+    instance = clocked()
+    instance.reset()
+    with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
+        answer = stream.call(**given)
+    assert (answer["status"], answer["body"]["code"]) == (400, "bad-parameter")
+    assert words in answer["body"]["message"]
+
+
 @pytest.mark.parametrize(
     ("realtime", "beside", "words"),
     [

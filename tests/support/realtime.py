@@ -1,17 +1,24 @@
 """A clock, a world and a loop for tests of real time, which run without time."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
 
+from gym_http_server.envhost.activity import Activity
+from gym_http_server.envhost.dispatch import Dispatch
+from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.realtime.elastic import Elastic
 from gym_http_server.envhost.realtime.free_running import FreeRunning
+from gym_http_server.envhost.realtime.handlers import ClockedBroadcast, ClockedHandlers
 from gym_http_server.envhost.realtime.mode import Event, Mode
+from gym_http_server.envhost.realtime.operations import ClockedCalls, ClockedOperations
 from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.settings_request import read_settings
 from gym_http_server.envhost.realtime.world import Capture
+from gym_http_server.rundir.status import StatusPage, StatusReader
 from gym_http_wire.elements import NotAnElement, reader
 from gym_http_wire.problems import InvalidAction
 
@@ -151,6 +158,31 @@ class Run:
         """Return when calls of the world were made, since the clock began."""
         times = [time for time, _ in self.world.named(name)]
         return [time - self.mode._origin for time in times]
+
+
+@contextlib.contextmanager
+def handlers_of(run: Run, env: Any) -> Iterator[ClockedHandlers]:
+    """Return the handlers of an environment whose clock is that of a run."""
+    operations = ClockedOperations(env, run.mode)
+    exact = ClockedCalls(operations)
+    reader = StatusReader()
+    page = StatusPage(reader.file)
+    activity = Activity(page, operations)
+    inspection = Inspection(operations, exact, activity, "00000000", "Pendulum-v1")
+    dispatch = Dispatch(
+        operations,
+        exact,
+        inspection,
+        activity,
+        open_file=lambda request: -1,
+        max_answer=1 << 20,
+        broadcast=ClockedBroadcast,
+        handlers=ClockedHandlers,
+    )
+    assert isinstance(dispatch.handlers, ClockedHandlers)
+    yield dispatch.handlers
+    page.close()
+    reader.close()
 
 
 def settings_of(given: dict[str, Any], **limits: Any) -> ClockSettings:

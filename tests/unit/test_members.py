@@ -136,7 +136,7 @@ def test_a_number_is_one_that_a_float_can_represent(value: float) -> None:
             "scalar is 'max': expected 'sum' or 'mean', or a list of 1 to 2 weights",
         ),
         ([1, "x"], "scalar[1] is 'x': expected a finite number"),
-        ([], "scalar has 0: expected a list of 1 to 2 weights"),
+        ([], "scalar has 0 items: expected a list of 1 to 2 weights"),
     ],
 )
 def test_a_list_in_place_of_a_value_is_refused_at_its_item(

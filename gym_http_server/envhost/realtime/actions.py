@@ -16,9 +16,8 @@ import numpy as np
 from gym_http_server.envhost.realtime.settings import FREE_RUNNING, ClockSettings
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["MAX_CHUNK", "Action", "Actions"]
+__all__ = ["Action", "Actions"]
 
-MAX_CHUNK = 1024
 MAX_WAITING = 4096
 
 

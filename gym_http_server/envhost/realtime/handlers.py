@@ -20,16 +20,16 @@ from gym_http_server.envhost.show.pacing import DrawingTimes
 from gym_http_server.envhost.show.showing import Showing
 from gym_http_server.envhost.show.updates import State
 from gym_http_server.envhost.watcher import Watcher
+from gym_http_server.operations.clocks import TRACE, UPDATES
+from gym_http_server.operations.members import read_optional
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadJSON, BadParameter
 
-__all__ = ["MAX_WAIT_S", "ClockedBroadcast", "ClockedHandlers", "UpdatesRequest"]
+__all__ = ["ClockedBroadcast", "ClockedHandlers", "UpdatesRequest"]
 
 Json = dict[str, Any]
 
-#: Seconds that a request for updates may wait, and those that it waits by default.
-MAX_WAIT_S, _WAIT_S = 50.0, 10.0
 #: Copies a second that a watcher gets unless it asks for more or fewer.
 FRAMES_PER_SECOND = 30.0
 _SECOND = 1_000_000_000
@@ -123,25 +123,14 @@ class ClockedHandlers(Handlers):
 
         Raises:
             BadJSON: Its body is not an object.
-            BadParameter: The wait is invalid; the clock checks the rest.
+            BadParameter: A member is unknown, or has an invalid value.
         """
-        given = codec.read(frame) if frame.body else {}
-        if not isinstance(given, dict):
-            raise BadJSON("expected an object")
-        wait_s = given.get("wait_s")
-        if wait_s is None:
-            wait_s = _WAIT_S
-        number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
-        if not number or not 0 <= wait_s <= MAX_WAIT_S:
-            raise BadParameter(
-                f"wait_s is {wait_s!r:.80}: expected seconds from 0 to {MAX_WAIT_S:g}"
-            )
-        deliver = given.get("deliver")
+        given = read_optional(UPDATES, _object(frame) if frame.body else {})
         return UpdatesRequest(
             given.get("after"),
-            "latest" if deliver is None else deliver,
+            given.get("deliver", "latest"),
             given.get("max"),
-            int(wait_s * _SECOND),
+            int(given.get("wait_s", 10) * _SECOND),
         )
 
     def answer_updates(
@@ -197,12 +186,14 @@ class ClockedHandlers(Handlers):
 
     def _act(self, frame: Frame) -> Json:
         operations = self._operations
-        given = codec.read(frame)
-        if not isinstance(given, dict):
-            raise BadJSON("expected an object")
+        given = _object(frame)
         read_action: Callable[[Any], Any] = operations.cast_action
         if codec.lossless(frame):
             read_action = operations.check_element
+            # There, a chunk may be one array.
+            actions = given.get("actions")
+            if isinstance(actions, np.ndarray) and actions.ndim:
+                given = {**given, "actions": list(actions)}
         blends = isinstance(operations.env.action_space, gymnasium.spaces.Box)
         return operations.mode.act(given, operations.caller, read_action, blends)
 
@@ -220,11 +211,10 @@ class ClockedHandlers(Handlers):
         return self._realtime(frame)
 
     def _trace(self, frame: Frame) -> Json:
-        given = codec.optional_object(frame)
-        last, form = given.get("last"), given.get("format")
-        mode = self._operations.mode
-        form = "chrome" if form is None else form
-        return mode.trace(4096 if last is None else last, form)
+        given = read_optional(TRACE, codec.optional_object(frame))
+        return self._operations.mode.trace(
+            given.get("last", 4096), given.get("format", "chrome")
+        )
 
 
 class ClockedShowing(Showing):
@@ -334,6 +324,13 @@ def shaped(frame: Frame, value: Any) -> Any:
         return value
     given = [np.nan if each is None else each for each in rewards]
     return {**value, "rewards": np.array(given, np.float64)}
+
+
+def _object(frame: Frame) -> Json:
+    given = codec.read(frame)
+    if not isinstance(given, dict):
+        raise BadJSON("expected an object")
+    return given
 
 
 class _NoBatching:

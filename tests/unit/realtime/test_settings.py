@@ -8,6 +8,8 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from gym_http_server.envhost.realtime.settings import ClockSettings
 from gym_http_server.envhost.realtime.settings_request import read_change, zero_of
+from gym_http_server.operations.clocks import REALTIME
+from gym_http_server.operations.members import ObjectOf
 from gym_http_wire.problems import BadParameter
 from tests.support.realtime import BOX, settings_of
 
@@ -100,6 +102,19 @@ def test_documented_defaults() -> None:
     assert shown["no_action"] is shown["on_overrun"] is None
 
 
+def test_defaults_in_documents_are_those_that_hold() -> None:
+    shown = settings_of(FREE).shown()
+    shown["most"] = settings_of(FREE | {"on_overrun": "catch_up"}).most
+    shown["elasticity"] = settings_of(ELASTIC).elasticity
+    for name, member in REALTIME.items():
+        if isinstance(member.kind, ObjectOf):
+            inner = member.kind.members
+            found = {each: inner[each].default for each in inner}
+            assert shown[name] in (found, None), name
+        elif member.default is not None:
+            assert shown[name] == member.default, name
+
+
 @pytest.mark.parametrize(
     ("given", "numerator", "denominator"),
     [
@@ -109,6 +124,8 @@ def test_documented_defaults() -> None:
         ({"period_s": 0.05}, 50_000_000, 1),
         ({"period_s": 10}, 10_000_000_000, 1),
         ({"hz": 0.1}, 10_000_000_000, 1),
+        # As a lossless form has it.
+        ({"hz": np.float64(29.97)}, 100_000_000_000, 2997),
     ],
 )
 def test_a_period_is_the_decimal_fraction_that_was_written(
@@ -141,7 +158,7 @@ def test_a_period_is_the_decimal_fraction_that_was_written(
         (ELASTIC | {"elasticity": 10**400}, "elasticity is 1000"),
         (
             {"mode": "elastic", "period_s": 10.5},
-            "period_s is 10.5: expected a number from 0.001 (1/--max-hz) to 10 seconds",
+            "period_s is 10.5: expected seconds from 0.001 to 10 (from 1/--max-hz)",
         ),
         ({"mode": "elastic", "period_s": 0.0009}, "period_s is 0.0009"),
         (ELASTIC | {"capture_s": 11}, "capture_s is 11"),
@@ -152,7 +169,7 @@ def test_a_period_is_the_decimal_fraction_that_was_written(
         (ELASTIC | {"no_action": "zero"}, "no_action is 'zero' with mode 'elastic'"),
         (FREE | {"capture_s": 0.01}, "only the mode 'elastic' has capture_s"),
         (FREE | {"elasticity": 1}, "only the mode 'elastic' has elasticity"),
-        (FREE | {"no_action": "none"}, "no_action is 'none': expected 'hold' or"),
+        (FREE | {"no_action": "none"}, "no_action is 'none': expected 'hold', "),
         (FREE | {"most": 3}, "most is 3 with on_overrun 'skip'"),
         (FREE | {"on_overrun": "catch_up", "most": 0}, "most is 0"),
         (FREE | {"ticks_per_update": 0}, "ticks_per_update is 0"),
@@ -187,7 +204,7 @@ def test_a_period_is_the_decimal_fraction_that_was_written(
         (FREE | {"history": {"length": -1}}, "history.length is -1"),
         (FREE | {"history": {"reset": 1}}, "history.reset is 1: expected true"),
         (FREE | {"history": {"size": 1}}, "history has the unknown member 'size'"),
-        (FREE | {"rewards": {"channels": []}}, "rewards.channels is []"),
+        (FREE | {"rewards": {"channels": []}}, "rewards.channels has 0 items"),
         (
             FREE | {"rewards": {"channels": ["a", "a"]}},
             "rewards.channels is ['a', 'a']",

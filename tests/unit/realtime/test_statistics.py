@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_http_server.envhost.realtime.statistics import Average, Histogram
-from gym_http_wire.problems import BadParameter, ExternalAway
+from gym_http_wire.problems import ExternalAway
 from tests.support.realtime import MS, Run
 
 
@@ -277,13 +277,3 @@ def test_a_trace_keeps_the_last_events() -> None:
     }
     assert len(run.mode.trace(3)["events"]) == 3
     assert sys.getsizeof(run.mode._trace._ring) < 200_000
-
-
-@pytest.mark.parametrize(
-    ("last", "form", "words"),
-    [(0, "json", "last is 0"), (1, "xml", "format is 'xml': expected 'json'")],
-)
-def test_wrong_requests_for_a_trace(last: int, form: str, words: str) -> None:
-    run = Run({"mode": "elastic", "period_s": 0.05})
-    with pytest.raises(BadParameter, match=words):
-        run.mode.trace(last, form)

@@ -6,19 +6,10 @@ import gymnasium
 import pytest
 
 from gym_http_server.envhost import env_warnings
-from gym_http_server.envhost.activity import Activity
-from gym_http_server.envhost.dispatch import Dispatch
-from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.realtime.handlers import (
-    ClockedBroadcast,
-    ClockedHandlers,
-    UpdatesRequest,
-)
-from gym_http_server.envhost.realtime.operations import ClockedCalls, ClockedOperations
-from gym_http_server.rundir.status import StatusPage, StatusReader
+from gym_http_server.envhost.realtime.handlers import ClockedHandlers, UpdatesRequest
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op
-from tests.support.realtime import MS, Run
+from tests.support.realtime import MS, Run, handlers_of
 
 
 @pytest.fixture
@@ -31,26 +22,8 @@ def run() -> Run:
 
 @pytest.fixture
 def handlers(run: Run) -> Iterator[ClockedHandlers]:
-    operations = ClockedOperations(gymnasium.make("Pendulum-v1"), run.mode)
-    exact = ClockedCalls(operations)
-    reader = StatusReader()
-    page = StatusPage(reader.file)
-    activity = Activity(page, operations)
-    inspection = Inspection(operations, exact, activity, "00000000", "Pendulum-v1")
-    dispatch = Dispatch(
-        operations,
-        exact,
-        inspection,
-        activity,
-        open_file=lambda request: -1,
-        max_answer=1 << 20,
-        broadcast=ClockedBroadcast,
-        handlers=ClockedHandlers,
-    )
-    assert isinstance(dispatch.handlers, ClockedHandlers)
-    yield dispatch.handlers
-    page.close()
-    reader.close()
+    with handlers_of(run, gymnasium.make("Pendulum-v1")) as handlers:
+        yield handlers
 
 
 def request(number: int, form: Form = Form.PLAIN) -> Frame:
@@ -113,7 +86,7 @@ def test_requests_without_updates_or_refused_share_nothing(
     empty = handlers.answer_updates(request(1), newest, shared, last=True)
     assert empty
     assert (empty.status, b'"updates":[]' in empty.body) == (200, True)
-    wrong = newest._replace(after=-1)
+    wrong = newest._replace(after=99)
     refused = handlers.answer_updates(request(2), wrong, shared, last=False)
     assert refused
     assert refused.status == 400
