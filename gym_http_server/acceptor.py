@@ -30,8 +30,7 @@ class Acceptor:
             the poller.
         poller: Polls it.
         take: Called with each accepted connection.
-        log: The logger of refusals, at most one line a second.
-        name: The process that accepts, for the log.
+        name: The process that accepts, for its log: at most one line a second.
         peers: Distinguishes processes of the server from those of environments;
             ``None``: everybody may connect.
 
@@ -44,7 +43,6 @@ class Acceptor:
         listener: socket.socket,
         poller: Poller,
         take: Callable[[socket.socket], None],
-        log: logging.Logger,
         name: str,
         peers: PeerCredentials | None = None,
     ) -> None:
@@ -52,7 +50,7 @@ class Acceptor:
         self._listener = listener
         self._poller = poller
         self._take = take
-        self._log = LimitedLog(log)
+        self._log = LimitedLog(logging.getLogger(f"gym_http_server.{name}"))
         self._name = name
         self._peers = peers
         self.paused = False

@@ -13,7 +13,9 @@ import contextlib
 import os
 import socket
 import struct
+import time
 from collections import deque
+from collections.abc import Iterable, Sequence
 
 from gym_http_server.rundir.sockets import close_at_once, stop_lingering
 from gym_http_wire.frames import Frame, FrameReader, encode
@@ -23,6 +25,7 @@ __all__ = [
     "MOST_DESCRIPTORS",
     "RECEIVE_BYTES",
     "FrameSocket",
+    "close_each",
     "close_unread",
     "limit_sending",
     "receive_with_descriptors",
@@ -71,6 +74,12 @@ def close_unread(sock: socket.socket) -> None:
     sock.close()
 
 
+def close_each(descriptors: Iterable[int]) -> None:
+    """Close descriptors that this process has opened."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
 def limit_sending(end: socket.socket) -> None:
     """Make each send on a blocking socket fail after 5 seconds."""
     limit = struct.pack("ll", SEND_SECONDS, 0)
@@ -88,6 +97,8 @@ class FrameSocket:
 
     Attributes:
         socket: The socket, for bytes that are not frames.
+        stuck_since: When it last accepted none of the queued bytes, in monotonic
+            seconds; 0.0 if there are none.
     """
 
     def __init__(
@@ -101,7 +112,8 @@ class FrameSocket:
         self._reader = FrameReader(max_body)
         self._max_descriptors = max_descriptors
         self._descriptors: deque[int] = deque()
-        self._unsent = bytearray()
+        self.stuck_since = 0.0
+        self._unsent: deque[tuple[memoryview, Sequence[int]]] = deque()
 
     def fileno(self) -> int:
         """Return the descriptor of the socket; -1 once it is closed."""
@@ -129,23 +141,43 @@ class FrameSocket:
             return self.socket.send(data)
         return socket.send_fds(self.socket, [data], [descriptor])
 
-    def queue(self, frame: Frame) -> None:
+    def queue(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         """Send the bytes that a non-blocking socket accepts; `flush` sends the rest.
 
-        After `close` the frame is dropped.
+        Descriptors are sent with the first byte, and then closed. What cannot be sent
+        is dropped, and the connection ends: `receive` returns ``None``.
         """
-        if not self.closed:
-            self._unsent += encode(frame)
-            self.flush()
+        self._unsent.append((memoryview(encode(frame)), descriptors))
+        self.flush()
 
     def flush(self) -> None:
         """Send queued bytes, as many as the socket accepts."""
-        with contextlib.suppress(BlockingIOError):
+        while self._unsent:
+            data, descriptors = self._unsent[0]
             try:
-                while self._unsent:
-                    del self._unsent[: self.socket.send(self._unsent)]
-            except (BrokenPipeError, ConnectionResetError):
-                self._unsent.clear()
+                if descriptors:
+                    sent = socket.send_fds(self.socket, [data], descriptors)
+                else:
+                    sent = self.socket.send(data)
+            except BlockingIOError:
+                self.stuck_since = self.stuck_since or time.monotonic()
+                return
+            except OSError:
+                self._drop_unsent()
+                with contextlib.suppress(OSError):
+                    self.socket.shutdown(socket.SHUT_RDWR)
+                return
+            self.stuck_since = 0.0
+            close_each(descriptors)
+            if sent < len(data):
+                self._unsent[0] = (data[sent:], ())
+            else:
+                self._unsent.popleft()
+
+    def _drop_unsent(self) -> None:
+        self.stuck_since = 0.0
+        while self._unsent:
+            close_each(self._unsent.popleft()[1])
 
     @property
     def unsent(self) -> bool:
@@ -209,6 +241,7 @@ class FrameSocket:
             close_at_once(self._descriptors.popleft())
 
     def close(self) -> None:
-        """Close the connection, and the descriptors that are still in the queue."""
+        """Close the connection, and the descriptors that are still in its queues."""
+        self._drop_unsent()
         self.close_descriptors()
         self.socket.close()

@@ -149,7 +149,7 @@ class ControlSocket:
         refuse_descriptors(self._listener)
         self._poller = Poller()
         self._acceptor = Acceptor(
-            self._listener, self._poller, self._take, log, "launcher", peers
+            self._listener, self._poller, self._take, "launcher", peers
         )
         self._poller.add(self._listener, self._acceptor.accept)
         self._requests: list[ReloadRequest] = []

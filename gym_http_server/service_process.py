@@ -1,4 +1,4 @@
-"""The common parts of service processes: start, signals, end.
+"""The common parts of service processes: start, signals, reloads, end.
 
 Services are the remover, the broker, the gateway and the relay; they hold no instance.
 """
@@ -8,11 +8,16 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from gym_http_server import prctl
+from gym_http_server import log_lines, prctl
+from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.inherited_settings import Replaced
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Form, answer
 
-__all__ = ["Service", "isolate", "limit_waits", "run_service"]
+__all__ = ["Service", "apply_reload", "isolate", "limit_waits", "run_service"]
 
 #: Longest wait in the kernel for a socket that an environment has sent.
 WAKE_SECONDS = 1.0
@@ -61,6 +66,25 @@ def limit_waits() -> None:
     """
     signal.signal(signal.SIGALRM, lambda number, frame: None)
     signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
+
+
+def apply_reload(
+    supervisor: FrameSocket, frame: Frame, revoke: Callable[[frozenset[str]], None]
+) -> None:
+    """Apply a reload, and confirm it to the supervisor.
+
+    Without a descriptor, since too many are open here, it is neither.
+
+    Args:
+        supervisor: The connection to it.
+        frame: Its request.
+        revoke: Called with the names of tokens that are gone.
+    """
+    replaced = Replaced.receive(supervisor.take_descriptor())
+    if replaced is not None:
+        log_lines.set_level(replaced.log_level)
+        revoke(replaced.gone)
+        supervisor.send(answer(204, number=frame.number, form=Form.NONE))
 
 
 def run_service(service: Service, name: str) -> int:

@@ -7,14 +7,13 @@ the hosts that lease them. Steps do not go through it. One thread, one poll loop
 
 from __future__ import annotations
 
-import logging
+import functools
 import socket
 import time
 from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server import log_lines
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.access import Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
@@ -24,10 +23,16 @@ from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
 from gym_http_server.frame_socket import FrameSocket, limit_sending
-from gym_http_server.inherited_settings import Replaced, SettingsMemory
+from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import Poller
-from gym_http_server.service_process import isolate, limit_waits, run_service
+from gym_http_server.processes.frame_server import FrameServer
+from gym_http_server.service_process import (
+    apply_reload,
+    isolate,
+    limit_waits,
+    run_service,
+)
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
 from gym_http_wire.problems import ExternalAway, Problem
@@ -37,8 +42,6 @@ __all__ = ["run"]
 TICK_SECONDS = 0.25
 #: Limit of unprocessed descriptors from a connection.
 MAX_DESCRIPTORS = 16
-
-log = logging.getLogger("gym_http_server.broker")
 
 #: The operations that a kind of client may request.
 Operations = dict[int, Callable[[FrameSocket, Frame], None]]
@@ -72,12 +75,14 @@ class Broker:
         self._poller = Poller()
         # Whether an environment waits to be accepted by plain TCP.
         self._tcp_waits = False
-        self._clients: dict[int, FrameSocket] = {}
         self._registry = Registry()
+        self._server = FrameServer[FrameSocket](
+            self._poller, "broker", self._registry.forget_host
+        )
         self._free = FreeConnections(
             self._poller, self._registry, settings, authenticator
         )
-        self._allocator = Allocator(self._registry, self._free, self._disconnect)
+        self._allocator = Allocator(self._registry, self._free, self._server.disconnect)
         self._long_polling = LongPolling(self._poller, self._free.add_local, settings)
         self._of_supervisor: Operations = {
             Op.EXTERNAL_HOST: self._add_host,
@@ -96,13 +101,13 @@ class Broker:
             Op.EXTERNAL_ANSWER: self._long_polling.answer,
             Op.EXTERNAL_STATUS: _answer_status,
         }
-        accept = Acceptor(listener, self._poller, self._add_other, log, "broker", peers)
+        accept = Acceptor(listener, self._poller, self._add_other, "broker", peers)
         self._poller.add(listener, accept.accept)
         self._acceptors = [accept]
         self._add(control, self._of_supervisor)
         if tcp_listener is not None:
             self._acceptors.append(
-                Acceptor(tcp_listener, self._poller, self._free.add_tcp, log, "broker")
+                Acceptor(tcp_listener, self._poller, self._free.add_tcp, "broker")
             )
             self._poller.add(tcp_listener, self._note_tcp)
 
@@ -144,16 +149,14 @@ class Broker:
         self._add(sock, self._of_others)
 
     def _reload(self, supervisor: FrameSocket, frame: Frame) -> None:
+        apply_reload(supervisor, frame, self._revoke)
+
+    def _revoke(self, gone: frozenset[str]) -> None:
         """End the connections of tokens that are gone, and accept new tokens."""
-        replaced = Replaced.receive(supervisor.take_descriptor())
-        if replaced is None:
-            raise ExternalAway("too many connections are open here")
-        log_lines.set_level(replaced.log_level)
         if self._authenticator is not None and self._memory is not None:
             self._authenticator.keys = Keys.of(self._memory.read().settings)
-        self._free.revoke(replaced.gone)
-        self._allocator.revoke(replaced.gone)
-        supervisor.send(answer(204, number=frame.number, form=Form.NONE))
+        self._free.revoke(gone)
+        self._allocator.revoke(gone)
 
     def _add_host(self, supervisor: FrameSocket, frame: Frame) -> None:
         """Add the connection of a host, which the supervisor has passed on."""
@@ -164,38 +167,7 @@ class Broker:
     def _add(self, sock: socket.socket, operations: Operations) -> None:
         limit_sending(sock)
         client = FrameSocket(sock, max_descriptors=MAX_DESCRIPTORS)
-        self._clients[client.fileno()] = client
-        self._poller.add(client, lambda events: self._serve(client, operations))
-
-    def _serve(self, client: FrameSocket, operations: Operations) -> None:
-        try:
-            frames = client.receive()
-            if frames is None:
-                self._disconnect(client)
-                return
-            for frame in frames:
-                self._dispatch(client, frame, operations)
-        except OSError:
-            self._disconnect(client)
-        except (msgspec.MsgspecError, ValueError, KeyError) as error:
-            log.warning("a request to the broker is malformed: %r", error)
-            self._disconnect(client)
-
-    @staticmethod
-    def _dispatch(client: FrameSocket, frame: Frame, operations: Operations) -> None:
-        try:
-            operations[frame.kind](client, frame)
-        except Problem as problem:
-            client.send(problem_answer(problem, frame.number))
-
-    def _disconnect(self, client: FrameSocket) -> None:
-        self._forget(client)
-        client.close()
-
-    def _forget(self, client: FrameSocket) -> None:
-        if self._clients.pop(client.fileno(), None) is not None:
-            self._poller.remove(client)
-            self._registry.forget_host(client)
+        self._server.add(client, functools.partial(_dispatch, operations))
 
     def _connect(self, client: FrameSocket, frame: Frame) -> None:
         """Add a connection: the socket that the request brought, or this one."""
@@ -206,13 +178,20 @@ class Broker:
             raise ExternalAway("too many connections are open here; connect again")
         client.send(answer(204, number=frame.number, form=Form.NONE))
         if sock is None:
-            self._forget(client)
+            self._server.forget(client)
             sock = client.socket
         self._free.connect(sock, request, frame.body)
 
     def _list(self, client: FrameSocket, frame: Frame) -> None:
         body = msgspec.json.encode(self._registry.listed())
         client.send(answer(200, body, number=frame.number))
+
+
+def _dispatch(operations: Operations, client: FrameSocket, frame: Frame) -> None:
+    try:
+        operations[frame.kind](client, frame)
+    except Problem as problem:
+        client.send(problem_answer(problem, frame.number))
 
 
 def _answer_status(client: FrameSocket, frame: Frame) -> None:

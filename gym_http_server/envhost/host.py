@@ -373,5 +373,5 @@ class WorkerConnection(FrameSocket):
                 sent = 0
             if sent == len(data):
                 return True
-        self._unsent += memoryview(data)[sent:]
+        self._unsent.append((memoryview(data)[sent:], ()))
         return False

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gym_http_server import log_lines
 from gym_http_server.access import CREATE, STEP, Identity, Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.errors import (
@@ -42,11 +41,10 @@ from gym_http_server.gateway.tango import (
     end_orphaned,
     problem_answer,
 )
-from gym_http_server.inherited_settings import Replaced, SettingsMemory
+from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.log_lines import LimitedLog
-from gym_http_server.service_process import isolate, run_service
+from gym_http_server.service_process import apply_reload, isolate, run_service
 from gym_http_server.shares import share_used_up
-from gym_http_wire.messages import Form, answer
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["run"]
@@ -146,22 +144,17 @@ class Gateway:
         self._router.close()
 
     def _reload(self, events: int) -> None:
-        """End the conversations of tokens that are gone, and accept new tokens."""
         for frame in self._control.receive() or ():
-            replaced = Replaced.receive(self._control.take_descriptor())
-            if replaced is None:
-                # Silent peers have used up this process's descriptors.
-                continue
-            log_lines.set_level(replaced.log_level)
-            keys = Keys.of(self._memory.read().settings)
-            self._context.authenticator.keys = keys
-            for entry in list(self._entries.values()):
-                if entry.owner in replaced.gone:
-                    entry.outbox.send(
-                        _refusal(entry.outbox.by_req, Unauthorized(REVOKED))
-                    )
-                    self._drop(entry.outbox)
-            self._control.send(answer(204, number=frame.number, form=Form.NONE))
+            apply_reload(self._control, frame, self._revoke)
+
+    def _revoke(self, gone: frozenset[str]) -> None:
+        """End the conversations of tokens that are gone, and accept new tokens."""
+        keys = Keys.of(self._memory.read().settings)
+        self._context.authenticator.keys = keys
+        for entry in list(self._entries.values()):
+            if entry.owner in gone:
+                entry.outbox.send(_refusal(entry.outbox.by_req, Unauthorized(REVOKED)))
+                self._drop(entry.outbox)
 
     def _take_messages(self) -> bool:
         """Process messages; return whether there may be more."""

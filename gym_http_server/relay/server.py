@@ -8,7 +8,6 @@ wait for something to happen in a run stay here.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import logging
 import os
@@ -16,13 +15,9 @@ import signal
 import socket
 import sqlite3
 import time
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
-import msgspec
-
-from gym_http_server import log_lines
 from gym_http_server.acceptor import Acceptor
 from gym_http_server.errors import (
     REVOKED,
@@ -33,11 +28,11 @@ from gym_http_server.errors import (
     TooManySessions,
     Unauthorized,
 )
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.inherited_settings import Replaced
+from gym_http_server.frame_socket import FrameSocket, close_each
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.poller import Poller
+from gym_http_server.processes.frame_server import FrameServer
 from gym_http_server.relay.calls import Reply, Request
 from gym_http_server.relay.database import damage_of
 from gym_http_server.relay.dispatch import Relay
@@ -55,9 +50,9 @@ from gym_http_server.relay.store import Store
 from gym_http_server.relay.turns import SHARE_SECONDS, RequestTurn, Turns
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import refuse_descriptors
-from gym_http_server.service_process import isolate, limit_waits
+from gym_http_server.service_process import apply_reload, isolate, limit_waits
 from gym_http_wire.bundles import MOST_BATCHES
-from gym_http_wire.frames import Frame, encode
+from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer
 from gym_http_wire.problems import Problem
 
@@ -85,7 +80,7 @@ log = logging.getLogger("gym_http_server.relay")
 
 
 class Connection(FrameSocket):
-    """A web worker's connection. Its answers, and their files, never block.
+    """A web worker's connection.
 
     Args:
         end: Its socket.
@@ -93,59 +88,12 @@ class Connection(FrameSocket):
 
     Attributes:
         promised: Bytes of the upload that a web worker announced on it.
-        stuck_since: When it last accepted nothing of an answer, in monotonic seconds;
-            0.0 if no answer waits.
     """
 
     def __init__(self, end: socket.socket, max_body: int) -> None:
         end.setblocking(False)
         super().__init__(end, max_body)
         self.promised = 0
-        self.stuck_since = 0.0
-        self._answers: deque[tuple[memoryview, Sequence[int]]] = deque()
-
-    def answer(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
-        """Send an answer with descriptors, which are closed once they are sent.
-
-        Raises:
-            OSError: The other end is closed.
-        """
-        self._answers.append((memoryview(encode(frame)), descriptors))
-        self.flush()
-
-    def flush(self) -> None:
-        """Send what the socket accepts of the answers.
-
-        Raises:
-            OSError: The other end is closed.
-        """
-        while self._answers:
-            data, descriptors = self._answers[0]
-            try:
-                if descriptors:
-                    sent = socket.send_fds(self.socket, [data], descriptors)
-                else:
-                    sent = self.socket.send(data)
-            except BlockingIOError:
-                self.stuck_since = self.stuck_since or time.monotonic()
-                return
-            self.stuck_since = 0.0
-            _close(descriptors)
-            if sent < len(data):
-                self._answers[0] = (data[sent:], ())
-            else:
-                self._answers.popleft()
-
-    @property
-    def unsent(self) -> bool:
-        """Whether answers wait until the socket accepts them."""
-        return bool(self._answers)
-
-    def close(self) -> None:
-        """Close the connection, and the files of answers that were not sent."""
-        while self._answers:
-            _close(self._answers.popleft()[1])
-        super().close()
 
 
 class PendingRequest(NamedTuple):
@@ -202,7 +150,6 @@ class RelayServer:
         self._relay: Relay | None = None
         self._open_again = 0.0
         self._why_closed: Problem = RelayUnavailable("the relay is starting")
-        self._connections: dict[int, Connection] = {}
         # Sessions that were over their share, and tokens whose uploads may be theirs,
         # and until when they rest, in monotonic seconds.
         self._resting: dict[str, float] = {}
@@ -213,9 +160,8 @@ class RelayServer:
         self._stopping = False
         self._signals = signals
         self._poller = Poller()
-        self._acceptor = Acceptor(
-            listener, self._poller, self._connect, log, "relay", peers
-        )
+        self._server = FrameServer[Connection](self._poller, "relay", self._drop)
+        self._acceptor = Acceptor(listener, self._poller, self._connect, "relay", peers)
         self._poller.add(listener, self._acceptor.accept)
         self._poller.add(signals, self._on_signal)
         self._control = FrameSocket(control, max_descriptors=MAX_DESCRIPTORS)
@@ -235,15 +181,10 @@ class RelayServer:
         if self._relay is not None:
             self._relay.store.close()
         until = time.monotonic() + CLOSING_SECONDS
-        while self._unsent and time.monotonic() < until:
+        while self._server.stuck and time.monotonic() < until:
             self._poller.serve(CLOSING_SECONDS)
-        for connection in list(self._connections.values()):
-            self._disconnect(connection)
-
-    @property
-    def _unsent(self) -> bool:
-        """Whether web workers have not read their answers."""
-        return any(each.unsent for each in self._connections.values())
+        for connection in list(self._server.connections):
+            self._server.disconnect(connection)
 
     def _patience(self) -> float | None:
         """Return for how many seconds no work is due; ``None``: until an event."""
@@ -251,7 +192,7 @@ class RelayServer:
         ends = [each.until for each in self._waiting.values()]
         if self._turns:
             ends.append(self._turns.due())
-        if ends or self._acceptor.paused or self._unsent:
+        if ends or self._acceptor.paused or self._server.stuck:
             return max(0.0, min([now + TICK_SECONDS, *ends]) - now)
         if self._relay is None:
             return None
@@ -264,19 +205,16 @@ class RelayServer:
             self._stopping = True
 
     def _reload(self, events: int) -> None:
-        """End waits and sessions of tokens that are gone."""
         for frame in self._control.receive() or ():
-            replaced = Replaced.receive(self._control.take_descriptor())
-            if replaced is None:
-                # Too many descriptors are open.
-                continue
-            log_lines.set_level(replaced.log_level)
-            refused = relay_problem(Unauthorized(REVOKED))
-            for each in list(self._waiting.values()):
-                if each.request.head.owner in replaced.gone:
-                    self._send(_Answer(each, refused, []))
-            self._end_sessions(replaced.gone)
-            self._control.send(answer(204, number=frame.number, form=Form.NONE))
+            apply_reload(self._control, frame, self._revoke)
+
+    def _revoke(self, gone: frozenset[str]) -> None:
+        """End waits and sessions of tokens that are gone."""
+        refused = relay_problem(Unauthorized(REVOKED))
+        for each in list(self._waiting.values()):
+            if each.request.head.owner in gone:
+                self._send(_Answer(each, refused, []))
+        self._end_sessions(gone)
 
     def _end_sessions(self, gone: frozenset[str]) -> None:
         if self._relay is None or not gone:
@@ -291,32 +229,14 @@ class RelayServer:
     def _connect(self, sock: socket.socket) -> None:
         most = max(self._settings.max_body, INLINE_BYTES, MOST_DIGESTS_BYTES)
         connection = Connection(sock, most)
-        self._connections[connection.fileno()] = connection
-        self._poller.add(connection, functools.partial(self._serve, connection))
+        self._server.add(connection, self._receive)
         # Its request has mostly arrived with it.
-        self._serve(connection, READ)
-
-    def _serve(self, connection: Connection, events: int) -> None:
-        try:
-            if events & WRITE:
-                connection.flush()
-                self._listen_to(connection)
-            frames = connection.receive() if events & READ else []
-            if frames is None:
-                self._disconnect(connection)
-                return
-            for frame in frames:
-                self._receive(connection, frame)
-        except OSError:
-            self._disconnect(connection)
-        except (msgspec.MsgspecError, ValueError) as error:
-            log.warning("a request to the relay is malformed: %r", error)
-            self._disconnect(connection)
+        self._server.serve(connection, self._receive)
 
     def _receive(self, connection: Connection, frame: Frame) -> None:
         if frame.kind == Op.RELAY_STATUS:
-            connection.answer(answer(204, number=frame.number, form=Form.NONE))
-            self._listen_to(connection)
+            done = answer(204, number=frame.number, form=Form.NONE)
+            self._server.answer(connection, done)
             return
         request = Request(Op(frame.kind), request_of(frame), frame.body)
         # The upload that was announced here has arrived.
@@ -349,16 +269,10 @@ class RelayServer:
             self._relay.store.promised += size - connection.promised
             connection.promised = size
 
-    def _disconnect(self, connection: Connection) -> None:
+    def _drop(self, connection: Connection) -> None:
+        """Drop the upload and the waiting request of a connection that has ended."""
         self._promise(connection, 0)
         self._waiting.pop(connection, None)
-        if self._connections.pop(connection.fileno(), None) is not None:
-            self._poller.remove(connection)
-        connection.close()
-
-    def _listen_to(self, connection: Connection) -> None:
-        events = READ | WRITE if connection.unsent else READ
-        self._poller.want(connection, events)
 
     # Execution
 
@@ -372,10 +286,8 @@ class RelayServer:
                 for each in self._waiting.values()
                 if draining or each.until <= now or self._may_lease(each)
             )
-        for connection in list(self._connections.values()):
-            stuck = connection.stuck_since
-            if stuck and now - stuck > READ_SECONDS:
-                self._disconnect(connection)
+        if self._server.stuck:
+            self._server.disconnect_stuck(READ_SECONDS)
         self._acceptor.resume()
 
     def _may_lease(self, waiting: PendingRequest) -> bool:
@@ -436,7 +348,7 @@ class RelayServer:
         except Exception as error:
             relay.roll_back()
             for answered in answers:
-                _close(answered.descriptors)
+                close_each(answered.descriptors)
             if not group:
                 # The transaction could not begin.
                 group += itertools.islice(turns, 1)
@@ -510,16 +422,9 @@ class RelayServer:
 
     def _send(self, answered: _Answer) -> None:
         waiting, frame, descriptors = answered
-        connection = waiting.connection
-        self._waiting.pop(connection, None)
-        if connection.closed:
-            _close(descriptors)
-            return
-        try:
-            connection.answer(frame._replace(number=waiting.number), descriptors)
-            self._listen_to(connection)
-        except OSError:
-            self._disconnect(connection)
+        self._waiting.pop(waiting.connection, None)
+        frame = frame._replace(number=waiting.number)
+        self._server.answer(waiting.connection, frame, descriptors)
 
     def _discard(self, relay: Relay, group: list[_Taken]) -> None:
         """Remove the uploaded files that no row refers to."""
@@ -636,14 +541,9 @@ def _frame_of(store: Store, reply: Reply) -> tuple[Frame, list[int]]:
         if begun < len(inline):
             pieces.append(Piece(-1, begun, len(inline) - begun))
     except BaseException:
-        _close(descriptors)
+        close_each(descriptors)
         raise
     return pieces_answer(pieces, bytes(inline), head, reply.status), descriptors
-
-
-def _close(descriptors: Sequence[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def run(

@@ -8,7 +8,7 @@ from typing import Any
 
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.log_lines import SUPERVISOR
-from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.processes.frame_server import FrameServer
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
 from gym_http_wire.problems import Problem
@@ -25,35 +25,23 @@ class RequestSocket(FrameSocket):
 
     Args:
         end: The socket.
-        poller: Polls the socket.
+        server: Serves it.
 
     Attributes:
         instance: The instance that its create request is making, or ``None``.
+        number: Number of its request, for the answer.
     """
 
-    def __init__(self, end: socket.socket, poller: Poller) -> None:
+    def __init__(self, end: socket.socket, server: FrameServer[RequestSocket]) -> None:
         end.setblocking(False)
         super().__init__(end, MAX_REQUEST_BYTES)
-        self._poller = poller
+        self._server = server
         self.instance: Any = None
-        self._number = 0
-
-    def receive(self) -> list[Frame] | None:
-        """Read once, and keep the number of the request for its answer."""
-        frames = super().receive()
-        if frames:
-            self._number = frames[-1].number
-        return frames
+        self.number = 0
 
     def answer(self, frame: Frame) -> None:
         """Send an answer, or queue the bytes that the socket cannot take at once."""
-        self.queue(frame._replace(number=self._number))
-        self.listen()
-
-    def listen(self) -> None:
-        """Poll for requests, and until the queued bytes are sent."""
-        if not self.closed:
-            self._poller.want(self, READ | WRITE if self.unsent else READ)
+        self._server.answer(self, frame._replace(number=self.number))
 
     def refuse(self, problem: Problem) -> None:
         """Answer with a problem."""

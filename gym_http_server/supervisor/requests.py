@@ -7,7 +7,6 @@ directly to its host.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -25,9 +24,9 @@ from gym_http_server.errors import (
     UnknownInstance,
 )
 from gym_http_server.inherited_settings import Replaced
-from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.poller import Poller
+from gym_http_server.processes.frame_server import FrameServer
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.settings import Settings
@@ -41,7 +40,7 @@ from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_server.supervisor.survey import Survey
-from gym_http_wire.frames import Frame, FrameError
+from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     AnswerHead,
     Form,
@@ -55,8 +54,6 @@ __all__ = ["Requests"]
 
 #: Clients that start together connect together.
 BACKLOG = 4096
-
-log = logging.getLogger(SUPERVISOR)
 
 
 class Requests:
@@ -110,7 +107,9 @@ class Requests:
         # Accepted connections inherit it.
         refuse_descriptors(listener)
         peers = PeerCredentials(os.getpid())
-        self._acceptor = Acceptor(listener, poller, self._add, log, "supervisor", peers)
+        self._acceptor = Acceptor(listener, poller, self._connect, "supervisor", peers)
+        poller.add(listener, self._acceptor.accept)
+        self._server = FrameServer[RequestSocket](poller, "supervisor", creates.on_left)
         self._operations: dict[int, Callable[[RequestSocket, Frame], None]] = {
             Op.CREATE: creates.add,
             Op.LIST: self._list,
@@ -126,7 +125,6 @@ class Requests:
             Op.BROKER: self._open_broker,
             Op.RELAY: self._open_relay,
         }
-        poller.add(listener, self._acceptor.accept)
 
     @property
     def accepts(self) -> bool:
@@ -142,26 +140,11 @@ class Requests:
             except SurveyFailed as failed:
                 self._end_survey(self._survey, failed)
 
-    def _add(self, sock: socket.socket) -> None:
-        connection = RequestSocket(sock, self._poller)
-        self._poller.add(sock, lambda events: self._serve(connection, events))
-
-    def _serve(self, connection: RequestSocket, events: int) -> None:
-        if events & WRITE:
-            connection.flush()
-        try:
-            frames = connection.receive() if events & READ else []
-        except FrameError as error:
-            log.warning("a request to the supervisor is malformed: %s", error)
-            frames = None
-        if frames is None:
-            self._disconnect(connection)
-            return
-        for frame in frames:
-            self._dispatch(connection, frame)
-        connection.listen()
+    def _connect(self, sock: socket.socket) -> None:
+        self._server.add(RequestSocket(sock, self._server), self._dispatch)
 
     def _dispatch(self, connection: RequestSocket, frame: Frame) -> None:
+        connection.number = frame.number
         try:
             self._operations[frame.kind](connection, frame)
         except Problem as problem:
@@ -172,11 +155,6 @@ class Requests:
     def _reply(self, connection: RequestSocket, value: Any) -> None:
         body = value if isinstance(value, bytes) else msgspec.json.encode(value)
         connection.answer(answer(200, body))
-
-    def _disconnect(self, connection: RequestSocket) -> None:
-        self._poller.remove(connection)
-        connection.close()
-        self._creates.on_left(connection)
 
     def _list(self, connection: RequestSocket, frame: Frame) -> None:
         serving = self._owners.owned(self._hosts.serving(), request_head(frame))

@@ -1,7 +1,6 @@
 """An acceptor leaves turns to the rest of its loop, and pauses without descriptors."""
 
 import contextlib
-import logging
 import os
 import resource
 import socket
@@ -13,8 +12,6 @@ import pytest
 from gym_http_server.acceptor import MOST_ACCEPTED, Acceptor
 from gym_http_server.poller import Poller
 from gym_http_server.rundir.sockets import listen
-
-LOG = logging.getLogger("test_acceptor")
 
 
 @pytest.fixture
@@ -32,7 +29,7 @@ def connect(listener: socket.socket, stack: contextlib.ExitStack) -> None:
 
 def test_one_turn_accepts_a_bounded_number(listener: socket.socket) -> None:
     poller, taken = Poller(), list[socket.socket]()
-    acceptor = Acceptor(listener, poller, taken.append, LOG, "tester")
+    acceptor = Acceptor(listener, poller, taken.append, "tester")
     poller.add(listener, acceptor.accept)
     with contextlib.ExitStack() as stack:
         for _ in range(MOST_ACCEPTED + 3):
@@ -50,7 +47,7 @@ def test_it_pauses_without_descriptors(
     listener: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
     poller, taken = Poller(), list[socket.socket]()
-    acceptor = Acceptor(listener, poller, taken.append, LOG, "tester")
+    acceptor = Acceptor(listener, poller, taken.append, "tester")
     poller.add(listener, acceptor.accept)
     with contextlib.ExitStack() as stack:
         connect(listener, stack)

@@ -279,8 +279,8 @@ def test_a_slow_reader_delays_nobody(served: Running) -> None:
     with served.connection() as slow:
         fill(served, each)
         slow.send(relay_request(Op.SAMPLES_GET, RelayHead("r")))
-        connections = served.server._connections
-        wait_until(lambda: any(c.unsent for c in list(connections.values())))
+        connections = served.server._server.connections
+        wait_until(lambda: any(c.unsent for c in list(connections)))
         began = time.monotonic()
         assert served.call(Op.RUN_STATUS, run="r").status == 200
         assert time.monotonic() - began < 5.0
@@ -297,7 +297,7 @@ def test_a_slow_reader_is_given_up(
     with served.connection() as slow:
         fill(served, each)
         slow.send(relay_request(Op.SAMPLES_GET, RelayHead("r")))
-        wait_until(lambda: not served.server._connections, message="its end")
+        wait_until(lambda: not served.server._server.connections, message="its end")
 
 
 def announce(connection: FrameSocket, size: int) -> int:
@@ -471,7 +471,7 @@ def test_requests_of_a_caller_that_has_left_are_not_executed(
 
         def add(run: str, caller: str, request: Any) -> None:
             accept(run, caller, request)
-            served.server._disconnect(request.connection)
+            served.server._server.disconnect(request.connection)
 
         monkeypatch.setattr(served.server._turns, "add", add)
         connection.send(put(each, 1))

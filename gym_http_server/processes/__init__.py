@@ -1,0 +1,1 @@
+"""What processes of the server are made of: sockets, polling, frames."""
