@@ -113,7 +113,7 @@ class FrameSocket:
         self._max_descriptors = max_descriptors
         self._descriptors: deque[int] = deque()
         self.stuck_since = 0.0
-        self._unsent: deque[tuple[memoryview, Sequence[int]]] = deque()
+        self._unsent: deque[tuple[bytes | memoryview, Sequence[int]]] = deque()
 
     def fileno(self) -> int:
         """Return the descriptor of the socket; -1 once it is closed."""
@@ -147,7 +147,7 @@ class FrameSocket:
         Descriptors are sent with the first byte, and then closed. What cannot be sent
         is dropped, and the connection ends: `receive` returns ``None``.
         """
-        self._unsent.append((memoryview(encode(frame)), descriptors))
+        self._unsent.append((encode(frame), descriptors))
         self.flush()
 
     def flush(self) -> None:
@@ -157,6 +157,7 @@ class FrameSocket:
             try:
                 if descriptors:
                     sent = socket.send_fds(self.socket, [data], descriptors)
+                    close_each(descriptors)
                 else:
                     sent = self.socket.send(data)
             except BlockingIOError:
@@ -168,9 +169,8 @@ class FrameSocket:
                     self.socket.shutdown(socket.SHUT_RDWR)
                 return
             self.stuck_since = 0.0
-            close_each(descriptors)
             if sent < len(data):
-                self._unsent[0] = (data[sent:], ())
+                self._unsent[0] = (memoryview(data)[sent:], ())
             else:
                 self._unsent.popleft()
 

@@ -6,8 +6,6 @@ opens a stream. The supervisor orders the host over its channel to close.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
 import socket
 import time
@@ -32,8 +30,9 @@ from gym_http_server.frame_socket import (
 )
 from gym_http_server.inherited_settings import Replaced
 from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import WRITE, Poller
-from gym_http_wire.frames import Frame, FrameError, encode
+from gym_http_server.poller import Poller
+from gym_http_server.processes.frame_server import FrameServer
+from gym_http_wire.frames import Frame, encode
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem, TooManyStreams
@@ -45,6 +44,7 @@ __all__ = [
     "DRAIN",
     "PING",
     "REVOKE",
+    "SEND_SECONDS",
     "UNSENT_MS",
     "UNUSED",
     "Host",
@@ -109,8 +109,7 @@ class Host:
         self._gone: frozenset[str] = frozenset()
         self._external = dispatch.external
         self._poller = Poller()
-        # Web workers that have not read all of their answers, with their deadlines.
-        self._unsent: dict[WorkerConnection, float] = {}
+        self._server = FrameServer[WorkerConnection](self._poller, "host", self._drop)
         self._streams = self._STREAMS(
             self._poller,
             self._execute,
@@ -125,15 +124,16 @@ class Host:
         """Serve until the supervisor closes the instance."""
         poller, streams, external = self._poller, self._streams, self._external
         broadcast, usual_ms = self._broadcast, self._begin()
+        stuck = self._server.stuck
         while self._open:
             longest_ms = usual_ms
             if broadcast.showing is not None:
                 longest_ms = self._show(usual_ms)
-            if self._unsent:
+            if stuck:
                 if longest_ms is None or longest_ms > UNSENT_MS:
                     longest_ms = UNSENT_MS
                 poller.handle(streams.wait(longest_ms))
-                self._close_stuck()
+                self._server.disconnect_stuck(SEND_SECONDS)
             else:
                 poller.handle(streams.wait(longest_ms))
             if external is not None and time.monotonic() >= external.due:
@@ -224,82 +224,30 @@ class Host:
         if self._peers is not None and not self._peers.permits(sock):
             sock.close()
             return
-        self._read(WorkerConnection(sock, self._max_body))
+        self._server.add(WorkerConnection(sock, self._max_body), self._handle)
 
-    def _read(self, connection: WorkerConnection) -> None:
-        """Receive requests of a connection, from now on."""
-        handler = functools.partial(self._receive, connection)
-        self._poller.add(connection.socket, handler)
-
-    def _receive(self, connection: WorkerConnection, events: int) -> None:
-        try:
-            frames = connection.receive()
-            if frames is None:
-                self._close(connection)
-                return
-            for frame in frames:
-                if frame.kind == _STREAM:
-                    self._begin_stream(connection, frame)
-                else:
-                    self._take(connection, frame)
-        except (OSError, FrameError):
-            self._close(connection)
+    def _handle(self, connection: WorkerConnection, frame: Frame) -> None:
+        if frame.kind == _STREAM:
+            self._begin_stream(connection, frame)
+        else:
+            self._take(connection, frame)
 
     def _take(self, connection: WorkerConnection, frame: Frame) -> None:
         """Execute a request of a web worker, and answer it."""
-        reply = self._execute(frame)
-        if not connection.send_answer(encode(reply)):
-            self._keep_unsent(connection)
+        self._server.answer(connection, self._execute(frame))
+
+    def _drop(self, connection: WorkerConnection) -> None:
+        """Drop the requests of a web worker that has left; here, none waits."""
 
     def _drain(self) -> None:
         """Note that the server is about to stop; here, no request waits long."""
 
-    def _send(self, connection: WorkerConnection, reply: Frame) -> None:
-        if not connection.send_answer(encode(reply)):
-            self._keep_unsent(connection)
-
-    def _keep_unsent(self, connection: WorkerConnection) -> None:
-        """Send the rest of an answer once the web worker reads."""
-        if connection not in self._unsent:
-            sock = connection.socket
-            self._poller.remove(sock)
-            self._poller.add(sock, functools.partial(self._flush, connection))
-            self._poller.want(sock, WRITE)
-        self._unsent[connection] = time.monotonic() + SEND_SECONDS
-
-    def _flush(self, connection: WorkerConnection, events: int) -> None:
-        """Send more of an answer; receive the next request after its end."""
-        try:
-            connection.flush()
-        except OSError:
-            self._close(connection)
-            return
-        if connection.unsent:
-            self._unsent[connection] = time.monotonic() + SEND_SECONDS
-            return
-        del self._unsent[connection]
-        self._poller.remove(connection.socket)
-        self._read(connection)
-
     def _finish_answers(self) -> None:
         """Send the rest of answers, to web workers that read them at once."""
         deadline = time.monotonic() + _LAST_SECONDS
-        for connection in self._unsent:
+        for connection in self._server.stuck:
             connection.socket.settimeout(max(0.0, deadline - time.monotonic()))
-            with contextlib.suppress(OSError):
-                connection.flush()
-
-    def _close_stuck(self) -> None:
-        """Close the connections of web workers that have read nothing for too long."""
-        now = time.monotonic()
-        for connection, deadline in list(self._unsent.items()):
-            if deadline <= now:
-                self._close(connection)
-
-    def _close(self, connection: WorkerConnection) -> None:
-        self._unsent.pop(connection, None)
-        self._poller.remove(connection.socket)
-        connection.close()
+            connection.flush()
 
     def _begin_stream(self, connection: WorkerConnection, frame: Frame) -> None:
         """Begin a stream on the socket that the request brought, or on this connection.
@@ -315,15 +263,13 @@ class Host:
                 raise Unauthorized(REVOKED)
             self._streams.check_room(watching=bool(hello.watch))
         except (TooManyStreams, Unauthorized) as problem:
-            self._send(connection, problem_answer(problem, frame.number))
+            self._server.answer(connection, problem_answer(problem, frame.number))
             return
-        self._send(connection, answer(204, number=frame.number))
-        if connection.unsent:
-            raise BrokenPipeError("the web worker does not read")
+        connection.send(answer(204, number=frame.number))
         sock = connection.take_socket()
         if sock is None:
             sock = connection.socket
-            self._poller.remove(sock)
+            self._server.forget(connection)
         self._streams.add(sock, hello, frame.body)
 
 
@@ -355,23 +301,3 @@ class WorkerConnection(FrameSocket):
         except BlockingIOError:
             return []
         return self._reader.feed(data) if data else None
-
-    def send_answer(self, data: bytes) -> bool:
-        """Send the bytes of an answer, as many as the web worker takes.
-
-        Returns:
-            Whether all are sent; `flush` sends the rest.
-
-        Raises:
-            OSError: The connection is broken.
-        """
-        sent = 0
-        if not self._unsent:
-            try:
-                sent = self.socket.send(data)
-            except BlockingIOError:
-                sent = 0
-            if sent == len(data):
-                return True
-        self._unsent.append((memoryview(data)[sent:], ()))
-        return False

@@ -1,8 +1,8 @@
 """Serves connections on which other processes send requests as frames.
 
-Supervisor, broker and relay have one thread each, in which a slow reader must delay no
-other. What its socket does not accept of an answer waits, and no request of it is read
-meanwhile.
+Supervisor, broker, relay and hosts have one thread each, in which a slow reader must
+delay no other. What its socket does not accept of an answer waits, and no request of it
+is read meanwhile.
 """
 
 from __future__ import annotations

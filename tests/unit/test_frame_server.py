@@ -98,9 +98,14 @@ def test_a_peer_that_reads_nothing_for_too_long_is_disconnected(
     serving: Serving,
 ) -> None:
     served, peer = stuck(serving)
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    serving.server.answer(served, Frame(0, 5), [writer])
     serving.server.disconnect_stuck(1000.0)
     assert not serving.ended
     serving.server.disconnect_stuck(-1.0)
+    with os.fdopen(reader, "rb") as pipe:
+        assert pipe.read() == b"", "the file of its answer is still open"
     assert serving.ended == [served]
     assert served.closed
     assert not serving.server.stuck
@@ -130,6 +135,7 @@ def test_files_of_unsent_answers_are_closed_with_the_connection(
     serving: Serving,
 ) -> None:
     reader, writer = os.pipe()
+    os.set_blocking(reader, False)
     served, peer = stuck(serving)
     with os.fdopen(reader, "rb") as pipe:
         serving.server.answer(served, Frame(0, 5), [writer])
@@ -147,6 +153,7 @@ def test_files_of_unsent_answers_are_closed_with_the_connection(
 def test_a_file_is_sent_with_its_answer_and_closed(serving: Serving) -> None:
     _, peer = serving.connect()
     reader, writer = os.pipe()
+    os.set_blocking(reader, False)
     with os.fdopen(reader, "rb") as pipe:
         serving.files = [writer]
         peer.send(Frame(1, 5))
@@ -156,7 +163,8 @@ def test_a_file_is_sent_with_its_answer_and_closed(serving: Serving) -> None:
         assert received is not None
         os.write(received, b"by the peer")
         os.close(received)
-        assert pipe.read() == b"by the peer", "the descriptor is still open"
+        assert pipe.read() == b"by the peer"
+        assert pipe.read() == b"", "the descriptor is still open"
 
 
 def test_a_malformed_request_ends_its_connection(

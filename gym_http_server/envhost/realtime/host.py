@@ -19,6 +19,7 @@ from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.external.connections import Awaited
 from gym_http_server.envhost.host import (
     AGENT_LOST,
+    SEND_SECONDS,
     UNSENT_MS,
     UNUSED,
     Host,
@@ -109,12 +110,13 @@ class ClockedHost(Host):
         self._poller.add(self._timer, lambda events: None)
         longest_ms = self._begin()
         mode, timer, external = self._mode, self._timer, self._external
+        stuck = self._server.stuck
         if external is not None:
             external.wait_with(self._pause_world)
         only_rang = [(timer.fileno(), READ)]
         while self._open:
             timer.set(self._wake_ns(), mode.period_ns)
-            happened = self._streams.wait(UNSENT_MS if self._unsent else longest_ms)
+            happened = self._streams.wait(UNSENT_MS if stuck else longest_ms)
             began, world_ns = time.monotonic_ns(), mode.world_ns
             if happened != only_rang:
                 self._poller.handle(happened, self._tick_in_time)
@@ -128,8 +130,8 @@ class ClockedHost(Host):
             spun_ns = self._run_clock()
             took_ns = time.monotonic_ns() - began - spun_ns
             mode.answers_ns += took_ns - (mode.world_ns - world_ns)
-            if self._unsent:
-                self._close_stuck()
+            if stuck:
+                self._server.disconnect_stuck(SEND_SECONDS)
         self._finish_answers()
 
     def _wake_ns(self) -> int | None:
@@ -363,11 +365,8 @@ class ClockedHost(Host):
     def _reply(self, sender: Sender, reply: Frame) -> None:
         if isinstance(sender, Stream):
             self._streams.answer(sender, reply)
-        elif not sender.closed:
-            try:
-                self._send(sender, reply)
-            except OSError:
-                self._close(sender)
+        else:
+            self._server.answer(sender, reply)
 
     def _count_waiting(self, sender: Sender) -> int:
         return self._line.count(sender) + self._updates.count(sender)
@@ -376,10 +375,6 @@ class ClockedHost(Host):
         """Drop the waiting requests of a client that has left."""
         self._line.drop(sender)
         self._updates.drop(sender)
-
-    def _close(self, connection: WorkerConnection) -> None:
-        super()._close(connection)
-        self._drop(connection)
 
     def _drain(self) -> None:
         """Let no request wait any more: the server is about to stop."""
