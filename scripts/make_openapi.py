@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from gym_http_server.operations.members import Member
+from gym_http_server.operations.members import Member, object_schema
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
 
@@ -66,6 +66,7 @@ def make_document() -> Json:
         if (method.upper(), shape_of(path)) != (row.method, shape_of(row.path)):
             raise Mistake(f"{name} is {row.method} {row.path}, and not {method} {path}")
         missing.remove(name)
+        add_body(row, by_hand, document["components"]["schemas"])
         document["paths"][path][method] = merged(row, by_hand, problems)
     if missing:
         raise Mistake(f"{', '.join(sorted(missing))}: not in {BY_HAND.name}")
@@ -115,6 +116,20 @@ def parameter(name: str, member: Member, example: Any) -> Json:
     if member.required:
         made["required"] = True
     return made | {"schema": schema, "example": example}
+
+
+def add_body(row: Operation, by_hand: Json, schemas: Json) -> None:
+    """Add the schema of an operation's body, unless it is written by hand.
+
+    The part by hand has its name, which types in generated clients have, too.
+    """
+    content = by_hand.get("requestBody", {}).get("content", {})
+    reference = content.get("application/json", {}).get("schema", {}).get("$ref", "")
+    name = reference.rpartition("/")[2]
+    if name and name not in schemas:
+        if row.body is None:
+            raise Mistake(f"{row.name} has no members for the schema {name}")
+        schemas[name] = object_schema(row.body)
 
 
 def add_problems(problems: Json, components: Json) -> None:
