@@ -3,19 +3,15 @@
  * `spaceOf`, which makes each space of its description. They need each other.
  */
 
-import { NdArray, array } from "../arrays.js";
-import { dtypeNamed } from "../dtypes.js";
 import { narrow, objectOf } from "../json.js";
-import { GraphInstance, Tuple } from "../scalars.js";
+import { Tuple } from "../scalars.js";
 import { Box } from "./box.js";
 import { Discrete, MultiBinary, MultiDiscrete } from "./discrete.js";
 import { below, geometric } from "./draws.js";
-import { fromLists } from "./elements.js";
 import { Fields } from "./fields.js";
+import { drawGraph, graphFromPlain, isGraph } from "./graphs.js";
 import { Space } from "./space.js";
 import { Text } from "./text.js";
-
-const MAX_NODES = 10;
 
 /** Objects with a value of a space of its own under each key. */
 export class DictSpace extends Space {
@@ -192,25 +188,11 @@ export class Graph extends Space {
   }
 
   contains(value) {
-    if (!(value instanceof GraphInstance)) return false;
-    const nodes = this.nodeSpace.unstack(value.nodes);
-    if (!nodes || !nodes.every((node) => this.nodeSpace.contains(node))) return false;
-    if (value.edges === null || value.edgeLinks === null) {
-      return value.edges === null && value.edgeLinks === null;
-    }
-    const edges = this.edgeSpace?.unstack(value.edges);
-    if (!edges || !edges.every((edge) => this.edgeSpace.contains(edge))) return false;
-    return areLinks(value.edgeLinks, edges.length, nodes.length);
+    return isGraph(value, this.nodeSpace, this.edgeSpace);
   }
 
   sample(random = Math.random) {
-    const count = 1 + below(MAX_NODES, random);
-    const nodes = this.nodeSpace.stack(draws(this.nodeSpace, count, random));
-    const edges = this.edgeSpace && count > 1 ? below(count * (count - 1), random) : 0;
-    if (!edges) return new GraphInstance(nodes);
-    const links = Int32Array.from({ length: 2 * edges }, () => below(count, random));
-    const drawn = this.edgeSpace.stack(draws(this.edgeSpace, edges, random));
-    return new GraphInstance(nodes, drawn, array(links, { shape: [edges, 2] }));
+    return drawGraph(this.nodeSpace, this.edgeSpace, random);
   }
 
   toJSON() {
@@ -219,13 +201,7 @@ export class Graph extends Space {
   }
 
   fromPlain(plain) {
-    const stack = (space, items) => items && space.stack(items.map((each) => space.fromPlain(each)));
-    const links = plain.edge_links;
-    return new GraphInstance(
-      stack(this.nodeSpace, plain.nodes),
-      stack(this.edgeSpace, plain.edges),
-      links && fromLists(links, [links.length, 2], "int32"),
-    );
+    return graphFromPlain(plain, this.nodeSpace, this.edgeSpace);
   }
 }
 
@@ -267,15 +243,4 @@ function rows(columns) {
   const length = columns[0]?.length ?? 0;
   if (columns.some((column) => column?.length !== length)) return undefined;
   return Array.from({ length }, (_, i) => Tuple.from(columns, (column) => column[i]));
-}
-
-function draws(space, count, random) {
-  return Array.from({ length: count }, () => space.sample(random));
-}
-
-function areLinks(links, edges, nodes) {
-  if (!(links instanceof NdArray) || links.shape.length !== 2) return false;
-  if (links.shape[0] !== edges || links.shape[1] !== 2) return false;
-  if (!"iu".includes(dtypeNamed(links.dtype)?.kind)) return false;
-  return Array.from(links.data).every((link) => link >= 0 && link < nodes);
 }
