@@ -5,7 +5,7 @@ from __future__ import annotations
 import http
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -315,7 +315,7 @@ def forms(environ: Environ) -> int:
     return given | wanted << 4
 
 
-def read_query(query: str, names: tuple[str, ...], most: int) -> dict[str, str]:
+def read_query(query: str, names: Collection[str], most: int) -> dict[str, str]:
     """Return the texts of a query's parameters.
 
     Args:
@@ -352,7 +352,7 @@ def read_parameters(environ: Environ, members: Members) -> dict[str, Any]:
         BadParameter: The query is too long, or a parameter is unknown, given twice or
             has a value that it cannot have.
     """
-    texts = read_query(environ.get("QUERY_STRING", ""), tuple(members), MAX_QUERY)
+    texts = read_query(environ.get("QUERY_STRING", ""), members, MAX_QUERY)
     return read_texts(members, texts)
 
 

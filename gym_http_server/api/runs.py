@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from gym_http_server.api.exchange import (
-    MAX_QUERY,
     Answer,
     Environ,
     caller_of,
@@ -21,34 +20,22 @@ from gym_http_server.api.exchange import (
     frame_answer,
     key_of,
     read_body,
-    read_query,
+    read_parameters,
 )
 from gym_http_server.api.run_bodies import cut_to_range, receive_body
 from gym_http_server.api.web import View, Web
 from gym_http_server.instances.relay import LongPoll, RelayAnswer
 from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_server.operations.row import Operation
+from gym_http_server.operations.runs import BODIES, QUERIES
 from gym_http_server.operations.table import RUNS
 from gym_http_server.relay.files import INLINE_BYTES
-from gym_http_server.relay.messages import ADMITTED, MOST_WAIT_SECONDS, RelayHead
+from gym_http_server.relay.messages import ADMITTED, RelayHead
 from gym_http_wire.messages import Op, answer_head
-from gym_http_wire.problems import BadJSON, BadParameter
+from gym_http_wire.problems import BadJSON
 
 __all__ = ["VIEWS", "misdirected_upload"]
 
-# Parameters that the queries of operations may have.
-_COMMIT = ("reader", "after", "draws")
-_QUERIES: dict[str, tuple[str, ...]] = {
-    "samples_read": ("after", "max_bytes", "wait_s", "reader"),
-    "samples_aside": ("after", "max_bytes"),
-    "weights_get": ("wait_s",),
-    "state_get": ("wait_s",),
-    "records_read": ("after", "type", "limit"),
-    "samples_send": ("session", "number", "policy", "count", "dropped"),
-    "weights_publish": _COMMIT,
-    "state_save": _COMMIT,
-    "records_send": ("session", "number"),
-}
 #: Weights and checkpoints come from a trainer, in any media type. A browser must not
 #: execute them as pages of this server.
 _INERT = (
@@ -58,11 +45,6 @@ _INERT = (
 _RANGED = (Op.WEIGHTS_GET, Op.STATE_GET)
 #: Their answers have tokens, which no cache may keep.
 _SECRET = (Op.RUN_CREATE, Op.TOKEN_CREATE)
-_COUNT = re.compile(r"[0-9]{1,15}", re.ASCII).fullmatch
-_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
-_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII).fullmatch
-_WORDS = frozenset({"session", "reader", "type"})
-_FROM_1 = frozenset({"limit", "max_bytes", "number"})
 _MISDIRECTED = re.compile(r"(/v1/runs/[^/]+/(?:weights|state))/[^/]+/?").fullmatch
 
 
@@ -82,14 +64,16 @@ def _forward(
 ) -> Answer:
     head = _head(row, environ, run, value)
     body = read_body(environ, min(web.settings.max_body, INLINE_BYTES))
-    wait_s = head.args.get("wait_s", 0.0)
-    if row.method in ("POST", "PUT"):
+    if row.name in BODIES:
+        # The relay reads the members, after it has checked what the caller may do.
         given = _object(body)
         body = body or b"{}"
-        if row.op == Op.LEASE:
-            wait_s = _wait_of(given)
+        if row.waits and "wait_s" in given:
+            wait = BODIES[row.name]["wait_s"].kind
+            head.args["wait_s"] = wait.read(given["wait_s"], "wait_s")
     else:
         body = b""
+    wait_s = head.args.get("wait_s", 0)
     client = environ.get("gunicorn.socket")
     waiting = LongPoll(wait_s, client, lambda: web.draining) if wait_s else None
     try:
@@ -115,8 +99,7 @@ def _head(row: Operation, environ: Environ, run: str, value: str) -> RelayHead:
     Raises:
         BadParameter: A parameter of the query, or the idempotency key, is malformed.
     """
-    names = _QUERIES.get(row.name, ())
-    args = _read_query(environ.get("QUERY_STRING", ""), names)
+    args = read_parameters(environ, QUERIES.get(row.name, {}))
     for name in ("if_match", "if_none_match"):
         text = environ.get(f"HTTP_{name.upper()}")
         if text is not None:
@@ -131,39 +114,6 @@ def _head(row: Operation, environ: Environ, run: str, value: str) -> RelayHead:
         key=key_of(environ) if row.op == Op.RUN_CREATE else "",
         content_type=environ.get("CONTENT_TYPE", ""),
     )
-
-
-def _read_query(query: str, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the parameters of a query, numbers as numbers.
-
-    Raises:
-        BadParameter: One is unknown, malformed or given twice.
-    """
-    texts = read_query(query, names, MAX_QUERY)
-    return {name: _read_parameter(name, text) for name, text in texts.items()}
-
-
-def _read_parameter(name: str, text: str) -> str | int | float:
-    if name == "wait_s":
-        if not _SECONDS(text) or float(text) > MOST_WAIT_SECONDS:
-            raise BadParameter(
-                f"wait_s is {text!r:.40}: expected seconds, at most "
-                f"{MOST_WAIT_SECONDS:g}"
-            )
-        return float(text)
-    if name in _WORDS:
-        if not _WORD(text):
-            raise BadParameter(
-                f"{name} is {text!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _, . and -"
-            )
-        return text
-    least = 1 if name in _FROM_1 else 0
-    if not _COUNT(text) or int(text) < least:
-        raise BadParameter(
-            f"{name} is {text!r:.40}: expected an integer from {least}, of 15 digits "
-            "at most"
-        )
-    return int(text)
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -181,17 +131,6 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise BadJSON("expected an object")
     return given
-
-
-def _wait_of(given: dict[str, Any]) -> float:
-    """Return the wait that a request for leases names."""
-    wait_s = given.get("wait_s", 0.0)
-    number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
-    if not number or not 0 <= wait_s <= MOST_WAIT_SECONDS:
-        raise BadParameter(
-            f"wait_s is {wait_s!s:.40}: expected seconds, at most {MOST_WAIT_SECONDS:g}"
-        )
-    return float(wait_s)
 
 
 def _answer(answer: RelayAnswer, op: Op, environ: Environ) -> Answer:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gym_http_server.errors import did_you_mean
-from gym_http_wire.problems import BadParameter, MissingParameter
+from gym_http_wire.problems import BadParameter, MissingParameter, Problem
 
 __all__ = [
     "MAX_INTEGER",
@@ -422,7 +422,12 @@ class ListOf(_OnlyInBodies):
             )
         if type(self.kind) is Anything:
             return list(value)
-        return [self.kind.read(each, f"{name}[{i}]") for i, each in enumerate(value)]
+        read = self.kind.read
+        try:
+            return [read(each, name) for each in value]
+        except Problem:
+            # Few lists are refused, and names of items take long to make.
+            return [read(each, f"{name}[{i}]") for i, each in enumerate(value)]
 
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
@@ -714,6 +719,8 @@ def _whole(value: Any) -> int | None:
 
 def _number(text: str) -> int | float | None:
     """Read a number as JSON writes it, leading zeros apart; ``None`` for other text."""
-    if len(text) > _MAX_DIGITS or not _NUMBER(text):
+    if len(text) > _MAX_DIGITS:
         return None
-    return int(text) if _INTEGER(text) else float(text)
+    if _INTEGER(text):
+        return int(text)
+    return float(text) if _NUMBER(text) else None

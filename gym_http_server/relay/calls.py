@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
-from gym_http_server.errors import did_you_mean
+from gym_http_server.operations.members import even_null, read
+from gym_http_server.operations.runs import BODIES, LIMITS
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.leases import Leases
 from gym_http_server.relay.limiter import Limiter, LimiterSettings
-from gym_http_server.relay.messages import MOST_WAIT_SECONDS, RelayHead
+from gym_http_server.relay.messages import RelayHead
 from gym_http_server.relay.rows import RunRow
 from gym_http_server.relay.status import Rates, Returns, active_workers
 from gym_http_server.relay.store import Store
 from gym_http_wire.messages import Op
-from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = [
     "BLOBS",
@@ -30,9 +29,7 @@ __all__ = [
     "Reply",
     "Request",
     "RunCall",
-    "convert",
-    "name_of",
-    "read_json",
+    "read_members",
 ]
 
 #: What requests wait for: samples, or weights and states.
@@ -40,9 +37,7 @@ SAMPLES, BLOBS = "samples", "blobs"
 #: Records from which the last returns of workers are read after a restart.
 RECORDS = 1000
 
-_Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-_Count = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-_Some = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+_DEFAULTS = {name: member.default for name, member in LIMITS.items()}
 
 
 class Request(NamedTuple):
@@ -74,17 +69,7 @@ class Request(NamedTuple):
     @property
     def wait_s(self) -> float:
         """Seconds that it may wait for something to happen."""
-        if self.op == Op.RELAY_ADMIT:
-            return 0.0
-        wait_s = self.head.args.get("wait_s", 0.0)
-        if self.op == Op.LEASE:
-            found = _WAIT.search(self.body)
-            wait_s = float(found[1]) if found else 0.0
-        return min(float(wait_s), MOST_WAIT_SECONDS)
-
-
-#: `wait_s` in the body of a request for leases, which is checked when it is executed.
-_WAIT = re.compile(rb'"wait_s"\s*:\s*([0-9]{1,3}(?:\.[0-9]{0,9})?)')
+        return float(self.head.args.get("wait_s", 0.0))
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -130,14 +115,14 @@ class Limits(msgspec.Struct, frozen=True):
         limiter: The limiter, or ``None``.
     """
 
-    queue_bytes: _Bytes = 1024**3
-    queue_batches: _Count = 100_000
-    keep_bytes: _Some = 0
-    max_lag: _Some | None = None
-    stale: Literal["flag", "refuse"] = "flag"
-    lease_s: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 60.0
-    deliveries: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
-    keep_weights: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    queue_bytes: int = _DEFAULTS["queue_bytes"]
+    queue_batches: int = _DEFAULTS["queue_batches"]
+    keep_bytes: int = _DEFAULTS["keep_bytes"]
+    max_lag: int | None = None
+    stale: str = _DEFAULTS["stale"]
+    lease_s: float = _DEFAULTS["lease_s"]
+    deliveries: int = _DEFAULTS["deliveries"]
+    keep_weights: int = _DEFAULTS["keep_weights"]
     limiter: LimiterSettings | None = None
 
 
@@ -150,7 +135,7 @@ class DeclaredColumn(msgspec.Struct, frozen=True):
     """
 
     dtype: str
-    shape: tuple[_Some, ...]
+    shape: tuple[int, ...]
 
 
 class LiveRun:
@@ -226,6 +211,7 @@ class RunCall:
         live: The run.
         run: Its row.
         head: Head of the request.
+        args: The members of its query, which the web worker has checked.
         body: Its body.
         now: Seconds since 1970.
         final: Whether it may not wait any longer.
@@ -241,6 +227,7 @@ class RunCall:
         self.run = live.row
         self.op = request.op
         self.head = request.head
+        self.args = request.head.args
         self.body = request.body
         self.now = now
         self.final = final
@@ -252,102 +239,12 @@ class RunCall:
         self.run.totals.last = self.now
         self.store.changed(self.run)
 
-    def number(self, name: str, default: int | None = None) -> int:
-        """Return an integer of the query.
 
-        Raises:
-            BadParameter: It is missing, and has no default, or is no integer.
-        """
-        value = self.head.args.get(name, default)
-        if type(value) is not int or value < 0:
-            raise BadParameter(
-                f"the parameter {name} is {value!r:.80}: expected an integer from 0"
-                if value is not None
-                else f"the parameter {name} is missing: expected an integer from 0"
-            )
-        return value
-
-    def text(self, name: str) -> str:
-        """Return a text of the query, or ""."""
-        return str(self.head.args.get(name) or "")
-
-
-_T = TypeVar("_T")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
-_PATH = re.compile(r" - at `\$\.?(.*)`$")
-
-
-def name_of(value: object, name: str) -> str:
-    """Check the name of a run, worker or reader.
-
-    Args:
-        value: The name.
-        name: The parameter.
+def read_members(body: bytes, operation: str) -> dict[str, Any]:
+    """Read the members of a body, which is JSON, as web workers have checked.
 
     Raises:
-        MissingParameter: It is missing.
-        BadParameter: It is not such a name.
+        Problem: A member is missing or unknown, or has a value that it cannot have.
     """
-    if value is None:
-        raise MissingParameter(name)
-    if not isinstance(value, str) or not _NAME(value):
-        raise BadParameter(
-            f"{name} is {value!r:.80}: expected a letter or digit, then up to 63 of "
-            "A-Z, a-z, 0-9, _, . and -"
-        )
-    return value
-
-
-def read_json(body: bytes, type_: type[_T]) -> _T:
-    """Decode the JSON object of a request.
-
-    Args:
-        body: The JSON; empty is an empty object.
-        type_: A struct with the members that it may have.
-
-    Raises:
-        BadJSON: It is not a JSON object.
-        BadParameter: A member is unknown, or has a value that it cannot have.
-    """
-    try:
-        given = msgspec.json.decode(body) if body.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise BadJSON(str(error)) from None
-    if not isinstance(given, dict):
-        raise BadJSON("it is not an object")
-    return convert(given, type_, "")
-
-
-def convert(given: dict[str, Any], type_: type[_T], where: str) -> _T:
-    """Convert a JSON object to a struct.
-
-    Args:
-        given: The object.
-        type_: The struct.
-        where: Name of the member that has the object; "" for a whole body.
-
-    Raises:
-        BadParameter: A member is unknown, or has a value that it cannot have.
-    """
-    known = msgspec.structs.fields(type_)  # type: ignore[arg-type]
-    names = [field.encode_name for field in known]
-    for name in given:
-        if name not in names:
-            inside = f" in {where}" if where else ""
-            raise BadParameter(
-                f"{name!r:.80} is unknown{inside}: expected {', '.join(names)}"
-                f"{did_you_mean(name, names)}"
-            )
-    try:
-        return msgspec.convert(given, type_)
-    except msgspec.ValidationError as error:
-        found = _PATH.search(str(error))
-        path = found[1] if found else ""
-        value = given
-        for part in re.findall(r"[^.\[\]]+", path):
-            if isinstance(value, dict) and part in value:
-                value = value[part]
-        expected = _PATH.sub("", str(error))
-        name = ".".join(each for each in (where, path) if each)
-        shown = f" is {value!r:.80}" if name and path else ""
-        raise BadParameter(f"{name or 'the body'}{shown}: {expected}") from None
+    given = msgspec.json.decode(body)
+    return read(BODIES[operation], given, is_given=even_null)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 import msgspec
 
 from gym_http_server.errors import BadColumns
+from gym_http_server.operations.runs import DTYPES
 from gym_http_server.relay.calls import DeclaredColumn
 from gym_http_wire.messages import MEDIA_TYPES, Form
 
-__all__ = ["DTYPES", "MAX_JSON_BYTES", "check_columns", "is_json"]
+__all__ = ["MAX_JSON_BYTES", "check_columns", "is_json"]
 
 MAX_SIGNATURE_BYTES = 2**20
 #: JSON is decoded and checked value by value, while all other requests wait.
@@ -29,22 +31,12 @@ _HEADER = struct.Struct("<II")
 _BINARY, _TYPED, _PLAIN = (
     MEDIA_TYPES[form] for form in (Form.BINARY, Form.TYPED, Form.PLAIN)
 )
+_ITEM_BYTES = {name: int(name.strip(ascii_lowercase) or 8) // 8 for name in DTYPES}
 #: Names of dtypes, by their codes on the wire.
 _CODES = {
-    "|b1": "bool",
-    **{
-        f"{'|' if size == 1 else '<'}i{size}": f"int{8 * size}" for size in (1, 2, 4, 8)
-    },
-    **{
-        f"{'|' if size == 1 else '<'}u{size}": f"uint{8 * size}"
-        for size in (1, 2, 4, 8)
-    },
-    **{f"<f{size}": f"float{8 * size}" for size in (2, 4, 8)},
-    **{f"<c{size}": f"complex{8 * size}" for size in (8, 16)},
+    f"{'|' if size == 1 else '<'}{name[0]}{size}": name
+    for name, size in _ITEM_BYTES.items()
 }
-#: Dtypes that a column may have.
-DTYPES = tuple(_CODES.values())
-_ITEM_BYTES = {name: int(code[2:]) for code, name in _CODES.items()}
 #: What lists of Python's scalars are.
 _SCALARS = {"bool": "bool", "int": "int64", "float": "float64"}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 import msgspec
 
 from gym_http_server.errors import (
@@ -12,14 +10,13 @@ from gym_http_server.errors import (
     SamplesGone,
     UnknownReader,
 )
-from gym_http_server.relay.calls import (
-    SAMPLES,
-    LiveRun,
-    Reply,
-    RunCall,
-    name_of,
-    read_json,
+from gym_http_server.operations.runs import (
+    BUNDLE_BYTES,
+    LEASED_BATCHES,
+    MOST_BATCHES,
+    READER,
 )
+from gym_http_server.relay.calls import SAMPLES, LiveRun, Reply, RunCall, read_members
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.leases import deliver, readers_floor
 from gym_http_server.relay.rows import XXH3_BYTES, BatchRow, ReaderRow
@@ -42,36 +39,8 @@ __all__ = [
     "put_reader",
 ]
 
-#: Bytes of bodies in a bundle, unless the request has another limit.
-BUNDLE_BYTES = 4 * 1024**2
-MOST_BYTES = 2**40
-MOST_BATCHES = 10_000
-MOST_LEASES = 10_000
 #: Readers of a run.
 MOST_READERS = 1000
-
-_Bytes = Annotated[int, msgspec.Meta(ge=1, le=MOST_BYTES)]
-
-
-class BatchLeases(msgspec.Struct):
-    """The body of a request for leases."""
-
-    max_bytes: _Bytes = BUNDLE_BYTES
-    max_batches: Annotated[int, msgspec.Meta(ge=1, le=MOST_BATCHES)] = 1000
-    wait_s: Annotated[float, msgspec.Meta(ge=0, le=50)] = 0.0
-
-
-class LeaseList(msgspec.Struct):
-    """The body of an acknowledgement."""
-
-    leases: Annotated[list[str], msgspec.Meta(max_length=MOST_LEASES)]
-
-
-class ReaderPosition(msgspec.Struct):
-    """The body of a request that moves a reader."""
-
-    after: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
-    draws: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)] | None = None
 
 
 class ReaderMove(msgspec.Struct, frozen=True):
@@ -84,14 +53,12 @@ class ReaderMove(msgspec.Struct, frozen=True):
 def get_samples(call: RunCall) -> Reply | None:
     """Return the batches after a position as a bundle; change nothing."""
     totals = call.run.totals
-    name = call.text("reader")
-    reader = None
-    if name:
-        reader = call.store.reader(call.run, name_of(name, "reader"))
-    after = call.number("after", reader.after if reader else 0)
+    name = call.args.get("reader")
+    reader = call.store.reader(call.run, name) if name else None
+    after = call.args.get("after", reader.after if reader else 0)
     if reader is not None:
         _see(call, reader)
-    max_bytes = call.number("max_bytes", BUNDLE_BYTES)
+    max_bytes = call.args.get("max_bytes", BUNDLE_BYTES)
     if after > totals.stored:
         raise BadParameter(
             f"after is {after}, beyond the last position: expected an integer from 0 "
@@ -156,8 +123,8 @@ def get_reader(call: RunCall) -> Reply:
 
 def put_reader(call: RunCall) -> Reply:
     """Commit that a reader has used all batches up to a position."""
-    given = read_json(call.body, ReaderPosition)
-    move = check_move(call, call.head.value, given.after, given.draws)
+    name = READER.read(call.head.value, "reader")
+    move = check_move(call, name, **read_members(call.body, "reader_commit"))
     move_reader(call, move)
     return _reader_reply(move.row)
 
@@ -170,15 +137,16 @@ def delete_reader(call: RunCall) -> Reply:
     return Reply(204)
 
 
-def check_move(call: RunCall, name: str, after: int, draws: int | None) -> ReaderMove:
+def check_move(
+    call: RunCall, name: str, after: int, draws: int | None = None
+) -> ReaderMove:
     """Check that a reader may move to a position.
 
     Raises:
         PositionPassed: It is past that position.
-        BadParameter: There is no such position, or its name is malformed.
+        BadParameter: There is no such position.
         LimitReached: It is new, and the run has as many as it may.
     """
-    name_of(name, "reader")
     known = call.store.reader(call.run, name)
     if known is not None and after < known.after:
         raise PositionPassed(
@@ -250,14 +218,14 @@ def _reader_reply(row: ReaderRow) -> Reply:
 
 def lease(call: RunCall) -> Reply | None:
     """Lease the next batches."""
-    given = read_json(call.body, BatchLeases)
+    given = read_members(call.body, "samples_lease")
     batches = deliver(
         call.store,
         call.run,
         call.live.leases,
         call.now,
-        max_bytes=given.max_bytes,
-        max_batches=given.max_batches,
+        max_bytes=given.get("max_bytes", BUNDLE_BYTES),
+        max_batches=given.get("max_batches", LEASED_BATCHES),
     )
     if batches:
         call.run.totals.last = call.now
@@ -271,7 +239,7 @@ def acknowledge(call: RunCall) -> Reply:
     totals = call.run.totals
     # A reader that is new may be behind what others were past.
     past = totals.stored if floor is None else max(floor, totals.floor)
-    leases = _leases_of(call)
+    leases = read_members(call.body, "samples_ack")["leases"]
     changed, unknown = call.live.leases.ack(leases, past)
     for row in changed:
         call.store.put_lease(call.run, row)
@@ -280,7 +248,8 @@ def acknowledge(call: RunCall) -> Reply:
 
 def give_back(call: RunCall) -> Reply:
     """Return leased batches, which are delivered again at once."""
-    changed, unknown = call.live.leases.nack(_leases_of(call))
+    leases = read_members(call.body, "samples_nack")["leases"]
+    changed, unknown = call.live.leases.nack(leases)
     for row in changed:
         call.store.put_lease(call.run, row)
     call.touched = SAMPLES if changed else ""
@@ -291,12 +260,7 @@ def get_aside(call: RunCall) -> Reply:
     """Return the batches that were set aside after too many deliveries."""
     batches = call.store.aside(
         call.run,
-        call.number("after", 0),
-        max_bytes=call.number("max_bytes", BUNDLE_BYTES),
+        call.args.get("after", 0),
+        max_bytes=call.args.get("max_bytes", BUNDLE_BYTES),
     )
     return _bundle(batches) if batches else Reply(204)
-
-
-def _leases_of(call: RunCall) -> list[str]:
-    found: Any = read_json(call.body, LeaseList)
-    return list(found.leases)

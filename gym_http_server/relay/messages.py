@@ -29,7 +29,6 @@ __all__ = [
     "ADMITTED",
     "MOST_DIGESTS_BYTES",
     "MOST_FILES",
-    "MOST_WAIT_SECONDS",
     "BodyPieces",
     "Piece",
     "RelayHead",
@@ -46,8 +45,6 @@ __all__ = [
 
 #: Files that one answer may refer to.
 MOST_FILES = 200
-#: The longest wait that a request may name.
-MOST_WAIT_SECONDS = 50.0
 #: The requests that upload, which `Op.RELAY_ADMIT` may ask about.
 ADMITTED = (Op.SAMPLES_PUT, Op.WEIGHTS_PUT, Op.STATE_PUT, Op.RECORDS_PUT)
 _SIZE = struct.Struct("<I")
@@ -81,7 +78,7 @@ class RelayHead(msgspec.Struct, omit_defaults=True):
             caller's identity has the scope for all runs.
         value: The last part of the path, where it is an argument: ID of a token or a
             session, name of a reader, version of weights or "best".
-        args: The arguments of the query.
+        args: The checked members of the query, and `wait_s` of a body.
         key: The idempotency key, or "".
         file: Name of the file with the body; "" if the body is in the frame.
         size: Bytes of the body; of one that was not read yet -1, if that is unknown.

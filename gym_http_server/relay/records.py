@@ -127,6 +127,8 @@ def _parse(line: bytes, number: int, now: float, worker: str, newest: int) -> Re
     if not isinstance(worker, str) or len(worker) > 64:
         raise _unexpected(where, members, "worker", "a name of at most 64 characters")
     version = members.get("version", 0)
+    if type(version) is float and version.is_integer():
+        version = int(version)
     if type(version) is not int or not 0 <= version <= newest:
         raise _unexpected(where, members, "version", f"an integer from 0 to {newest}")
     kind = members.get("type")

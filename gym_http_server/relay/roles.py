@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from gym_http_server.errors import ScopeMissing, Unauthorized
+from gym_http_server.operations.runs import RUN_ROLES
 from gym_http_server.relay.messages import RelayHead
 from gym_http_server.relay.rows import TokenRow
 from gym_http_server.relay.store import Store
 from gym_http_wire.messages import Op
 
 __all__ = [
-    "OBSERVER",
     "ROLES",
-    "TRAINER",
-    "WORKER",
     "authorize",
     "describe_caller",
     "find_token",
 ]
 
-WORKER, TRAINER, OBSERVER = "worker", "trainer", "observer"
-
-_ALL = frozenset({WORKER, TRAINER, OBSERVER})
-_WORKER, _TRAINER = frozenset({WORKER}), frozenset({TRAINER})
+_ALL = frozenset(RUN_ROLES)
+_WORKER, _TRAINER, _OBSERVER = (frozenset({role}) for role in RUN_ROLES)
 
 #: The roles that permit a request. Others take a token of the server.
 ROLES: dict[int, frozenset[str]] = {
@@ -42,8 +38,8 @@ ROLES: dict[int, frozenset[str]] = {
     Op.WEIGHTS_GET: _ALL,
     Op.STATE_PUT: _TRAINER,
     Op.STATE_GET: _TRAINER,
-    Op.RECORDS_PUT: frozenset({WORKER, TRAINER}),
-    Op.RECORDS_GET: frozenset({TRAINER, OBSERVER}),
+    Op.RECORDS_PUT: _WORKER | _TRAINER,
+    Op.RECORDS_GET: _TRAINER | _OBSERVER,
 }
 
 

@@ -17,25 +17,22 @@ from gym_http_server.errors import (
     StorageFull,
     UnknownRunToken,
 )
+from gym_http_server.operations.runs import MOST_RECORDS, RUN_ROLES
 from gym_http_server.relay.calls import (
     DeclaredColumn,
     Limits,
     Reply,
     Request,
     RunCall,
-    convert,
-    name_of,
-    read_json,
+    read_members,
 )
-from gym_http_server.relay.columns import DTYPES
 from gym_http_server.relay.limiter import Limiter
 from gym_http_server.relay.records import parse_records, record_line
-from gym_http_server.relay.roles import OBSERVER, TRAINER, WORKER
 from gym_http_server.relay.rows import RunRow, TokenRow
 from gym_http_server.relay.sessions import find_session
 from gym_http_server.relay.status import active_workers, run_status
 from gym_http_server.relay.store import Store
-from gym_http_wire.problems import BadParameter, KeyReused, MissingParameter
+from gym_http_wire.problems import KeyReused, MissingParameter
 
 __all__ = [
     "RunKeys",
@@ -56,25 +53,15 @@ MOST_KEYS = 1000
 #: Runs of a server, and tokens of a run.
 MOST_RUNS = 1000
 MOST_TOKENS = 1000
-MOST_COLUMNS = 256
-#: Records in one answer.
-LINES = 10_000
-MAX_DIMENSIONS = 32
 _TOKEN_ID = 8
 
 
 class NewRun(msgspec.Struct):
-    """The body of a request to create a run."""
+    """The checked body of a request to create a run."""
 
-    run: Any = None
-    limits: dict[str, Any] = {}
-    columns: dict[str, dict[str, Any]] | None = None
-
-
-class NewToken(msgspec.Struct):
-    """The body of a request for a token."""
-
-    role: Any = None
+    run: str
+    limits: Limits = Limits()
+    columns: dict[str, DeclaredColumn] | None = None
 
 
 class RunKeys:
@@ -135,13 +122,11 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
     kept = keys.find(store, request.head.key, request.body, now)
     if kept is not None:
         return kept
-    new = read_json(request.body, NewRun)
-    name = name_of(new.run, "run")
-    limits = convert(new.limits, Limits, "limits")
+    new = msgspec.convert(read_members(request.body, "run_create"), NewRun)
+    name, limits, columns = new.run, new.limits, new.columns
     if limits.limiter is not None:
         # It refuses settings that end in a deadlock.
         Limiter(limits.limiter)
-    columns = None if new.columns is None else _columns(new.columns)
     known = store.run(name)
     if known is not None:
         return _confirm(known, limits, columns)
@@ -159,9 +144,7 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
         now,
     )
     try:
-        added = [
-            _add_token(store, row, role, now) for role in (WORKER, TRAINER, OBSERVER)
-        ]
+        added = [_add_token(store, row, role, now) for role in RUN_ROLES]
     except StorageFull:
         store.delete_run(row)
         raise
@@ -193,32 +176,6 @@ def _columns_of(row: RunRow) -> dict[str, DeclaredColumn] | None:
     if row.columns is None:
         return None
     return msgspec.json.decode(row.columns, type=dict[str, DeclaredColumn])
-
-
-def _columns(given: dict[str, dict[str, Any]]) -> dict[str, DeclaredColumn]:
-    if not 1 <= len(given) <= MOST_COLUMNS:
-        raise BadParameter(
-            f"columns has {len(given)} members: expected from 1 to {MOST_COLUMNS}"
-        )
-    columns = {}
-    for name, members in given.items():
-        where = f"columns.{name[:80]}"
-        for needed in ("dtype", "shape"):
-            if needed not in members:
-                raise BadParameter(f"{where} has no {needed!r}: expected one")
-        column = convert(members, DeclaredColumn, where)
-        if column.dtype not in DTYPES:
-            raise BadParameter(
-                f"{where}.dtype is {column.dtype!r:.80}: expected one of "
-                f"{', '.join(DTYPES)}"
-            )
-        if len(column.shape) > MAX_DIMENSIONS:
-            raise BadParameter(
-                f"{where}.shape has {len(column.shape)} dimensions: expected at most "
-                f"{MAX_DIMENSIONS}"
-            )
-        columns[name] = column
-    return columns
 
 
 def _described(row: RunRow) -> dict[str, Any]:
@@ -278,12 +235,7 @@ def delete_run(call: RunCall) -> Reply:
 
 def create_token(call: RunCall) -> Reply:
     """Make a further token."""
-    role = read_json(call.body, NewToken).role
-    if role is None:
-        raise MissingParameter("role")
-    roles = (WORKER, TRAINER, OBSERVER)
-    if role not in roles:
-        raise BadParameter(f"role is {role!r:.80}: expected {', '.join(roles)}")
+    role = read_members(call.body, "run_token_create")["role"]
     if len(call.store.tokens(call.run)) >= MOST_TOKENS:
         raise LimitReached(
             f"the run {call.run.run!r} has {MOST_TOKENS} tokens, which is the limit: "
@@ -334,9 +286,11 @@ def put_records(call: RunCall) -> Reply:
         with os.fdopen(call.store.files.open(call.head.file), "rb") as file:
             body = file.read()
     session = None
-    if call.head.args.get("session") or call.head.args.get("number") is not None:
-        session = find_session(call, call.text("session"))
-        number = call.number("number")
+    if "session" in call.args or "number" in call.args:
+        session = find_session(call, call.args.get("session", ""))
+        if "number" not in call.args:
+            raise MissingParameter("number")
+        number = call.args["number"]
         if number < session.records_next:
             answer = {"stored": 0, "next": session.records_next}
             return Reply.of(200, answer)
@@ -363,10 +317,8 @@ def put_records(call: RunCall) -> Reply:
 
 def get_records(call: RunCall) -> Reply:
     """Return records as JSON lines."""
-    type_ = call.text("type")
-    if type_ not in ("", "episode", "training"):
-        raise BadParameter(f"type is {type_!r:.80}: expected episode or training")
-    limit = min(max(1, call.number("limit", LINES)), LINES)
-    rows = call.store.records(call.run, call.number("after", 0), limit, type_)
+    after, type_ = call.args.get("after", 0), call.args.get("type", "")
+    limit = min(call.args.get("limit", MOST_RECORDS), MOST_RECORDS)
+    rows = call.store.records(call.run, after, limit, type_)
     lines = list(map(record_line, rows))
     return Reply(200, b"", {}, "application/x-ndjson", lines)

@@ -22,6 +22,7 @@ from gym_http_server.errors import (
     ShareUsedUp,
     Stale,
 )
+from gym_http_server.operations.runs import COUNT, MOST_COUNT
 from gym_http_server.relay.calls import SAMPLES, DeclaredColumn, Reply, RunCall
 from gym_http_server.relay.columns import MAX_JSON_BYTES, check_columns, is_json
 from gym_http_server.relay.files import FileSlice
@@ -30,7 +31,7 @@ from gym_http_server.relay.rows import XXH3_BYTES, BatchRow, SessionRow
 from gym_http_server.relay.sessions import find_session
 from gym_http_wire.bundles import BatchHead, BundleError, hash_for, split
 from gym_http_wire.frames import HEADER
-from gym_http_wire.problems import BadParameter, KeyReused, Problem
+from gym_http_wire.problems import BadParameter, KeyReused, MissingParameter, Problem
 
 __all__ = ["admit_samples", "put_samples"]
 
@@ -38,9 +39,6 @@ RETRY_SECONDS = 1
 #: Seconds after which a worker whose batches are refused is noted again.
 SEEN_SECONDS = 5.0
 OCTETS = "application/octet-stream"
-#: Transitions of a batch, and batches that are dropped before one. Sums of them stay
-#: within the integers of the database.
-MOST_COUNT = 2**31 - 1
 #: A larger batch is not hashed by the relay.
 MOST_HASHED_BYTES = 8 * 1024 * 1024
 #: What heads of batches allow.
@@ -115,7 +113,7 @@ class _Body:
 
 
 def _session_of(call: RunCall) -> SessionRow | None:
-    session = call.text("session")
+    session = call.args.get("session", "")
     if not session and is_bundle(call.head.content_type):
         # The heads of the batches name it.
         return None
@@ -124,9 +122,9 @@ def _session_of(call: RunCall) -> SessionRow | None:
 
 def _head_of(call: RunCall) -> BatchHead:
     """Return the head of a batch that the query describes."""
-    number = call.number("number")
-    if number < 1:
-        raise BadParameter("the parameter number is 0: expected an integer from 1")
+    args = call.args
+    if "number" not in args:
+        raise MissingParameter("number")
     content_type = call.head.content_type or OCTETS
     if not _is_media_type(content_type):
         raise BadParameter(
@@ -134,18 +132,18 @@ def _head_of(call: RunCall) -> BatchHead:
             "ASCII characters"
         )
     return BatchHead(
-        call.text("session"),
-        number,
-        call.number("policy", 0),
-        call.number("count", 1),
-        call.number("dropped", 0),
+        args["session"],
+        args["number"],
+        args.get("policy", 0),
+        args.get("count", 1),
+        args.get("dropped", 0),
         content_type,
         digest=call.head.digest,
     )
 
 
 def _put_batch(call: RunCall, body: _Body) -> Reply:
-    session = find_session(call, call.text("session"))
+    session = find_session(call, call.args.get("session", ""))
     head = _head_of(call)
     digest = bytes.fromhex(call.head.digest)
     sent = _Sent(head, body.part(0, len(body.view)), body.view, digest)
@@ -212,7 +210,7 @@ def _batches(body: _Body) -> Iterator[_Sent]:
 
 
 def _only_session(call: RunCall, session: str) -> SessionRow:
-    given = call.text("session")
+    given = call.args.get("session")
     if given and given != session:
         raise BadParameter(
             f"the parameter session is {given!r:.80}, and the batches are of session "
@@ -282,7 +280,8 @@ class _Group:
         if head.policy > call.run.totals.version:
             _check_policy(call, head)
         if head.count > MOST_COUNT or head.dropped > MOST_COUNT:
-            raise _too_many(head)
+            COUNT.read(head.count, "count")
+            COUNT.read(head.dropped, "dropped")
         digest = _check_digest(sent)
         if call.live.columns is not None and not head.packing:
             self._check_columns(call.live.columns, sent)
@@ -445,13 +444,6 @@ def _fit_in_any_case(call: RunCall, size: int) -> bool:
         call.live.limiter is None
         and 2 * (totals.queue_bytes + size) <= limits.queue_bytes
         and totals.waiting + totals.leased + most <= limits.queue_batches
-    )
-
-
-def _too_many(head: BatchHead) -> BadParameter:
-    name = "count" if head.count > MOST_COUNT else "dropped"
-    return BadParameter(
-        f"{name} is {getattr(head, name)}: expected an integer from 0 to {MOST_COUNT}"
     )
 
 

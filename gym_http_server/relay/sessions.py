@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Container
-from typing import Any
-
-import msgspec
 
 from gym_http_server.errors import TooManySessions, UnknownSession
-from gym_http_server.relay.calls import LiveRun, Reply, RunCall, name_of, read_json
+from gym_http_server.relay.calls import LiveRun, Reply, RunCall, read_members
 from gym_http_server.relay.leases import SILENT_S
 from gym_http_server.relay.roles import find_token
 from gym_http_server.relay.rows import RunRow, SessionRow
@@ -37,15 +34,9 @@ UNUSED_SECONDS = 60.0
 RETRY_SECONDS = 60
 
 
-class NewSession(msgspec.Struct):
-    """The body of a request for a session."""
-
-    worker: Any = None
-
-
 def create_session(call: RunCall) -> Reply:
     """Begin a session of a worker."""
-    worker = name_of(read_json(call.body, NewSession).worker, "worker")
+    worker = read_members(call.body, "session_create")["worker"]
     token = find_token(call.store, call.head)[1].id if call.head.token else ""
     counts = call.live.sessions
     if token and counts[token] >= MOST_OF_TOKEN:

@@ -88,7 +88,7 @@ def get_blob(call: RunCall) -> Reply | None:
         raise _missing(call, kind)
     tag = etag(found)
     headers = {"ETag": tag, "Gym-Version": str(found.version)}
-    if _matches(call.text("if_none_match"), tag, weak=True):
+    if _matches(call.args.get("if_none_match", ""), tag, weak=True):
         if not call.final and not call.head.value:
             return None
         return Reply(304, b"", headers)
@@ -97,7 +97,7 @@ def get_blob(call: RunCall) -> Reply | None:
 
 
 def _kind(call: RunCall) -> str:
-    op = call.op if call.op != Op.RELAY_ADMIT else call.head.args["op"]
+    op = call.op if call.op != Op.RELAY_ADMIT else call.args["op"]
     return "state" if op in (Op.STATE_PUT, Op.STATE_GET) else "weights"
 
 
@@ -135,7 +135,7 @@ def _missing(call: RunCall, kind: str) -> NoWeights | NoState:
 
 
 def _has_condition(call: RunCall) -> bool:
-    return bool(call.text("if_match") or call.text("if_none_match"))
+    return bool(call.args.get("if_match") or call.args.get("if_none_match"))
 
 
 def _matches(header: str, tag: str, *, weak: bool = False) -> bool:
@@ -163,7 +163,7 @@ def _check_condition(call: RunCall, newest: BlobRow | None, digest: str) -> bool
         # The answer to the same request was lost.
         return True
     tag = "" if newest is None else etag(newest)
-    if_match, if_none_match = call.text("if_match"), call.text("if_none_match")
+    if_match, if_none_match = call.args.get("if_match"), call.args.get("if_none_match")
     held = True
     if if_match:
         held = newest is not None and _matches(if_match, tag)
@@ -191,17 +191,14 @@ def _move_of(call: RunCall) -> ReaderMove | None:
     Raises:
         Problem: The reader may not move so.
     """
-    reader, after = call.text("reader"), call.head.args.get("after")
-    if not reader and after is None:
+    reader, after = call.args.get("reader"), call.args.get("after")
+    if reader is None and after is None:
         return None
-    if not reader or after is None:
+    if reader is None or after is None:
         raise BadParameter(
             "the parameters reader and after belong together: expected both or neither"
         )
-    draws = call.head.args.get("draws")
-    return check_move(
-        call, reader, call.number("after"), None if draws is None else int(draws)
-    )
+    return check_move(call, reader, after, call.args.get("draws"))
 
 
 def _drop(call: RunCall, kind: str) -> None:

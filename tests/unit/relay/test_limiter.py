@@ -53,9 +53,6 @@ def test_it_decides_as_the_oracle_and_never_blocks_both(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (LimiterSettings(0.0, 1, 5.0), "samples_per_insert is 0"),
-        (LimiterSettings(-1.0, 1, 5.0), "samples_per_insert is -1"),
-        (LimiterSettings(1.0, 0, 5.0), "min_size is 0"),
         (LimiterSettings(1.0, 1, 0.9), "range of 2 or more"),
         (LimiterSettings(8.0, 1, 7.9), "range of 16 or more"),
         (LimiterSettings(1.0, 10, (0.0, 1.0)), "range of 2 or more"),

@@ -24,7 +24,7 @@ def line(**members: object) -> bytes:
 
 def test_lines_are_parsed_and_written_with_position_and_time() -> None:
     step = b'{"type": "training", "step": 7, "loss": 0.25}'
-    data = line(version=2, extra=[1]) + b"\n\n" + step + b"\r\n"
+    data = line(version=2.0, extra=[1]) + b"\n\n" + step + b"\r\n"
     episode, training = parse_records(data, 12.5, worker="w1", newest=2)
     assert (episode.type, episode.mode, episode.worker) == ("episode", "training", "w1")
     assert (episode.version, episode.value, episode.time) == (2, -3.5, 12.5)
@@ -52,7 +52,7 @@ def test_lines_are_parsed_and_written_with_position_and_time() -> None:
         (line(length=None), "length is None"),
         (line(version=4), "version is 4 in line 2 of the records: .* from 0 to 3"),
         (line(version=-1), "version is -1"),
-        (line(version=1.0), "version is 1.0"),
+        (line(version=1.5), "version is 1.5"),
         (line(worker=5), "worker is 5"),
         (line(position=1), "'position', which the relay sets"),
         (b'{"type": "training"}', "has no 'step'"),

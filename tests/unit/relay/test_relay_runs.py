@@ -21,7 +21,6 @@ from gym_http_server.relay.messages import RelayHead
 from gym_http_server.relay.roles import ROLES
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
-    BadJSON,
     BadParameter,
     KeyReused,
     MissingParameter,
@@ -108,8 +107,6 @@ def test_a_lost_answer_with_tokens_is_sent_again_for_ten_minutes(
 @pytest.mark.parametrize(
     ("body", "kind", "words"),
     [
-        (b"[]", BadJSON, "not an object"),
-        (b"{", BadJSON, "not a valid json"),
         ({}, MissingParameter, "'run'"),
         ({"run": "../x"}, BadParameter, "'../x'"),
         ({"run": "-x"}, BadParameter, "a letter or digit"),
@@ -129,8 +126,16 @@ def test_a_lost_answer_with_tokens_is_sent_again_for_ten_minutes(
             BadParameter,
             "columns.x.dtype is 'object'",
         ),
-        ({"run": "b", "columns": {"x": {"shape": []}}}, BadParameter, "no 'dtype'"),
-        ({"run": "b", "columns": {}}, BadParameter, "from 1 to 256"),
+        (
+            {"run": "b", "columns": {"x": {"shape": []}}},
+            MissingParameter,
+            "'columns.x.dtype'",
+        ),
+        (
+            {"run": "b", "columns": {}},
+            BadParameter,
+            "columns has 0: expected an object",
+        ),
         (
             {
                 "run": "b",
@@ -146,8 +151,16 @@ def test_a_lost_answer_with_tokens_is_sent_again_for_ten_minutes(
             "block each other",
         ),
         (
-            b'{"run": "b", "limits": {"limiter": {"samples_per_insert": 1, '
-            b'"error_buffer": 1, "min_size": 1%b}}}' % (b"0" * 400),
+            {
+                "run": "b",
+                "limits": {
+                    "limiter": {
+                        "samples_per_insert": 1,
+                        "min_size": 10**18,
+                        "error_buffer": 1,
+                    }
+                },
+            },
             BadParameter,
             "limits.limiter.min_size",
         ),
@@ -168,7 +181,7 @@ def test_each_role_opens_its_requests_of_its_run_only(bench: RelayBench) -> None
         for op in (Op.RUN_CREATE, Op.RUN_LIST, *OF_RUNS):
             for run in ("pendulum", "other", "unknown"):
                 try:
-                    bench.call(op, {}, role=role, run=run)
+                    bench.call(op, b"{}", role=role, run=run)
                     refused = False
                 except ScopeMissing:
                     refused = True
@@ -192,7 +205,7 @@ def test_a_revoked_token_is_refused_and_a_further_one_opens(bench: RelayBench) -
     assert isinstance(bench.problem(Op.RUN_STATUS, token=made["token"]), Unauthorized)
     assert isinstance(bench.problem(Op.TOKEN_DELETE, value=made["id"]), UnknownRunToken)
     problem = bench.problem(Op.TOKEN_CREATE, {"role": "admin"})
-    assert "'admin': expected worker, trainer, observer" in problem.message
+    assert "'admin': expected 'worker', 'trainer' or 'observer'" in problem.message
 
 
 def test_no_token_is_stored(bench: RelayBench, tmp_path: Path) -> None:
