@@ -79,7 +79,7 @@ def test_seeds_and_masks(create: Callable[..., Instance]) -> None:
     assert again == [moved[0], moved[1], first[2]]
     for body, words in (
         ({"seed": [1, 2]}, "seed is a list of 2"),
-        ({"seed": [1, 2, -3]}, "seed is -3"),
+        ({"seed": [1, 2, -3]}, "seed[2] is -3"),
         ({"seed": "x"}, "seed is 'x'"),
         ({"options": {"reset_mask": [True, True]}}, "expected a list of 3"),
         ({"options": {"reset_mask": [1, 0, 0]}}, "expected a list of 3"),
