@@ -26,24 +26,18 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.web import View, Web
 from gym_http_server.instances.supervisor_client import Abandoned
-from gym_http_server.operations.clocks import TRACE, UPDATES
-from gym_http_server.operations.members import Members
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import CLOCKS
 from gym_http_wire.messages import Form, request
 
 __all__ = ["VIEWS"]
 
-# Parameters that the queries of operations may have.
-_QUERIES: dict[str, Members] = {"env_updates": UPDATES, "env_trace": TRACE}
-
 
 def _pass_on(row: Operation, web: Web, environ: Environ, instance_id: str) -> Answer:
     # A malformed key is refused, and others have no effect: no answer is kept.
     key_of(environ)
     body, form = read_body(environ, web.settings.max_body), forms(environ)
-    members = _QUERIES.get(row.name, {})
-    given = read_parameters(environ, members)
+    given = read_parameters(environ, row.query)
     if row.method == "GET":
         body = msgspec.json.encode(given) if given else b""
         form = Form.PLAIN | form & 0xF0

@@ -27,7 +27,6 @@ from gym_http_server.api.web import View, Web
 from gym_http_server.instances.relay import LongPoll, RelayAnswer
 from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_server.operations.row import Operation
-from gym_http_server.operations.runs import BODIES, QUERIES
 from gym_http_server.operations.table import RUNS
 from gym_http_server.relay.files import INLINE_BYTES
 from gym_http_server.relay.messages import ADMITTED, RelayHead
@@ -64,12 +63,12 @@ def _forward(
 ) -> Answer:
     head = _head(row, environ, run, value)
     body = read_body(environ, min(web.settings.max_body, INLINE_BYTES))
-    if row.name in BODIES:
+    if row.body is not None:
         # The relay reads the members, after it has checked what the caller may do.
         given = _object(body)
         body = body or b"{}"
         if row.waits and "wait_s" in given:
-            wait = BODIES[row.name]["wait_s"].kind
+            wait = row.body["wait_s"].kind
             head.args["wait_s"] = wait.read(given["wait_s"], "wait_s")
     else:
         body = b""
@@ -99,7 +98,7 @@ def _head(row: Operation, environ: Environ, run: str, value: str) -> RelayHead:
     Raises:
         BadParameter: A parameter of the query, or the idempotency key, is malformed.
     """
-    args = read_parameters(environ, QUERIES.get(row.name, {}))
+    args = read_parameters(environ, row.query)
     for name in ("if_match", "if_none_match"):
         text = environ.get(f"HTTP_{name.upper()}")
         if text is not None:

@@ -1,39 +1,13 @@
-"""What an operation is: a row, with the sets of scopes and problems that rows share."""
+"""What an operation is: a row of the table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gym_http_server import access
 from gym_http_server.operations.members import Members
 from gym_http_wire.messages import Op
 
 __all__ = ["Operation"]
-
-READS = frozenset({access.READ})
-CREATES = frozenset({access.CREATE})
-STEPS = frozenset({access.STEP})
-#: No environment is called.
-LOOKS = frozenset({access.READ, access.STEP})
-ENDS = frozenset({access.STEP, access.CREATE})
-CONNECTS = frozenset({access.EXTERNAL})
-MANAGES = frozenset({access.RUNS})
-TRAINS = frozenset({access.RUNS, access.RUN_ROLE})
-ADMINISTERS = frozenset({access.ADMIN})
-
-HEALTH = (
-    *("RequestTimeout", "Internal", "Unavailable"),
-    *("BodyTooLarge", "ContentEncoding"),
-)
-OF_TOKENS = ("Unauthorized", "Forbidden", "TooManyWrongTokens")
-ALWAYS = (*HEALTH, *OF_TOKENS)
-CHECKED = (*ALWAYS, "BadRequest")
-FOUND = (*CHECKED, "NotFound")
-OF_RUN = (*ALWAYS, "NotFound", "TooLong")
-ENDING = (*FOUND, "Gone", "EnvFailed")
-CALL = (*ENDING, "Deadline", "QueueFull")
-#: A handshake has no body.
-HANDSHAKE = ("RequestTimeout", "Internal", "Unavailable", *OF_TOKENS, "BadRequest")
 
 
 @dataclass(frozen=True, slots=True)

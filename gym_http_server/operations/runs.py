@@ -26,7 +26,6 @@ from gym_http_server.operations.members import (
 )
 
 __all__ = [
-    "BODIES",
     "BUNDLE_BYTES",
     "COUNT",
     "DTYPES",
@@ -35,9 +34,24 @@ __all__ = [
     "MOST_BATCHES",
     "MOST_COUNT",
     "MOST_RECORDS",
-    "QUERIES",
     "READER",
+    "READER_COMMIT",
+    "RECORDS_READ",
+    "RECORDS_SEND",
+    "RUN_CREATE",
     "RUN_ROLES",
+    "RUN_TOKEN_CREATE",
+    "SAMPLES_ACK",
+    "SAMPLES_ASIDE",
+    "SAMPLES_LEASE",
+    "SAMPLES_NACK",
+    "SAMPLES_READ",
+    "SAMPLES_SEND",
+    "SESSION_CREATE",
+    "STATE_GET",
+    "STATE_SAVE",
+    "WEIGHTS_GET",
+    "WEIGHTS_PUBLISH",
 ]
 
 #: Bytes of bodies in an answer, unless the request has another limit.
@@ -75,52 +89,50 @@ _COMMIT = {
     ),
 }
 
-QUERIES: dict[str, Members] = {
-    "samples_send": {
-        "session": Member(
-            Name(),
-            "The session that the batch belongs to; needed unless it is a bundle.",
-        ),
-        "number": Member(
-            Integer(1), "Its number in the session; needed unless it is a bundle."
-        ),
-        "policy": Member(
-            Integer(), "Version of the weights that made it, 0 before any.", default=0
-        ),
-        "count": Member(COUNT, "Transitions in it.", default=1),
-        "dropped": Member(
-            COUNT,
-            "Batches that the spool dropped directly before this one.",
-            default=0,
-        ),
-    },
-    "samples_read": {
-        "after": _AFTER,
-        "max_bytes": _MAX_BYTES,
-        "wait_s": _WAIT,
-        "reader": Member(READER, "The reader, whose silence ends."),
-    },
-    "samples_aside": {"after": _AFTER, "max_bytes": _MAX_BYTES},
-    "weights_publish": _COMMIT,
-    "weights_get": {"wait_s": _WAIT},
-    "state_save": _COMMIT,
-    "state_get": {"wait_s": _WAIT},
-    "records_send": {
-        "session": Member(
-            Name(),
-            "The session of the worker; without it, repetitions are stored again.",
-        ),
-        "number": Member(Integer(1), "Number of this request in the session."),
-    },
-    "records_read": {
-        "after": _AFTER,
-        "type": Member(Choice(("episode", "training")), "Only those of this type."),
-        "limit": Member(
-            Integer(1),
-            f"Records at most; no answer has more than {MOST_RECORDS}.",
-            default=MOST_RECORDS,
-        ),
-    },
+SAMPLES_SEND: Members = {
+    "session": Member(
+        Name(),
+        "The session that the batch belongs to; needed unless it is a bundle.",
+    ),
+    "number": Member(
+        Integer(1), "Its number in the session; needed unless it is a bundle."
+    ),
+    "policy": Member(
+        Integer(), "Version of the weights that made it, 0 before any.", default=0
+    ),
+    "count": Member(COUNT, "Transitions in it.", default=1),
+    "dropped": Member(
+        COUNT,
+        "Batches that the spool dropped directly before this one.",
+        default=0,
+    ),
+}
+SAMPLES_READ: Members = {
+    "after": _AFTER,
+    "max_bytes": _MAX_BYTES,
+    "wait_s": _WAIT,
+    "reader": Member(READER, "The reader, whose silence ends."),
+}
+SAMPLES_ASIDE: Members = {"after": _AFTER, "max_bytes": _MAX_BYTES}
+WEIGHTS_PUBLISH: Members = _COMMIT
+WEIGHTS_GET: Members = {"wait_s": _WAIT}
+STATE_SAVE: Members = _COMMIT
+STATE_GET: Members = {"wait_s": _WAIT}
+RECORDS_SEND: Members = {
+    "session": Member(
+        Name(),
+        "The session of the worker; without it, repetitions are stored again.",
+    ),
+    "number": Member(Integer(1), "Number of this request in the session."),
+}
+RECORDS_READ: Members = {
+    "after": _AFTER,
+    "type": Member(Choice(("episode", "training")), "Only those of this type."),
+    "limit": Member(
+        Integer(1),
+        f"Records at most; no answer has more than {MOST_RECORDS}.",
+        default=MOST_RECORDS,
+    ),
 }
 
 _LIMITER: Members = {
@@ -182,37 +194,35 @@ _LEASES: Members = {
     )
 }
 
-BODIES: dict[str, Members] = {
-    "run_create": {
-        "run": Member(Name(chosen=True), "Its name.", required=True),
-        "limits": Member(ObjectOf(LIMITS, even_null), "Its limits."),
-        "columns": Member(
-            MapOf(ObjectOf(_COLUMN, even_null), 1, 256),
-            "The columns of each batch, by name; null if they are not declared.",
-            null=True,
-        ),
-    },
-    "run_token_create": {
-        "role": Member(Choice(RUN_ROLES), "What the token permits.", required=True)
-    },
-    "session_create": {
-        "worker": Member(
-            Name(chosen=True),
-            "Name of the worker, which stays the same in later sessions.",
-            required=True,
-        )
-    },
-    "samples_lease": {
-        "max_bytes": _MAX_BYTES,
-        "max_batches": Member(
-            Integer(1, MOST_BATCHES), "Batches at most.", default=LEASED_BATCHES
-        ),
-        "wait_s": _WAIT,
-    },
-    "samples_ack": _LEASES,
-    "samples_nack": _LEASES,
-    "reader_commit": {
-        "after": Member(Integer(), "The last position used.", required=True),
-        "draws": Member(Integer(), "Transitions drawn in all.", null=True),
-    },
+RUN_CREATE: Members = {
+    "run": Member(Name(chosen=True), "Its name.", required=True),
+    "limits": Member(ObjectOf(LIMITS, even_null), "Its limits."),
+    "columns": Member(
+        MapOf(ObjectOf(_COLUMN, even_null), 1, 256),
+        "The columns of each batch, by name; null if they are not declared.",
+        null=True,
+    ),
+}
+RUN_TOKEN_CREATE: Members = {
+    "role": Member(Choice(RUN_ROLES), "What the token permits.", required=True)
+}
+SESSION_CREATE: Members = {
+    "worker": Member(
+        Name(chosen=True),
+        "Name of the worker, which stays the same in later sessions.",
+        required=True,
+    )
+}
+SAMPLES_LEASE: Members = {
+    "max_bytes": _MAX_BYTES,
+    "max_batches": Member(
+        Integer(1, MOST_BATCHES), "Batches at most.", default=LEASED_BATCHES
+    ),
+    "wait_s": _WAIT,
+}
+SAMPLES_ACK: Members = _LEASES
+SAMPLES_NACK: Members = _LEASES
+READER_COMMIT: Members = {
+    "after": Member(Integer(), "The last position used.", required=True),
+    "draws": Member(Integer(), "Transitions drawn in all.", null=True),
 }

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gym_http_server.operations.members import even_null, read
-from gym_http_server.operations.runs import BODIES, LIMITS
+from gym_http_server.operations.members import Members, even_null, read
+from gym_http_server.operations.runs import LIMITS
 from gym_http_server.relay.files import FileSlice
 from gym_http_server.relay.leases import Leases
 from gym_http_server.relay.limiter import Limiter, LimiterSettings
@@ -240,11 +240,11 @@ class RunCall:
         self.store.changed(self.run)
 
 
-def read_members(body: bytes, operation: str) -> dict[str, Any]:
+def read_members(body: bytes, members: Members) -> dict[str, Any]:
     """Read the members of a body, which is JSON, as web workers have checked.
 
     Raises:
         Problem: A member is missing or unknown, or has a value that it cannot have.
     """
     given = msgspec.json.decode(body)
-    return read(BODIES[operation], given, is_given=even_null)
+    return read(members, given, is_given=even_null)

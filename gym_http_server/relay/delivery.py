@@ -15,6 +15,10 @@ from gym_http_server.operations.runs import (
     LEASED_BATCHES,
     MOST_BATCHES,
     READER,
+    READER_COMMIT,
+    SAMPLES_ACK,
+    SAMPLES_LEASE,
+    SAMPLES_NACK,
 )
 from gym_http_server.relay.calls import SAMPLES, LiveRun, Reply, RunCall, read_members
 from gym_http_server.relay.files import FileSlice
@@ -124,7 +128,7 @@ def get_reader(call: RunCall) -> Reply:
 def put_reader(call: RunCall) -> Reply:
     """Commit that a reader has used all batches up to a position."""
     name = READER.read(call.head.value, "reader")
-    move = check_move(call, name, **read_members(call.body, "reader_commit"))
+    move = check_move(call, name, **read_members(call.body, READER_COMMIT))
     move_reader(call, move)
     return _reader_reply(move.row)
 
@@ -218,7 +222,7 @@ def _reader_reply(row: ReaderRow) -> Reply:
 
 def lease(call: RunCall) -> Reply | None:
     """Lease the next batches."""
-    given = read_members(call.body, "samples_lease")
+    given = read_members(call.body, SAMPLES_LEASE)
     batches = deliver(
         call.store,
         call.run,
@@ -239,7 +243,7 @@ def acknowledge(call: RunCall) -> Reply:
     totals = call.run.totals
     # A reader that is new may be behind what others were past.
     past = totals.stored if floor is None else max(floor, totals.floor)
-    leases = read_members(call.body, "samples_ack")["leases"]
+    leases = read_members(call.body, SAMPLES_ACK)["leases"]
     changed, unknown = call.live.leases.ack(leases, past)
     for row in changed:
         call.store.put_lease(call.run, row)
@@ -248,7 +252,7 @@ def acknowledge(call: RunCall) -> Reply:
 
 def give_back(call: RunCall) -> Reply:
     """Return leased batches, which are delivered again at once."""
-    leases = read_members(call.body, "samples_nack")["leases"]
+    leases = read_members(call.body, SAMPLES_NACK)["leases"]
     changed, unknown = call.live.leases.nack(leases)
     for row in changed:
         call.store.put_lease(call.run, row)

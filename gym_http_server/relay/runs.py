@@ -17,7 +17,12 @@ from gym_http_server.errors import (
     StorageFull,
     UnknownRunToken,
 )
-from gym_http_server.operations.runs import MOST_RECORDS, RUN_ROLES
+from gym_http_server.operations.runs import (
+    MOST_RECORDS,
+    RUN_CREATE,
+    RUN_ROLES,
+    RUN_TOKEN_CREATE,
+)
 from gym_http_server.relay.calls import (
     DeclaredColumn,
     Limits,
@@ -122,7 +127,7 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
     kept = keys.find(store, request.head.key, request.body, now)
     if kept is not None:
         return kept
-    new = msgspec.convert(read_members(request.body, "run_create"), NewRun)
+    new = msgspec.convert(read_members(request.body, RUN_CREATE), NewRun)
     name, limits, columns = new.run, new.limits, new.columns
     if limits.limiter is not None:
         # It refuses settings that end in a deadlock.
@@ -235,7 +240,7 @@ def delete_run(call: RunCall) -> Reply:
 
 def create_token(call: RunCall) -> Reply:
     """Make a further token."""
-    role = read_members(call.body, "run_token_create")["role"]
+    role = read_members(call.body, RUN_TOKEN_CREATE)["role"]
     if len(call.store.tokens(call.run)) >= MOST_TOKENS:
         raise LimitReached(
             f"the run {call.run.run!r} has {MOST_TOKENS} tokens, which is the limit: "

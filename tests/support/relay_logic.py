@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from gym_http_server.operations.members import even_null, read
-from gym_http_server.operations.runs import QUERIES
 from gym_http_server.operations.table import RUNS
 from gym_http_server.relay.calls import Reply, Request
 from gym_http_server.relay.dispatch import Relay
@@ -23,7 +22,7 @@ from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 
 MIB = 1024 * 1024
-_NAMES = {row.op: row.name for row in reversed(RUNS)}
+_QUERIES = {row.op: row.query for row in reversed(RUNS)}
 
 
 class RelayBench:
@@ -94,7 +93,7 @@ class RelayBench:
             digest: SHA-256 of the body in hex, unless it is the right one.
             args: The query.
         """
-        query = QUERIES.get(_NAMES.get(args.get("op", op), ""), {})
+        query = _QUERIES.get(args.get("op", op), {})
         given = {name: value for name, value in args.items() if name in query}
         args |= read(query, given, is_given=even_null)
         if isinstance(body, dict):
