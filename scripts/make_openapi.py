@@ -14,6 +14,7 @@ The exit status is 1 if the document would change, and 2 if the sources do not f
 
 import argparse
 import difflib
+import importlib
 import json
 import pathlib
 import re
@@ -57,6 +58,7 @@ def make_document() -> Json:
     del document["repeated"]
     problems = document.pop("problems")
     add_problems(problems, document["components"])
+    add_tables(document["components"]["schemas"])
     missing = set(OPERATIONS)
     for path, method, by_hand in operations_of(document):
         name = by_hand["operationId"]
@@ -118,6 +120,18 @@ def parameter(name: str, member: Member, example: Any) -> Json:
     return made | {"schema": schema, "example": example}
 
 
+def add_tables(schemas: Json) -> None:
+    """Put schemas of members in the place of names of tables, as clocks.REALTIME."""
+    for name, schema in schemas.items():
+        if "members" in schema:
+            module, _, table = schema["members"].rpartition(".")
+            found = importlib.import_module(f"gym_http_server.operations.{module}")
+            kind = getattr(found, table)
+            schemas[name] = object_schema(kind, nulls=schema["nulls"])
+            if "description" in schema:
+                schemas[name]["description"] = schema["description"]
+
+
 def add_body(row: Operation, by_hand: Json, schemas: Json) -> None:
     """Add the schema of an operation's body, unless it is written by hand.
 
@@ -129,7 +143,7 @@ def add_body(row: Operation, by_hand: Json, schemas: Json) -> None:
     if name and name not in schemas:
         if row.body is None:
             raise Mistake(f"{row.name} has no members for the schema {name}")
-        schemas[name] = object_schema(row.body)
+        schemas[name] = object_schema(row.body, nulls=row.takes_nulls)
 
 
 def add_problems(problems: Json, components: Json) -> None:

@@ -538,13 +538,15 @@ class Member:
     null: bool = False
     blank: bool = False
 
-    def schema(self) -> Schema:
-        """Return its values, words and default as JSON Schema."""
+    def schema(self, nulls: bool = False) -> Schema:
+        """Return its values, words and default as JSON Schema.
+
+        Args:
+            nulls: Whether null counts as absent.
+        """
         schema = self.kind.schema()
-        if self.null and "type" in schema:
-            schema["type"] = [schema["type"], "null"]
-        elif self.null and "enum" in schema:
-            schema["enum"] = [*schema["enum"], None]
+        if self.null or (nulls and not self.required):
+            schema = _with_null(schema)
         if self.blank and not self.required:
             schema = {"anyOf": [schema, {"enum": [None, "", []]}]}
         if self.words:
@@ -581,7 +583,7 @@ class ObjectOf(_OnlyInBodies):
 
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
-        return object_schema(self.members)
+        return object_schema(self.members, nulls=self.is_given is not even_null)
 
 
 def refusal(name: str, value: object, expected: str) -> BadParameter:
@@ -689,16 +691,27 @@ def unknown_members(
     ]
 
 
-def object_schema(members: Members) -> Schema:
-    """Return an object as JSON Schema."""
-    schema: Schema = {
-        "type": "object",
-        "properties": {name: each.schema() for name, each in members.items()},
-    }
+def object_schema(members: Members, *, nulls: bool = False) -> Schema:
+    """Return an object without unknown members as JSON Schema.
+
+    Args:
+        members: Its members.
+        nulls: Whether null counts as absent in those that are not required.
+    """
+    properties = {name: each.schema(nulls) for name, each in members.items()}
+    schema: Schema = {"type": "object", "properties": properties}
     required = [name for name, each in members.items() if each.required]
     if required:
         schema["required"] = required
-    return schema
+    return schema | {"additionalProperties": False}
+
+
+def _with_null(schema: Schema) -> Schema:
+    if "enum" in schema:
+        return schema | {"enum": [*schema["enum"], None]}
+    if isinstance(schema.get("type"), str):
+        return schema | {"type": [schema["type"], "null"]}
+    return {"anyOf": [schema, {"type": "null"}]} if schema else schema
 
 
 def _unknown(name: object, members: Members, what: str) -> BadParameter:

@@ -33,6 +33,7 @@ class Operation:
             one status, the later one holds.
         query: The parameters of its query.
         body: The members of its body; ``None``: it has none, or is no object of these.
+        takes_nulls: Whether null counts as absent in its body.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Operation:
     problems: tuple[str, ...] = ()
     query: Members = field(default_factory=dict)
     body: Members | None = None
+    takes_nulls: bool = True
 
     @property
     def has_effect(self) -> bool:

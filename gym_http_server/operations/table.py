@@ -482,6 +482,7 @@ RUNS = (
         Op.RUN_CREATE,
         keyed=True,
         body=runs.RUN_CREATE,
+        takes_nulls=False,
         problems=(*_CHECKED, "Conflict", "KeyReused", "StorageFull"),
     ),
     Operation(
@@ -510,6 +511,7 @@ RUNS = (
         _MANAGES,
         Op.TOKEN_CREATE,
         body=runs.RUN_TOKEN_CREATE,
+        takes_nulls=False,
         problems=(*_FOUND, "Conflict", "TooLong", "StorageFull"),
     ),
     Operation(
@@ -547,6 +549,7 @@ RUNS = (
         _TRAINS,
         Op.SESSION_CREATE,
         body=runs.SESSION_CREATE,
+        takes_nulls=False,
         problems=(*_FOUND, "Conflict", "TooLong", "TooManySessions", "StorageFull"),
     ),
     Operation(
@@ -587,6 +590,7 @@ RUNS = (
         Op.LEASE,
         waits=True,
         body=runs.SAMPLES_LEASE,
+        takes_nulls=False,
         problems=(*_FOUND, "TooLong"),
     ),
     Operation(
@@ -597,6 +601,7 @@ RUNS = (
         _TRAINS,
         Op.ACK,
         body=runs.SAMPLES_ACK,
+        takes_nulls=False,
         problems=(*_FOUND, "TooLong"),
     ),
     Operation(
@@ -607,6 +612,7 @@ RUNS = (
         _TRAINS,
         Op.NACK,
         body=runs.SAMPLES_NACK,
+        takes_nulls=False,
         problems=(*_FOUND, "TooLong"),
     ),
     Operation(
@@ -627,6 +633,7 @@ RUNS = (
         _TRAINS,
         Op.READER_PUT,
         body=runs.READER_COMMIT,
+        takes_nulls=False,
         problems=(*_FOUND, "Conflict", "TooLong"),
     ),
     Operation(
