@@ -32,6 +32,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BY_HAND = ROOT / "docs" / "openapi.yaml"
 DOCUMENT = ROOT / "gym_http_server" / "api" / "openapi.json"
 KEY = {"$ref": "#/components/parameters/IdempotencyKey"}
+LOSSLESS = (
+    "application/vnd.gym-http.typed+json",
+    "application/vnd.gym-http.binary",
+)
 PROBLEM_TYPES = ("application/json", "application/problem+json")
 RETRY = {
     "Retry-After": {
@@ -72,6 +76,7 @@ def make_document() -> Json:
         document["paths"][path][method] = merged(row, by_hand, problems)
     if missing:
         raise Mistake(f"{', '.join(sorted(missing))}: not in {BY_HAND.name}")
+    put_lossless_last(document)
     return document
 
 
@@ -144,6 +149,20 @@ def add_body(row: Operation, by_hand: Json, schemas: Json) -> None:
         if row.body is None:
             raise Mistake(f"{row.name} has no members for the schema {name}")
         schemas[name] = object_schema(row.body, nulls=row.takes_nulls)
+
+
+def put_lossless_last(node: Any) -> None:
+    """Put the lossless forms behind all others: generators of clients take the first.
+
+    A merge key of YAML puts what it repeats before everything else.
+    """
+    if isinstance(node, dict):
+        for media in LOSSLESS:
+            if media in node:
+                node[media] = node.pop(media)
+    if isinstance(node, dict | list):
+        for each in node.values() if isinstance(node, dict) else node:
+            put_lossless_last(each)
 
 
 def add_problems(problems: Json, components: Json) -> None:

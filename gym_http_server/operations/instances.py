@@ -255,6 +255,9 @@ SET_GENERATOR: Members = {
         Anything(), "What it is to spawn from; null leaves that as it is."
     ),
     "replace": Member(Flag(), "Whether the environment gets a new generator.", False),
+    # What a GET gives can be sent back as it is.
+    "seed": Member(Anything(), "Ignored."),
+    "serial": Member(Anything(), "Ignored."),
 }
 
 SET_ATTRIBUTE: Members = {
