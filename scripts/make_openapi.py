@@ -98,7 +98,9 @@ def merged(row: Operation, by_hand: Json, problems: Json) -> Json:
     examples = by_hand.pop("query", {})
     parameters = [KEY] * row.keyed + by_hand.get("parameters", [])
     parameters += [
-        parameter(name, member, examples[name]) for name, member in row.query.items()
+        parameter(name, member)
+        | ({"example": examples[name]} if name in examples else {})
+        for name, member in row.query.items()
     ]
     made: Json = {"operationId": row.name, "tags": by_hand["tags"]}
     made["summary"] = row.words
@@ -116,13 +118,13 @@ def merged(row: Operation, by_hand: Json, problems: Json) -> Json:
     return made | {key: value for key, value in by_hand.items() if key not in made}
 
 
-def parameter(name: str, member: Member, example: Any) -> Json:
+def parameter(name: str, member: Member) -> Json:
     """Return the definition of a parameter of a query."""
     schema = member.schema()
     made: Json = {"name": name, "in": "query", "description": schema.pop("description")}
     if member.required:
         made["required"] = True
-    return made | {"schema": schema, "example": example}
+    return made | {"schema": schema}
 
 
 def add_tables(schemas: Json) -> None:
