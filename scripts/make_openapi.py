@@ -98,8 +98,7 @@ def merged(row: Operation, by_hand: Json, problems: Json) -> Json:
     examples = by_hand.pop("query", {})
     parameters = [KEY] * row.keyed + by_hand.get("parameters", [])
     parameters += [
-        parameter(name, member)
-        | ({"example": examples[name]} if name in examples else {})
+        parameter(name, member, examples.get(name))
         for name, member in row.query.items()
     ]
     made: Json = {"operationId": row.name, "tags": by_hand["tags"]}
@@ -118,13 +117,14 @@ def merged(row: Operation, by_hand: Json, problems: Json) -> Json:
     return made | {key: value for key, value in by_hand.items() if key not in made}
 
 
-def parameter(name: str, member: Member) -> Json:
+def parameter(name: str, member: Member, example: Any) -> Json:
     """Return the definition of a parameter of a query."""
     schema = member.schema()
     made: Json = {"name": name, "in": "query", "description": schema.pop("description")}
     if member.required:
         made["required"] = True
-    return made | {"schema": schema}
+    made["schema"] = schema
+    return made if example is None else made | {"example": example}
 
 
 def add_tables(schemas: Json) -> None:

@@ -51,7 +51,7 @@ def test_a_parameter_is_added_in_one_place(script: ModuleType) -> None:
     assert read_parameters({"QUERY_STRING": "colour=red"}, row.query) == {
         "colour": "red"
     }
-    with pytest.raises(BadParameter, match="^colour is 'rad': expected 'red' or"):
+    with pytest.raises(BadParameter, match=r"^colour is 'rad': expected 'red' or"):
         read_parameters({"QUERY_STRING": "colour=rad"}, row.query)
     with pytest.raises(BadParameter, match="did you mean 'colour'"):
         read_parameters({"QUERY_STRING": "colours=red"}, row.query)
