@@ -150,7 +150,9 @@ def add_body(row: Operation, by_hand: Json, schemas: Json) -> None:
     if name and name not in schemas:
         if row.body is None:
             raise Mistake(f"{row.name} has no members for the schema {name}")
-        schemas[name] = object_schema(row.body, nulls=row.takes_nulls)
+        schemas[name] = object_schema(
+            row.body, nulls=row.takes_nulls, others=row.is_lenient
+        )
 
 
 def put_lossless_last(node: Any) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gym_http_server.envhost import env_warnings, plain_json
 from gym_http_server.operations import members as declared
+from gym_http_server.operations.table import LENIENT
 from gym_http_wire.frames import UNREAD, Frame, Pieces
 from gym_http_wire.messages import AnswerHead, Form
 from gym_http_wire.problems import (
@@ -107,17 +108,13 @@ def optional_object(frame: Frame) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def read_members(
-    frame: Frame, members: declared.Members, what: str, *, warns: bool = False
-) -> dict[str, Any]:
+def read_members(frame: Frame, members: declared.Members, what: str) -> dict[str, Any]:
     """Decode a body, and check its members.
 
     Args:
         frame: The request.
         members: The members that it may have.
         what: What it is, for refusals.
-        warns: Whether unknown members are ignored with a warning, as in routes of
-            gym-http-api, instead of refused.
 
     Raises:
         BadJSON: The body is not an object.
@@ -127,9 +124,10 @@ def read_members(
     given = read(frame) if frame.body else {}
     if not isinstance(given, dict):
         raise BadJSON("expected an object")
-    if warns:
+    is_lenient = frame.kind in LENIENT
+    if is_lenient:
         env_warnings.add_unknown(members, given, what)
-    return declared.read(members, given, what, ignores=warns)
+    return declared.read(members, given, what, ignores=is_lenient)
 
 
 def member(frame: Frame, given: Any, name: str) -> Any:

@@ -296,9 +296,7 @@ class Handlers:
         self._published = True
 
     def _monitor_start(self, frame: Frame) -> Frame:
-        given = codec.read_members(
-            frame, MONITOR_START, "the start of a monitor", warns=True
-        )
+        given = codec.read_members(frame, MONITOR_START, "the start of a monitor")
         directory, video = given["directory"], None
         force, resume = given.get("force", False), given.get("resume", False)
         if self.monitor is not None:

@@ -119,7 +119,7 @@ class Inspection:
         }
 
     def _sample(self, which: str, frame: Frame) -> Any:
-        given = read_members(frame, SAMPLE, "the sample", warns=True)
+        given = read_members(frame, SAMPLE, "the sample")
         seed, mask = given.get("seed"), given.get("mask")
         return {which: self._operations.sample(which, seed, mask)}
 

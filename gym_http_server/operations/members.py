@@ -691,19 +691,22 @@ def unknown_members(
     ]
 
 
-def object_schema(members: Members, *, nulls: bool = False) -> Schema:
-    """Return an object without unknown members as JSON Schema.
+def object_schema(
+    members: Members, *, nulls: bool = False, others: bool = False
+) -> Schema:
+    """Return an object as JSON Schema.
 
     Args:
         members: Its members.
         nulls: Whether null counts as absent in those that are not required.
+        others: Whether it may have unknown members.
     """
     properties = {name: each.schema(nulls) for name, each in members.items()}
     schema: Schema = {"type": "object", "properties": properties}
     required = [name for name, each in members.items() if each.required]
     if required:
         schema["required"] = required
-    return schema | {"additionalProperties": False}
+    return schema if others else schema | {"additionalProperties": False}
 
 
 def _with_null(schema: Schema) -> Schema:

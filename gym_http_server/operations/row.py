@@ -34,6 +34,8 @@ class Operation:
         query: The parameters of its query.
         body: The members of its body; ``None``: it has none, or is no object of these.
         takes_nulls: Whether null counts as absent in its body.
+        is_lenient: Whether unknown members of its body are ignored with a warning, as
+            gym-http-api ignores them, instead of refused.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Operation:
     query: Members = field(default_factory=dict)
     body: Members | None = None
     takes_nulls: bool = True
+    is_lenient: bool = False
 
     @property
     def has_effect(self) -> bool:

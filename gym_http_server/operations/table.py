@@ -18,6 +18,7 @@ __all__ = [
     "ENVS",
     "INSTANCE",
     "INSTANCES",
+    "LENIENT",
     "NOTHING",
     "OPERATIONS",
     "RUN",
@@ -73,6 +74,7 @@ INSTANCES = (
         _CREATES,
         keyed=True,
         body=instances.CREATE,
+        is_lenient=True,
         problems=(
             *_CHECKED,
             "KeyReused",
@@ -138,6 +140,7 @@ INSTANCES = (
         Op.RESET,
         keyed=True,
         body=instances.RESET,
+        is_lenient=True,
         problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
@@ -149,6 +152,7 @@ INSTANCES = (
         Op.STEP,
         keyed=True,
         body=instances.STEP,
+        is_lenient=True,
         problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
@@ -235,6 +239,7 @@ INSTANCES = (
         Op.ACTION_SAMPLE,
         keyed=True,
         body=instances.SAMPLE,
+        is_lenient=True,
         problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
@@ -256,6 +261,7 @@ INSTANCES = (
         Op.OBSERVATION_SAMPLE,
         keyed=True,
         body=instances.SAMPLE,
+        is_lenient=True,
         problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
@@ -267,6 +273,7 @@ INSTANCES = (
         Op.ACTION_CONTAINS,
         keyed=True,
         body=instances.CONTAINS,
+        is_lenient=True,
         problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
@@ -278,6 +285,7 @@ INSTANCES = (
         Op.OBSERVATION_CONTAINS,
         keyed=True,
         body=instances.CONTAINS,
+        is_lenient=True,
         problems=(*_CALL, "Conflict", "KeyReused", "Unsupported"),
     ),
     Operation(
@@ -298,6 +306,7 @@ INSTANCES = (
         Op.MONITOR_START,
         keyed=True,
         body=instances.MONITOR_START,
+        is_lenient=True,
         problems=(*_CALL, "Conflict", "KeyReused", "DiskFull"),
     ),
     Operation(
@@ -817,6 +826,7 @@ SERVER = (
         "Upload results to a scoreboard that is gone",
         ANY,
         body=instances.UPLOAD,
+        is_lenient=True,
         problems=(*_CHECKED, "Gone"),
     ),
     Operation(
@@ -950,3 +960,5 @@ SERVER = (
 NOTHING = Operation("nothing", "GET", "", "Answer that there is nothing", ANY)
 #: All of them, by name.
 OPERATIONS = {row.name: row for row in (*INSTANCES, *CLOCKS, *RUNS, *SERVER)}
+#: Numbers of those that ignore unknown members.
+LENIENT = frozenset(row.op for row in OPERATIONS.values() if row.is_lenient)
