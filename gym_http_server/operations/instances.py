@@ -173,7 +173,12 @@ CREATE: Members = {
         ObjectOf(_VECTOR_KWARGS), "With `num_envs`, as for `gymnasium.make_vec`."
     ),
     "autoreset_mode": Member(
-        Anything({"enum": [*AUTORESET, *AUTORESET.values()]}),
+        Anything(
+            {
+                "type": "string",
+                "pattern": f"^({'|'.join([*AUTORESET, *AUTORESET.values()])})$",
+            }
+        ),
         "With `num_envs`, the behaviour at the end of an episode: `next_step`, "
         "`same_step` or `disabled`, or as Gymnasium writes these values.",
     ),
@@ -189,7 +194,10 @@ CREATE: Members = {
         "these environments have connected.",
         0,
     ),
-    "realtime": Member(AnyObject(), "A clock that does not wait for the agent."),
+    "realtime": Member(
+        AnyObject({"$ref": "#/components/schemas/RealTimeRequest"}),
+        "A clock that does not wait for the agent.",
+    ),
 }
 
 RESET: Members = {
@@ -221,7 +229,7 @@ STEP: Members = {
 
 ROLLOUT: Members = {
     "actions": Member(
-        Anything({"type": "array", "maxItems": MAX_EPISODES}),
+        Anything({"type": "array", "items": {}, "maxItems": MAX_EPISODES}),
         "The actions of each episode, instead of random ones; up to 10,000 in up to "
         "1,000 lists.",
     ),

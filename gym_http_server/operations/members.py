@@ -16,6 +16,7 @@ JSON writes it: 10, 10.0 and 1e1 are one integer.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -68,6 +69,11 @@ _INTEGER = re.compile(r"-?[0-9]+", re.ASCII).fullmatch
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII).fullmatch
 
 Schema = dict[str, Any]
+# As types, for programs that make types of a document.
+_BLANK = (
+    {"type": "string", "maxLength": 0},
+    {"type": "array", "items": {}, "maxItems": 0},
+)
 
 
 class Kind(Protocol):
@@ -386,6 +392,8 @@ class AnyObject(_OnlyInBodies):
 
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
+        if "$ref" in self.described:
+            return dict(self.described)
         return {"type": "object", **self.described}
 
 
@@ -539,20 +547,23 @@ class Member:
     blank: bool = False
 
     def schema(self, nulls: bool = False) -> Schema:
-        """Return its values, words and default as JSON Schema.
+        """Return its values as JSON Schema, with words and default as its description.
 
         Args:
             nulls: Whether null counts as absent.
         """
         schema = self.kind.schema()
-        if self.null or (nulls and not self.required):
+        if self.null or ((nulls or self.blank) and not self.required):
             schema = _with_null(schema)
         if self.blank and not self.required:
-            schema = {"anyOf": [schema, {"enum": [None, "", []]}]}
-        if self.words:
-            schema["description"] = self.words
+            schema = {"anyOf": [schema, *_BLANK]}
+        # Not as JSON Schema's own default: TypeScript's generators make types of it in
+        # which the member is never absent.
+        default = ""
         if self.default is not None:
-            schema["default"] = self.default
+            default = f" By default {json.dumps(self.default)}."
+        if self.words or default:
+            schema["description"] = (self.words + default).strip()
         return schema
 
 
