@@ -215,8 +215,8 @@ class Guard:
             return
         if origin != _address(environ) or not self._is_own_host(environ):
             raise OriginRefused(
-                f"web pages from {origin:.200} may not use this server; "
-                f"start it with --allow-origin {origin:.200} to allow that"
+                f"web pages from {origin:.200} may not use this server; to allow them, "
+                f"start it with --allow-origin {origin:.200}"
             )
 
     def _may_read(self, origin: str, environ: Environ) -> bool:

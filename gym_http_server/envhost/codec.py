@@ -121,7 +121,9 @@ def read_members(frame: Frame, members: declared.Members, what: str) -> dict[str
         MissingParameter: A required member is absent.
         BadParameter: A member is unknown, or has another value.
     """
-    given = read(frame) if frame.body else {}
+    # No value of a lossless form is empty; none is needed if nothing is required.
+    needed = lossless(frame) and any(each.required for each in members.values())
+    given = read(frame) if frame.body or needed else {}
     if not isinstance(given, dict):
         raise BadJSON("expected an object")
     is_lenient = frame.kind in LENIENT

@@ -168,7 +168,7 @@ def test_a_death_is_reported_for_its_instance_alone(
         (b'{"steps": []}', "missing-parameter"),
         (b'{"steps": {}}', "bad-parameter"),
         (b'{"steps": [1]}', "bad-parameter"),
-        (b'{"steps": [{}]}', "bad-parameter"),
+        (b'{"steps": [{}]}', "missing-parameter"),
         (b'{"steps": [{"instance_id": 1}]}', "bad-parameter"),
         (b'{"steps": [{"instance_id": "a", "key": ""}]}', "bad-parameter"),
         (b'{"steps": [{"instance_id": "a"}, {"instance_id": "a"}]}', "bad-parameter"),

@@ -104,7 +104,7 @@ def test_a_log_is_read_part_by_part(client: Client, create: Callable[..., str]) 
     client.env_close(instance_id)
     part = client.env_log(instance_id, wait_s=5)
     assert (part.data, part.ended) == (b"", True)
-    with pytest.raises(ServerError, match="wait_s is '26"):
+    with pytest.raises(ServerError, match=r"wait_s is 26\.0"):
         client.env_log(instance_id, wait_s=26)
 
 

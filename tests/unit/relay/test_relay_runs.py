@@ -134,7 +134,7 @@ def test_a_lost_answer_with_tokens_is_sent_again_for_ten_minutes(
         (
             {"run": "b", "columns": {}},
             BadParameter,
-            "columns has 0: expected an object",
+            "columns has 0 items: expected an object",
         ),
         (
             {
