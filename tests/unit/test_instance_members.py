@@ -14,7 +14,7 @@ def test_limits_are_those_of_the_engine() -> None:
 
 
 def test_tables_load_nothing_heavy() -> None:
-    code = "import sys, gym_http_server.operations.instances; print(*sys.modules)"
+    code = "import sys, gym_http_server.operations.table; print(*sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
