@@ -20,8 +20,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import ScopeMissing, SettingError
-from gym_http_server.settings import Settings
 
 __all__ = [
     "ADMIN",

@@ -34,13 +34,13 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.fast_routes import FastRoutes
 from gym_http_server.api.web import Route, Web, add_route, flask_response
+from gym_http_server.config.inherited_settings import SettingsMemory
+from gym_http_server.config.settings import Settings
 from gym_http_server.dashboard import routes as dashboard
 from gym_http_server.errors import NotFound
-from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.log_lines import access
 from gym_http_server.operations.table import NOTHING
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
 
 __all__ = ["create_app", "from_launcher"]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gym_http_server import terminal_output, tokens
+from gym_http_server.config.units import read_duration, show_duration
 from gym_http_server.errors import StartError
 from gym_http_server.terminal_output import Column, WatchOutput, amount, duration, size
-from gym_http_server.units import read_duration, show_duration
 
 if TYPE_CHECKING:
     from gym_http_client import Client, Server

@@ -21,20 +21,26 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gym_http_server import inherited_settings, log_lines, prctl
+from gym_http_server import log_lines
 from gym_http_server.access import quotas
 from gym_http_server.api.tickets import Tickets
-from gym_http_server.certificates import Certificate
+from gym_http_server.config import inherited_settings
+from gym_http_server.config.certificates import Certificate
+from gym_http_server.config.inherited_settings import (
+    Inherited,
+    Replaced,
+    SettingsMemory,
+)
+from gym_http_server.config.listeners import file_name
+from gym_http_server.config.module_paths import resolve_imports
+from gym_http_server.config.setting_type import PREFIX
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Draining, StartError
-from gym_http_server.inherited_settings import Inherited, Replaced, SettingsMemory
 from gym_http_server.instances.supervisor_client import SupervisorClient
-from gym_http_server.listeners import file_name
-from gym_http_server.module_paths import resolve_imports
+from gym_http_server.linux import prctl
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.reload import ControlSocket, describe, read_anew
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.setting_type import PREFIX
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_wire.messages import Op, RequestHead
 from gym_http_wire.problems import BadParameter, Problem

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server import log_stream
-from gym_http_server.settings import Settings
+from gym_http_server.config.settings import Settings
 
 __all__ = [
     "ACCESS",

@@ -10,8 +10,8 @@ import contextlib
 import os
 from collections.abc import Sequence
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import InvalidDirectory
-from gym_http_server.settings import Settings
 
 __all__ = ["BODIES", "DATABASE", "INSTANCE_IDS", "LOCK", "RESERVE", "DataDir"]
 

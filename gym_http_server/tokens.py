@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gym_http_server.access import read_file
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import SettingError
-from gym_http_server.settings import Settings
 
 __all__ = ["AUTO", "new_token", "resolve_tokens", "to_show"]
 

@@ -29,15 +29,15 @@ from gym_http_server.api.exchange import MAX_QUERY, Answer, Environ, request_id_
 from gym_http_server.api.page_requests import is_of_script, is_page
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.authentication import Authenticator, shared_count
+from gym_http_server.config.inherited_settings import SettingsMemory
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
     HostRefused,
     OriginRefused,
     TicketRefused,
     Unauthorized,
 )
-from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.operations.row import Operation
-from gym_http_server.settings import Settings
 
 __all__ = ["Guard"]
 

@@ -10,7 +10,7 @@ from prometheus_client import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from gym_http_server import inherited_settings
+from gym_http_server.config import inherited_settings
 
 __all__ = ["ProcessMetrics"]
 

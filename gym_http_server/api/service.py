@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 import gym_http_server
-from gym_http_server import landlock, seccomp
 from gym_http_server.api.exchange import (
     Answer,
     Environ,
@@ -23,11 +22,12 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.tickets import LIFETIME_S
 from gym_http_server.api.web import View, Web
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
+from gym_http_server.linux import landlock, seccomp
 from gym_http_server.operations.instances import UPLOAD
 from gym_http_server.operations.members import read
 from gym_http_server.operations.server import REGISTRY
-from gym_http_server.settings import Settings
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
     BadJSON,

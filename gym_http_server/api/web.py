@@ -26,6 +26,8 @@ from gym_http_server.api.exchange import (
 from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
+from gym_http_server.config.inherited_settings import SettingsMemory
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
     EnvCrashed,
     HostRefused,
@@ -37,7 +39,6 @@ from gym_http_server.errors import (
     TooManyWrongTokens,
     Unauthorized,
 )
-from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.instances.broker import BrokerClient
 from gym_http_server.instances.host_client import HostClient
 from gym_http_server.instances.relay import RelayClient
@@ -48,7 +49,6 @@ from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.own_paths import DataDir
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.requests import RequestCounts
-from gym_http_server.settings import Settings
 from gym_http_server.shares import Shares
 from gym_http_wire.problems import Problem
 

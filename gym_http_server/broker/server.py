@@ -22,8 +22,8 @@ from gym_http_server.broker.free_connections import FreeConnections
 from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
+from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.frame_socket import FrameSocket, limit_sending
-from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import Poller
 from gym_http_server.processes.frame_server import FrameServer

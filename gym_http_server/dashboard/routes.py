@@ -13,8 +13,8 @@ from gym_http_server.api.exchange import Answer, Environ, read_body
 from gym_http_server.api.page_requests import wants_page
 from gym_http_server.api.service import about
 from gym_http_server.api.web import View, Web
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import NotFound
-from gym_http_server.settings import Settings
 
 __all__ = ["HEADERS", "views"]
 

@@ -15,8 +15,8 @@ import sys
 
 import msgspec
 
+from gym_http_server.config.inherited_settings import read_and_close
 from gym_http_server.envhost.process import HostStart, run
-from gym_http_server.inherited_settings import read_and_close
 from gym_http_server.titles import set_title
 
 if __name__ == "__main__":

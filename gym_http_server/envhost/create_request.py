@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.vector_request import VectorRequest, read_vector
 from gym_http_server.errors import EnvRefused, UnknownEnv
@@ -22,7 +23,6 @@ from gym_http_server.operations.members import (
     refusal,
     unknown_members,
 )
-from gym_http_server.settings import Settings
 from gym_http_wire.external.handshake import is_name
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import BadJSON, BadParameter

@@ -9,8 +9,8 @@ import traceback
 import msgspec
 
 from gym_http_core.env_errors import env_error
-from gym_http_server import sandbox
 from gym_http_server.envhost import plain_json, server_log
+from gym_http_server.linux import sandbox
 from gym_http_wire import spaces
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer

@@ -12,6 +12,7 @@ import time
 
 import msgspec
 
+from gym_http_server.config.inherited_settings import Replaced
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.dispatch import Dispatch
@@ -28,7 +29,6 @@ from gym_http_server.frame_socket import (
     FrameSocket,
     receive_with_descriptors,
 )
-from gym_http_server.inherited_settings import Replaced
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import Poller
 from gym_http_server.processes.frame_server import FrameServer

@@ -34,10 +34,10 @@ from gym_http_server.envhost.isolation import isolate, reseed
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor_files import request_file
 from gym_http_server.frame_socket import receive_with_descriptors
+from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.status import StatusPage
-from gym_http_server.sandbox import Sandbox
 from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import AnswerHead, Form, Op, answer

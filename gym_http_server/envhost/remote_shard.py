@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 import msgspec
 
 from gym_http_core.vectors import call_some, vector_call
-from gym_http_server import prctl
 from gym_http_server.envhost import env_warnings, fork_guard
 from gym_http_server.envhost.failures import (
     note,
@@ -30,6 +29,7 @@ from gym_http_server.envhost.failures import (
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.envhost.shard import MakeVector, Shard, SharedBatch
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.linux import prctl
 from gym_http_server.titles import extend_title
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import answer, problem_of

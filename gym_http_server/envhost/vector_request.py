@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.operations.instances import AUTORESET
 from gym_http_server.operations.members import Choice, Integer
-from gym_http_server.settings import Settings
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["VectorRequest", "read_vector"]

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from gym_http_server.access import CREATE, STEP, Identity, Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
+from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.errors import (
     REVOKED,
     BodyTooLarge,
@@ -41,7 +42,6 @@ from gym_http_server.gateway.tango import (
     end_orphaned,
     problem_answer,
 )
-from gym_http_server.inherited_settings import SettingsMemory
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.service_process import apply_reload, isolate, run_service
 from gym_http_server.shares import share_used_up

@@ -19,13 +19,15 @@ import sys
 
 import msgspec
 
-from gym_http_server import inherited_settings, log_lines, prctl
+from gym_http_server import log_lines
+from gym_http_server.config import inherited_settings
+from gym_http_server.config.settings import Settings
 from gym_http_server.envhost import env_versions
 from gym_http_server.errors import StartError
+from gym_http_server.linux import prctl
+from gym_http_server.linux.sandbox import prepare
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.sandbox import prepare
 from gym_http_server.service_process import limit_waits
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor import prefork
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.supervisor import Supervisor

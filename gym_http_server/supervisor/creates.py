@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
+from gym_http_server.config.settings import Settings
 from gym_http_server.envhost.create_request import CreateRequest, read_request
 from gym_http_server.errors import (
     CreateDeadline,
@@ -21,7 +22,6 @@ from gym_http_server.errors import (
     TooManyInstances,
 )
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Instance, Tombstone

@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 import msgspec
 
-from gym_http_server import prctl
+from gym_http_server.config.settings import Settings
 from gym_http_server.envhost import server_log
 from gym_http_server.envhost.create_request import EXTERNAL, CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
@@ -24,13 +24,13 @@ from gym_http_server.envhost.host import AGENT_LOST, CLOSE, DRAIN
 from gym_http_server.envhost.mark import SPARE
 from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
+from gym_http_server.linux import prctl
+from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.log_lines import ACCESS, SUPERVISOR, write
 from gym_http_server.own_paths import DataDir
 from gym_http_server.recording_files import About
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.sockets import close_at_once
-from gym_http_server.sandbox import Sandbox
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, time_limits
 from gym_http_server.supervisor.figures import Figures
 from gym_http_server.supervisor.fork_server import ForkServer

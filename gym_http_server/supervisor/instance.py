@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
     CreateDeadline,
     Draining,
@@ -19,7 +20,6 @@ from gym_http_server.errors import (
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.log_lines import Allowance
 from gym_http_server.rundir.status import StatusReader
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output
 from gym_http_server.supervisor.usage import UNREAD, Usage

@@ -17,19 +17,19 @@ from typing import Any
 import msgspec
 
 from gym_http_server.acceptor import Acceptor
+from gym_http_server.config.inherited_settings import Replaced
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
     ServerRestarted,
     ShutdownDisabled,
     SurveyFailed,
     UnknownInstance,
 )
-from gym_http_server.inherited_settings import Replaced
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.poller import Poller
 from gym_http_server.processes.frame_server import FrameServer
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor.creates import Creates
 from gym_http_server.supervisor.figures import Wanted, listed
 from gym_http_server.supervisor.hosts import Hosts

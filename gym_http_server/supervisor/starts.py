@@ -8,15 +8,15 @@ import socket
 import sys
 import time
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.frame_socket import MOST_DESCRIPTORS, FrameSocket
+from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen
 from gym_http_server.rundir.status import StatusReader
-from gym_http_server.sandbox import Sandbox
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.output import Output

@@ -15,17 +15,17 @@ import socket
 import time
 from collections.abc import Mapping
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
     Draining,
     ForkFailed,
 )
+from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.poller import Poller
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.progress import Progress
 from gym_http_server.rundir.removal import remove
-from gym_http_server.sandbox import Sandbox
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.creates import Creates
 from gym_http_server.supervisor.fork_server import ForkServer

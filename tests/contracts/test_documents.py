@@ -18,9 +18,9 @@ from gymnasium import spaces
 import gym_http_server
 from gym_http_server import cli, launcher, tokens
 from gym_http_server.app import create_app
+from gym_http_server.config.settings import TABLE, Settings, from_mapping
 from gym_http_server.errors import GatewayProblem
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.settings import TABLE, Settings, from_mapping
 from gym_http_server.supervisor import output
 from gym_http_wire.problems import Problem
 from gym_http_wire.spaces import describe

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gym_http_server import landlock
+from gym_http_server.linux import landlock
 from gym_http_wire.messages import Op
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.broker import listed_env, wait_until_unlisted

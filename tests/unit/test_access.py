@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from gym_http_server import cli, tokens
 from gym_http_server.access import EVERYONE, Identity, Keys, quotas, read_file
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import ScopeMissing, SettingError
-from gym_http_server.settings import Settings
 
 HASH = hashlib.sha256(b"one").hexdigest()
 OTHER = hashlib.sha256(b"two").hexdigest()

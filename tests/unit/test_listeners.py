@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gym_http_server.config.listeners import address, open_listeners
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import SettingError, StartError
-from gym_http_server.listeners import address, open_listeners
-from gym_http_server.settings import Settings
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server import units
+from gym_http_server.config import units
+from gym_http_server.config.settings import GROUPS, TABLE, Settings, from_mapping
 from gym_http_server.errors import SettingError
-from gym_http_server.settings import GROUPS, TABLE, Settings, from_mapping
 
 
 def test_flags_win_over_variables_and_those_over_defaults() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.inherited_settings import Inherited, SettingsMemory
-from gym_http_server.settings import Settings
+from gym_http_server.config.inherited_settings import Inherited, SettingsMemory
+from gym_http_server.config.settings import Settings
 
 FIRST = Inherited(Settings(token="0123456789abcdef"), "/run")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.rundir.status import Status
-from gym_http_server.settings import Settings
 from gym_http_server.supervisor.time_limits import ends_in, orphaned_for, overdue
 
 NOW_S = 5000.0

@@ -11,7 +11,7 @@ import struct
 import sys
 from typing import Any
 
-from gym_http_server import prctl
+from gym_http_server.linux import prctl
 
 __all__ = ["Timer", "allow_priority", "raise_priority"]
 

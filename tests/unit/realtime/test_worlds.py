@@ -8,11 +8,11 @@ import numpy as np
 import psutil
 import pytest
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.envhost.realtime import worlds
 from gym_http_server.envhost.realtime.worlds.running import RunningWorld
 from gym_http_server.errors import EnvRefused, UnknownEnv
-from gym_http_server.settings import Settings
 from tests.support.envs import worlds as examples
 from tests.support.wait import wait_until
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gym_http_server.config.inherited_settings import Replaced
 from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.inherited_settings import Replaced
 from gym_http_server.peer_credentials import PeerCredentials
 from gym_http_server.relay import server as relay_server
 from gym_http_server.relay import turns

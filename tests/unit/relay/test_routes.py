@@ -19,6 +19,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from gym_http_server.app import create_app
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Gap, RelayUnavailable
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.instances import uploads
@@ -33,7 +34,6 @@ from gym_http_server.relay.messages import (
     request_of,
 )
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.settings import Settings
 from gym_http_wire.bundles import BUNDLE, MOST_BATCHES, BatchHead, encode_batch
 from gym_http_wire.frames import HEADER, Frame, encode
 from gym_http_wire.messages import AnswerHead, Op, answer

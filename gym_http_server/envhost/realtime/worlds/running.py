@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from gym_http_core.value_queue import ValueQueue
-from gym_http_server import prctl
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.envhost.realtime.world import Capture
 from gym_http_server.envhost.realtime.worlds.adapters import Shape
+from gym_http_server.linux import prctl
 from gym_http_server.titles import begin_title
 
 __all__ = ["RunningWorld"]

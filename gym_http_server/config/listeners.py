@@ -17,9 +17,9 @@ import stat
 from collections.abc import Iterator
 from urllib.parse import quote
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import SettingError, StartError
 from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES, listen
-from gym_http_server.settings import Settings
 
 __all__ = [
     "address",

@@ -13,9 +13,9 @@ from typing import IO
 
 import msgspec
 
-from gym_http_server.certificates import Certificate
+from gym_http_server.config.certificates import Certificate
+from gym_http_server.config.settings import Settings
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.settings import Settings
 
 __all__ = [
     "LAUNCHER_PID",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import SettingError
-from gym_http_server.settings import Settings
 
 if TYPE_CHECKING:
     # Only servers with TLS need it.

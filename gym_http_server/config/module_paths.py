@@ -11,8 +11,8 @@ import os
 import stat
 import sys
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import StartError
-from gym_http_server.settings import Settings
 
 __all__ = ["resolve_imports"]
 

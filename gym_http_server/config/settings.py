@@ -18,8 +18,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from gym_http_server.config.setting_type import (
+    PREFIX,
+    Setting,
+    declare,
+    read_declaration,
+)
 from gym_http_server.errors import SettingError
-from gym_http_server.setting_type import PREFIX, Setting, declare, read_declaration
 
 __all__ = ["GROUPS", "TABLE", "Settings", "from_mapping"]
 

@@ -27,10 +27,10 @@ from pathlib import Path
 
 import msgspec
 
-from gym_http_server import landlock, prctl, seccomp
+from gym_http_server.config.settings import Settings
 from gym_http_server.errors import SettingError
+from gym_http_server.linux import landlock, prctl, seccomp
 from gym_http_server.rundir.directory import NAME_PREFIX, RunDir
-from gym_http_server.settings import Settings
 
 __all__ = ["Sandbox", "confined", "prepare", "resolve_sandbox", "warn_of_root"]
 

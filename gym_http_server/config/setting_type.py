@@ -6,13 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from gym_http_server.errors import SettingError
-from gym_http_server.units import (
+from gym_http_server.config.units import (
     read_duration,
     read_size,
     show_duration,
     show_size,
 )
+from gym_http_server.errors import SettingError
 
 __all__ = ["PREFIX", "Setting", "declare", "read_declaration"]
 
