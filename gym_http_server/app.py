@@ -10,7 +10,7 @@ import flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter, Rule
 
-from gym_http_server.access import EVERYONE
+from gym_http_server.access.identities import EVERYONE
 from gym_http_server.api import (
     batches,
     external,
@@ -38,8 +38,8 @@ from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.config.settings import Settings
 from gym_http_server.dashboard import routes as dashboard
 from gym_http_server.errors import NotFound
-from gym_http_server.log_lines import access
 from gym_http_server.operations.table import NOTHING
+from gym_http_server.processes.log_lines import access
 from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.problems import Problem
 

@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 import gym_http_server
-from gym_http_server import log_lines, tokens
-from gym_http_server.access import MAX_INSTANCES, line_of
+from gym_http_server.access import tokens
+from gym_http_server.access.identities import MAX_INSTANCES, line_of
 from gym_http_server.client_commands import COMMANDS, Duration
 from gym_http_server.config.certificates import check_paths, read_certificate
 from gym_http_server.config.listeners import (
@@ -33,10 +33,11 @@ from gym_http_server.export_commands import export
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
 from gym_http_server.linux import sandbox
+from gym_http_server.processes import log_lines
+from gym_http_server.processes.titles import extend_title, set_title
 from gym_http_server.reload import request_reload
 from gym_http_server.run_commands import runs
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.titles import extend_title, set_title
 
 __all__ = ["main"]
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gym_http_server import terminal_output, tokens
+from gym_http_server import terminal_output
+from gym_http_server.access import tokens
 from gym_http_server.config.units import read_duration, show_duration
 from gym_http_server.errors import StartError
 from gym_http_server.terminal_output import Column, WatchOutput, amount, duration, size

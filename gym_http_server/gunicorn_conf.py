@@ -9,14 +9,14 @@ from typing import Any
 
 from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 
-from gym_http_server import log_lines
-from gym_http_server.authentication import shared_count
+from gym_http_server.access.authentication import shared_count
 from gym_http_server.config import inherited_settings
 from gym_http_server.gunicorn_worker.balance import Balance
 from gym_http_server.gunicorn_worker.worker import Worker
 from gym_http_server.instances.queues import Queues
 from gym_http_server.linux import prctl
-from gym_http_server.titles import set_title
+from gym_http_server.processes import log_lines
+from gym_http_server.processes.titles import set_title
 
 _memory = inherited_settings.SettingsMemory.inherited()
 _inherited = _memory.read()

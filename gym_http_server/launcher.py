@@ -21,8 +21,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gym_http_server import log_lines
-from gym_http_server.access import quotas
+from gym_http_server.access.identities import quotas
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.config import inherited_settings
 from gym_http_server.config.certificates import Certificate
@@ -38,7 +37,8 @@ from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Draining, StartError
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.linux import prctl
-from gym_http_server.peer_credentials import PeerCredentials
+from gym_http_server.processes import log_lines
+from gym_http_server.processes.peer_credentials import PeerCredentials
 from gym_http_server.reload import ControlSocket, describe, read_anew
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor import processes

@@ -16,16 +16,16 @@ import tempfile
 
 import msgspec
 
-from gym_http_server import tokens
-from gym_http_server.acceptor import Acceptor
-from gym_http_server.access import by_name
+from gym_http_server.access import tokens
+from gym_http_server.access.identities import by_name
 from gym_http_server.config.certificates import read_certificate
 from gym_http_server.config.inherited_settings import Inherited
 from gym_http_server.config.settings import Settings, from_mapping
 from gym_http_server.errors import StartError
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import Poller
+from gym_http_server.processes.acceptor import Acceptor
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.peer_credentials import PeerCredentials
+from gym_http_server.processes.poller import Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_wire.frames import Frame, FrameError

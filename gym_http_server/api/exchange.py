@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from gym_http_server.access import Identity
+from gym_http_server.access.identities import Identity
 from gym_http_server.errors import (
     BodyIncomplete,
     BodyTooLarge,

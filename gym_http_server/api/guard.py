@@ -18,7 +18,8 @@ from http import HTTPStatus
 from typing import NoReturn
 from urllib.parse import parse_qs
 
-from gym_http_server.access import (
+from gym_http_server.access.authentication import Authenticator, shared_count
+from gym_http_server.access.identities import (
     EVERYONE,
     RUN_ROLE,
     RUN_TOKEN_PREFIX,
@@ -28,7 +29,6 @@ from gym_http_server.access import (
 from gym_http_server.api.exchange import MAX_QUERY, Answer, Environ, request_id_of
 from gym_http_server.api.page_requests import is_of_script, is_page
 from gym_http_server.api.tickets import Tickets
-from gym_http_server.authentication import Authenticator, shared_count
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (

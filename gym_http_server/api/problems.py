@@ -6,7 +6,7 @@ import http
 
 import msgspec
 
-from gym_http_server.access import CREATE, STEP
+from gym_http_server.access.identities import CREATE, STEP
 from gym_http_server.api.exchange import (
     CALLER,
     JSON,

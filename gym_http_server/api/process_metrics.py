@@ -53,7 +53,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _title(pid: int) -> str:
-    """Return the title of a process, as `gym_http_server.titles` sets it."""
+    """Return the title of a process, as `gym_http_server.processes.titles` sets it."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
         return file.read().decode(errors="replace").rstrip(" \0").removeprefix("gym: ")
     return ""

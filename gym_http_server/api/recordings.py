@@ -16,15 +16,15 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.run_bodies import cut_to_range
 from gym_http_server.api.web import View, Web
-from gym_http_server.instances.downloads import Download
-from gym_http_server.instances.transfers import in_thread
-from gym_http_server.recording_files import (
+from gym_http_server.datadir.recording_files import (
     RecordingFiles,
     describe,
     find_recordings,
     open_existing,
     open_recorded,
 )
+from gym_http_server.instances.downloads import Download
+from gym_http_server.instances.transfers import in_thread
 from gym_http_server.relay.messages import BodyPieces, Piece
 
 __all__ = ["VIEWS"]

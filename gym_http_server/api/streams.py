@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from gym_http_server.access import READ, STEP
+from gym_http_server.access.identities import READ, STEP
 from gym_http_server.api.exchange import (
     MAX_QUERY,
     SWITCHED,

@@ -22,8 +22,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container
 
+from gym_http_server.access.shares import share_used_up
 from gym_http_server.errors import ShareUsedUp, TooManyTickets
-from gym_http_server.shares import share_used_up
 from gym_http_wire.problems import DiskFull
 
 __all__ = ["LIFETIME_S", "MAX_TICKETS", "Tickets"]

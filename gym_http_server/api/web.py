@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import flask
 
-from gym_http_server.access import EVERYONE, RUN_ROLE, Identity
+from gym_http_server.access.identities import EVERYONE, RUN_ROLE, Identity
+from gym_http_server.access.shares import Shares
 from gym_http_server.api.exchange import (
     CALLER,
     NOSNIFF,
@@ -28,6 +29,7 @@ from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.config.settings import Settings
+from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.errors import (
     EnvCrashed,
     HostRefused,
@@ -43,13 +45,11 @@ from gym_http_server.instances.broker import BrokerClient
 from gym_http_server.instances.host_client import HostClient
 from gym_http_server.instances.relay import RelayClient
 from gym_http_server.instances.supervisor_client import SupervisorClient
-from gym_http_server.log_lines import LimitedLog
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
-from gym_http_server.own_paths import DataDir
+from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.requests import RequestCounts
-from gym_http_server.shares import Shares
 from gym_http_wire.problems import Problem
 
 __all__ = ["MOST_UNDER_WAY", "Route", "View", "Web", "add_route"]

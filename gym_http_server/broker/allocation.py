@@ -11,8 +11,8 @@ from gym_http_server.broker.free_connection import FreeConnection
 from gym_http_server.broker.free_connections import FreeConnections
 from gym_http_server.broker.messages import LeaseRequest
 from gym_http_server.broker.registry import Lease, Registry, Waiter
-from gym_http_server.external_connection import ConnectionDetails
-from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.external.connection import ConnectionDetails
+from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, answer, problem_answer
 from gym_http_wire.problems import ExternalAway

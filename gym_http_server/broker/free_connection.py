@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.access import Identity
-from gym_http_server.external_connection import ExternalConnection
+from gym_http_server.access.identities import Identity
+from gym_http_server.external.connection import ExternalConnection
+from gym_http_server.external.tango_dialect import TangoDialect
 from gym_http_server.rundir.sockets import stop_lingering
-from gym_http_server.tango_dialect import TangoDialect
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import TANGO, Hello
 from gym_http_wire.external.json_dialect import JSONDialect

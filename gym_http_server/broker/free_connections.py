@@ -10,21 +10,21 @@ from collections import Counter
 
 import msgspec
 
-from gym_http_server.access import EVERYONE, EXTERNAL, Identity
-from gym_http_server.authentication import Authenticator
+from gym_http_server.access.authentication import Authenticator
+from gym_http_server.access.identities import EVERYONE, EXTERNAL, Identity
+from gym_http_server.access.shares import share_used_up
 from gym_http_server.broker.free_connection import FreeConnection, dialect_of
 from gym_http_server.broker.handshakes import read_hello
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Lease, Registry
 from gym_http_server.errors import REVOKED, ScopeMissing, Unauthorized
-from gym_http_server.external_connection import (
+from gym_http_server.external.connection import (
     ConnectionDetails,
     ConnectionState,
     ExternalConnection,
 )
-from gym_http_server.log_lines import LimitedLog
-from gym_http_server.poller import Poller
-from gym_http_server.shares import share_used_up
+from gym_http_server.processes.log_lines import LimitedLog
+from gym_http_server.processes.poller import Poller
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.external.handshake import (
     MAX_HELLO_BYTES,

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gym_http_server.access import Identity
+from gym_http_server.access.identities import Identity
 from gym_http_server.broker.messages import BrokerSettings, PollRequest
 from gym_http_server.errors import HelloRefused, NotFound, TooManyExternal
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.poller import READ, WRITE, Poller
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.framing import CountedFraming, FramingError
 from gym_http_wire.external.handshake import Refused, Welcome, parse_reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gym_http_server.access import EVERYONE, Identity
+from gym_http_server.access.identities import EVERYONE, Identity
 from gym_http_wire.external.framing import WEBSOCKET
 
 __all__ = ["BrokerSettings", "ConnectRequest", "LeaseRequest", "PollRequest"]

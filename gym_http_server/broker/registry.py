@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym_http_server.broker.free_connection import FreeConnection
-from gym_http_server.external_connection import ConnectionDetails
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.poller import wait_writable
+from gym_http_server.external.connection import ConnectionDetails
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.poller import wait_writable
 from gym_http_wire.external.handshake import Hello
 
 __all__ = ["Lease", "Registry", "Waiter"]

@@ -14,20 +14,20 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.acceptor import Acceptor
-from gym_http_server.access import Keys
-from gym_http_server.authentication import Authenticator, WrongTokens
+from gym_http_server.access.authentication import Authenticator, WrongTokens
+from gym_http_server.access.identities import Keys
 from gym_http_server.broker.allocation import Allocator
 from gym_http_server.broker.free_connections import FreeConnections
 from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
 from gym_http_server.config.inherited_settings import SettingsMemory
-from gym_http_server.frame_socket import FrameSocket, limit_sending
-from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import Poller
+from gym_http_server.processes.acceptor import Acceptor
 from gym_http_server.processes.frame_server import FrameServer
-from gym_http_server.service_process import (
+from gym_http_server.processes.frame_socket import FrameSocket, limit_sending
+from gym_http_server.processes.peer_credentials import PeerCredentials
+from gym_http_server.processes.poller import Poller
+from gym_http_server.processes.service_process import (
     apply_reload,
     isolate,
     limit_waits,

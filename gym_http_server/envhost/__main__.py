@@ -17,7 +17,7 @@ import msgspec
 
 from gym_http_server.config.inherited_settings import read_and_close
 from gym_http_server.envhost.process import HostStart, run
-from gym_http_server.titles import set_title
+from gym_http_server.processes.titles import set_title
 
 if __name__ == "__main__":
     channel, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])

@@ -24,14 +24,14 @@ from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.fast_step import FastStepper
 from gym_http_server.envhost.stream_set import StreamSet
 from gym_http_server.errors import REVOKED, Unauthorized
-from gym_http_server.frame_socket import (
+from gym_http_server.processes.frame_server import FrameServer
+from gym_http_server.processes.frame_socket import (
     RECEIVE_BYTES,
     FrameSocket,
     receive_with_descriptors,
 )
-from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import Poller
-from gym_http_server.processes.frame_server import FrameServer
+from gym_http_server.processes.peer_credentials import PeerCredentials
+from gym_http_server.processes.poller import Poller
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, answer, problem_answer, request_head

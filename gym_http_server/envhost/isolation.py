@@ -17,7 +17,7 @@ import tempfile
 from gym_http_server.envhost.mark import set_mark
 from gym_http_server.linux import prctl
 from gym_http_server.linux.sandbox import Sandbox
-from gym_http_server.log_stream import STDERR
+from gym_http_server.processes.log_stream import STDERR
 from gym_http_server.rundir.directory import RunDir
 
 __all__ = ["close_descriptors", "isolate", "print_to", "reseed"]

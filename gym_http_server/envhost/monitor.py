@@ -13,8 +13,8 @@ from collections import deque
 from typing import Any
 
 from gym_http_core.episode_log import VectorEpisodeLog
+from gym_http_server.datadir.recording_files import EPISODES_FILE, path_parts
 from gym_http_server.envhost import plain_json
-from gym_http_server.recording_files import EPISODES_FILE, path_parts
 from gym_http_wire.problems import DiskFull
 
 __all__ = ["NO_MONITOR", "Monitor", "VectorMonitor"]

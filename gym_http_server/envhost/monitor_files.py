@@ -19,9 +19,9 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.own_paths import DataDir
-from gym_http_server.recording_files import (
+from gym_http_server.access.shares import share_used_up
+from gym_http_server.datadir.own_paths import DataDir
+from gym_http_server.datadir.recording_files import (
     ABOUT_FILE,
     EPISODES_FILE,
     OWNER_FILE,
@@ -32,7 +32,7 @@ from gym_http_server.recording_files import (
     path_parts,
     recorded_bytes,
 )
-from gym_http_server.shares import share_used_up
+from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, answer, problem_answer, problem_of
 from gym_http_wire.problems import BadParameter, DiskFull, Problem

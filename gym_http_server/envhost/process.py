@@ -33,9 +33,9 @@ from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate, reseed
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor_files import request_file
-from gym_http_server.frame_socket import receive_with_descriptors
 from gym_http_server.linux.sandbox import Sandbox
-from gym_http_server.peer_credentials import PeerCredentials
+from gym_http_server.processes.frame_socket import receive_with_descriptors
+from gym_http_server.processes.peer_credentials import PeerCredentials
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.status import StatusPage
 from gym_http_wire.external.steps import PackedStep

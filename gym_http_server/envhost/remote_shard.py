@@ -28,9 +28,9 @@ from gym_http_server.envhost.failures import (
 )
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.envhost.shard import MakeVector, Shard, SharedBatch
-from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.linux import prctl
-from gym_http_server.titles import extend_title
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.titles import extend_title
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import answer, problem_of
 from gym_http_wire.problems import Problem, UnrepresentableValue

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import msgspec
 
-from gym_http_server.log_lines import Allowance
+from gym_http_server.processes.log_lines import Allowance
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import Op
 

@@ -16,7 +16,7 @@ from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
 from gym_http_server.envhost.watcher import MAX_WATCHERS, Watcher
-from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.processes.poller import READ, WRITE, Poller
 from gym_http_wire.busy_poll import BusyPoll, may_busy_poll
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake

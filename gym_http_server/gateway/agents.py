@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.access import CREATE, STEP, Identity
+from gym_http_server.access.identities import CREATE, STEP, Identity
 from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.host_stream import HostStream
 from gym_http_server.gateway.messages import Agent, refusal, welcome

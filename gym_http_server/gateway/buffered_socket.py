@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.processes.poller import READ, WRITE, Poller
 from gym_http_server.rundir.sockets import refuse_descriptors
 
 __all__ = ["BufferedSocket", "connected"]

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.access import Identity
-from gym_http_server.authentication import Authenticator
-from gym_http_server.frame_socket import FrameSocket, limit_sending
+from gym_http_server.access.authentication import Authenticator
+from gym_http_server.access.identities import Identity
 from gym_http_server.gateway.router import Outbox
-from gym_http_server.poller import Poller
+from gym_http_server.processes.frame_socket import FrameSocket, limit_sending
+from gym_http_server.processes.poller import Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.messages import Op, RequestHead, request

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from gym_http_server.access import Identity
+from gym_http_server.access.identities import Identity
 from gym_http_server.errors import ConversationEnded
 from gym_http_server.gateway.buffered_socket import BufferedSocket
 from gym_http_server.gateway.context import Context

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.end_problems import end_problem, was_in_flight
 from gym_http_server.errors import StreamEnded, UnknownInstance
 from gym_http_server.gateway.buffered_socket import BufferedSocket, connected
 from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.supervisor_call import SupervisorCall
+from gym_http_server.processes.end_problems import end_problem, was_in_flight
 from gym_http_wire.external.framing import WebSocketFraming
 from gym_http_wire.frames import Frame, FrameReader, encode
 from gym_http_wire.handshakes import BINARY_PROTOCOL, TEXT_PROTOCOL, StreamHandshake

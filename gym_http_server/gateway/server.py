@@ -17,8 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gym_http_server.access import CREATE, STEP, Identity, Keys
-from gym_http_server.authentication import Authenticator, WrongTokens
+from gym_http_server.access.authentication import Authenticator, WrongTokens
+from gym_http_server.access.identities import CREATE, STEP, Identity, Keys
+from gym_http_server.access.shares import share_used_up
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.errors import (
     REVOKED,
@@ -29,7 +30,6 @@ from gym_http_server.errors import (
     TooManyWrongTokens,
     Unauthorized,
 )
-from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.gateway.admission import LOOK_SECONDS, Admission
 from gym_http_server.gateway.agents import AgentPeer
 from gym_http_server.gateway.context import Context, GatewaySettings
@@ -42,9 +42,9 @@ from gym_http_server.gateway.tango import (
     end_orphaned,
     problem_answer,
 )
-from gym_http_server.log_lines import LimitedLog
-from gym_http_server.service_process import apply_reload, isolate, run_service
-from gym_http_server.shares import share_used_up
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.log_lines import LimitedLog
+from gym_http_server.processes.service_process import apply_reload, isolate, run_service
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["run"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.access import Identity
+from gym_http_server.access.identities import Identity
 from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.host_stream import HostStream
 from gym_http_server.gateway.router import Outbox

@@ -27,7 +27,7 @@ from gym_http_server.gunicorn_worker.client_socket import (
     ConnectionLimits,
 )
 from gym_http_server.gunicorn_worker.error_answers import describe, error_answer
-from gym_http_server.log_lines import LimitedLog
+from gym_http_server.processes.log_lines import LimitedLog
 
 __all__ = ["TLSRelay", "TLSRelays"]
 

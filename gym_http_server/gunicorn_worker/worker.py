@@ -21,7 +21,6 @@ from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
 from gunicorn.sock import ssl_context  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
-from gym_http_server import log_lines
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.gunicorn_worker.balance import LEAVE_S, Balance
 from gym_http_server.gunicorn_worker.client_socket import (
@@ -42,7 +41,8 @@ from gym_http_server.gunicorn_worker.fast_request import (
 from gym_http_server.gunicorn_worker.parser import ClientParser
 from gym_http_server.gunicorn_worker.tls import TLSRelay, TLSRelays
 from gym_http_server.linux import prctl
-from gym_http_server.log_lines import access
+from gym_http_server.processes import log_lines
+from gym_http_server.processes.log_lines import access
 
 _TICK_S = 0.1
 _STOPPING_TICK_S = 0.02

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.access import Identity
+from gym_http_server.access.identities import Identity
 from gym_http_server.errors import NotFound, SupervisorUnavailable
 from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
 from gym_http_server.instances.handover import detach, relay_both_ways

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 from gym_http_server.errors import AnswerBudgetFull
-from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
 from gym_http_server.instances.budget import LARGE, Budget, LargeBody, Room
+from gym_http_server.processes.frame_socket import RECEIVE_BYTES, FrameSocket
 from gym_http_server.rundir.sockets import refuse_descriptors
 from gym_http_wire.frames import HEADER, Frame, FrameError, encode
 from gym_http_wire.messages import problem_answer

@@ -13,7 +13,6 @@ from http import HTTPStatus
 
 import msgspec
 
-from gym_http_server.end_problems import end_problem, was_in_flight
 from gym_http_server.errors import EnvCrashed, QueueFull, UnknownInstance
 from gym_http_server.instances.budget import Budget, Room
 from gym_http_server.instances.call_socket import (
@@ -26,6 +25,7 @@ from gym_http_server.instances.call_socket import (
 from gym_http_server.instances.log_polls import LogPolls, state_of
 from gym_http_server.instances.queues import Queues
 from gym_http_server.instances.supervisor_client import SupervisorClient
+from gym_http_server.processes.end_problems import end_problem, was_in_flight
 from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, answer_head, problem_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.access import Identity
+from gym_http_server.access.identities import Identity
 from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
 from gym_http_server.rundir.directory import RunDir

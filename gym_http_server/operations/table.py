@@ -7,8 +7,8 @@ find their row here.
 
 from __future__ import annotations
 
-from gym_http_server import access
-from gym_http_server.access import ANY
+from gym_http_server.access import identities
+from gym_http_server.access.identities import ANY
 from gym_http_server.operations import clocks, instances, runs, server
 from gym_http_server.operations.row import Operation
 from gym_http_wire.messages import Op
@@ -32,16 +32,16 @@ _ACTIONS, _OBSERVATIONS = INSTANCE + "action_space/", INSTANCE + "observation_sp
 _ATTRIBUTE = INSTANCE + "attributes/<value>/"
 _RECORDING = "/v1/recordings/<path:directory>/"
 
-_READS = frozenset({access.READ})
-_CREATES = frozenset({access.CREATE})
-_STEPS = frozenset({access.STEP})
+_READS = frozenset({identities.READ})
+_CREATES = frozenset({identities.CREATE})
+_STEPS = frozenset({identities.STEP})
 #: No environment is called.
-_LOOKS = frozenset({access.READ, access.STEP})
-_ENDS = frozenset({access.STEP, access.CREATE})
-_CONNECTS = frozenset({access.EXTERNAL})
-_MANAGES = frozenset({access.RUNS})
-_TRAINS = frozenset({access.RUNS, access.RUN_ROLE})
-_ADMINISTERS = frozenset({access.ADMIN})
+_LOOKS = frozenset({identities.READ, identities.STEP})
+_ENDS = frozenset({identities.STEP, identities.CREATE})
+_CONNECTS = frozenset({identities.EXTERNAL})
+_MANAGES = frozenset({identities.RUNS})
+_TRAINS = frozenset({identities.RUNS, identities.RUN_ROLE})
+_ADMINISTERS = frozenset({identities.ADMIN})
 
 _HEALTH = (
     *("RequestTimeout", "Internal", "Unavailable"),

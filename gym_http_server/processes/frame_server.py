@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.poller import READ, WRITE, Poller
 from gym_http_wire.frames import Frame
 
 __all__ = ["FrameServer"]

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gym_http_server.datadir.own_paths import BODIES, DATABASE, LOCK, RESERVE
 from gym_http_server.errors import RelayDamaged, RelayTaken, StorageFull
-from gym_http_server.own_paths import BODIES, DATABASE, LOCK, RESERVE
 from gym_http_server.relay.files import (
     MIN_FREE_BYTES,
     BodyFiles,

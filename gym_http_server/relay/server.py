@@ -18,7 +18,6 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
-from gym_http_server.acceptor import Acceptor
 from gym_http_server.errors import (
     REVOKED,
     RelayDamaged,
@@ -28,11 +27,13 @@ from gym_http_server.errors import (
     TooManySessions,
     Unauthorized,
 )
-from gym_http_server.frame_socket import FrameSocket, close_each
-from gym_http_server.log_lines import LimitedLog
-from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import Poller
+from gym_http_server.processes.acceptor import Acceptor
 from gym_http_server.processes.frame_server import FrameServer
+from gym_http_server.processes.frame_socket import FrameSocket, close_each
+from gym_http_server.processes.log_lines import LimitedLog
+from gym_http_server.processes.peer_credentials import PeerCredentials
+from gym_http_server.processes.poller import Poller
+from gym_http_server.processes.service_process import apply_reload, isolate, limit_waits
 from gym_http_server.relay.calls import Reply, Request
 from gym_http_server.relay.database import damage_of
 from gym_http_server.relay.dispatch import Relay
@@ -50,7 +51,6 @@ from gym_http_server.relay.store import Store
 from gym_http_server.relay.turns import SHARE_SECONDS, RequestTurn, Turns
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import refuse_descriptors
-from gym_http_server.service_process import apply_reload, isolate, limit_waits
 from gym_http_wire.bundles import MOST_BATCHES
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer

@@ -19,19 +19,19 @@ import sys
 
 import msgspec
 
-from gym_http_server import log_lines
 from gym_http_server.config import inherited_settings
 from gym_http_server.config.settings import Settings
 from gym_http_server.envhost import env_versions
 from gym_http_server.errors import StartError
 from gym_http_server.linux import prctl
 from gym_http_server.linux.sandbox import prepare
+from gym_http_server.processes import log_lines
+from gym_http_server.processes.service_process import limit_waits
+from gym_http_server.processes.titles import set_title
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.service_process import limit_waits
 from gym_http_server.supervisor import prefork
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.supervisor import Supervisor
-from gym_http_server.titles import set_title
 
 
 class SupervisorStart(msgspec.Struct):

@@ -29,12 +29,12 @@ from gym_http_server.envhost import process
 from gym_http_server.envhost.isolation import print_to
 from gym_http_server.envhost.mark import SPARE, set_mark
 from gym_http_server.errors import ForkFailed
-from gym_http_server.frame_socket import receive_with_descriptors
 from gym_http_server.linux import prctl
-from gym_http_server.poller import Poller, Source
-from gym_http_server.service_process import isolate
+from gym_http_server.processes.frame_socket import receive_with_descriptors
+from gym_http_server.processes.poller import Poller, Source
+from gym_http_server.processes.service_process import isolate
+from gym_http_server.processes.titles import set_title
 from gym_http_server.supervisor.services import ServiceProcess
-from gym_http_server.titles import set_title
 
 __all__ = ["Demand", "ForkServer"]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.errors import ForkFailed
-from gym_http_server.log_lines import SUPERVISOR
-from gym_http_server.log_stream import STDERR
+from gym_http_server.processes.log_lines import SUPERVISOR
+from gym_http_server.processes.log_stream import STDERR
+from gym_http_server.processes.titles import set_title
 from gym_http_server.supervisor.prefork import threads
-from gym_http_server.titles import set_title
 
 __all__ = ["start_child"]
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Container, Iterable, Iterator
 import msgspec
 
 from gym_http_server.config.settings import Settings
+from gym_http_server.datadir.own_paths import DataDir
+from gym_http_server.datadir.recording_files import About
 from gym_http_server.envhost import server_log
 from gym_http_server.envhost.create_request import EXTERNAL, CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
@@ -26,9 +28,7 @@ from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, ans
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.linux import prctl
 from gym_http_server.linux.sandbox import Sandbox
-from gym_http_server.log_lines import ACCESS, SUPERVISOR, write
-from gym_http_server.own_paths import DataDir
-from gym_http_server.recording_files import About
+from gym_http_server.processes.log_lines import ACCESS, SUPERVISOR, write
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.supervisor import processes, time_limits

@@ -17,8 +17,8 @@ from gym_http_server.errors import (
     EnvCrashed,
     TooManyInstances,
 )
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.log_lines import Allowance
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.log_lines import Allowance
 from gym_http_server.rundir.status import StatusReader
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output

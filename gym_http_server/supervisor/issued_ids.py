@@ -15,8 +15,8 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 
-from gym_http_server.log_lines import SUPERVISOR
-from gym_http_server.own_paths import INSTANCE_IDS
+from gym_http_server.datadir.own_paths import INSTANCE_IDS
+from gym_http_server.processes.log_lines import SUPERVISOR
 
 __all__ = ["IssuedIDs"]
 

@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from typing import NamedTuple
 
-from gym_http_server.poller import Poller
+from gym_http_server.processes.poller import Poller
 
 __all__ = [
     "MAX_LOG_BYTES",

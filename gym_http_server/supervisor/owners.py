@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from gym_http_server.access import ADMIN
+from gym_http_server.access.identities import ADMIN
 from gym_http_server.errors import ScopeMissing, TooManyInstances, UnknownInstance
 from gym_http_server.supervisor.figures import OTHER
 from gym_http_server.supervisor.hosts import Hosts

@@ -24,7 +24,7 @@ import msgspec
 
 from gym_http_core.env_errors import shortened
 from gym_http_server.errors import StartError
-from gym_http_server.titles import set_title
+from gym_http_server.processes.titles import set_title
 
 __all__ = ["Modules", "arrange_memory", "threads"]
 

@@ -6,9 +6,9 @@ import logging
 import socket
 from typing import Any
 
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.processes.frame_server import FrameServer
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.log_lines import SUPERVISOR
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
 from gym_http_wire.problems import Problem

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.acceptor import Acceptor
 from gym_http_server.config.inherited_settings import Replaced
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
@@ -25,9 +24,10 @@ from gym_http_server.errors import (
     SurveyFailed,
     UnknownInstance,
 )
-from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import Poller
+from gym_http_server.processes.acceptor import Acceptor
 from gym_http_server.processes.frame_server import FrameServer
+from gym_http_server.processes.peer_credentials import PeerCredentials
+from gym_http_server.processes.poller import Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.supervisor.creates import Creates

@@ -19,16 +19,16 @@ from collections.abc import Callable, Sequence
 from gym_http_server.broker.messages import BrokerSettings
 from gym_http_server.config.inherited_settings import Replaced
 from gym_http_server.config.settings import Settings
+from gym_http_server.datadir.own_paths import DATABASE
 from gym_http_server.errors import ForkFailed, StartError
-from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.gateway import check_installed
-from gym_http_server.log_lines import SUPERVISOR
-from gym_http_server.own_paths import DATABASE
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.log_lines import SUPERVISOR
+from gym_http_server.processes.service_process import isolate
 from gym_http_server.relay.messages import RelaySettings
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.removal import empty, move
 from gym_http_server.rundir.sockets import listen
-from gym_http_server.service_process import isolate
 from gym_http_server.supervisor.forks import start_child
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 from gym_http_wire.messages import Op, request

@@ -12,8 +12,8 @@ from gym_http_server.config.settings import Settings
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
-from gym_http_server.frame_socket import MOST_DESCRIPTORS, FrameSocket
 from gym_http_server.linux.sandbox import Sandbox
+from gym_http_server.processes.frame_socket import MOST_DESCRIPTORS, FrameSocket
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen
 from gym_http_server.rundir.status import StatusReader

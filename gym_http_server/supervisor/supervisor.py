@@ -21,8 +21,8 @@ from gym_http_server.errors import (
     ForkFailed,
 )
 from gym_http_server.linux.sandbox import Sandbox
-from gym_http_server.log_lines import SUPERVISOR
-from gym_http_server.poller import Poller
+from gym_http_server.processes.log_lines import SUPERVISOR
+from gym_http_server.processes.poller import Poller
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.progress import Progress
 from gym_http_server.rundir.removal import remove

@@ -19,7 +19,7 @@ import msgspec
 from gymnasium.envs import registration
 
 from gym_http_server.errors import SurveyFailed
-from gym_http_server.service_process import isolate
+from gym_http_server.processes.service_process import isolate
 from gym_http_server.supervisor.forks import start_child
 
 __all__ = ["Survey", "survey"]

@@ -12,8 +12,8 @@ import pytest
 
 from gym_http_client import RemoteEnv, ServerError
 from gym_http_client import Server as Remote
-from gym_http_server.access import Identity
-from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.access.identities import Identity
+from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from tests.live.test_wrong_tokens import HELLO, counted

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.acceptor import MOST_ACCEPTED, Acceptor
-from gym_http_server.poller import Poller
+from gym_http_server.processes.acceptor import MOST_ACCEPTED, Acceptor
+from gym_http_server.processes.poller import Poller
 from gym_http_server.rundir.sockets import listen
 
 

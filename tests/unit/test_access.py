@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gym_http_server import cli, tokens
-from gym_http_server.access import EVERYONE, Identity, Keys, quotas, read_file
+from gym_http_server import cli
+from gym_http_server.access import tokens
+from gym_http_server.access.identities import (
+    EVERYONE,
+    Identity,
+    Keys,
+    quotas,
+    read_file,
+)
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import ScopeMissing, SettingError
 

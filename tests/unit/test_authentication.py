@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from gym_http_server.access import EVERYONE, Identity, Keys
-from gym_http_server.authentication import (
+from gym_http_server.access.authentication import (
     SLOTS,
     Authenticator,
     WrongTokens,
     source_of,
 )
+from gym_http_server.access.identities import EVERYONE, Identity, Keys
 from gym_http_server.errors import TooManyWrongTokens, Unauthorized
 
 SECOND = 10**9

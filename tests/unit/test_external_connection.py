@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_http_server.envhost import plain_json
-from gym_http_server.external_connection import (
+from gym_http_server.external.connection import (
     HELLO_SECONDS,
     Call,
     ConnectionDetails,

@@ -15,7 +15,7 @@ from gym_http_server.envhost.external.connections import Awaited, ExternalConnec
 from gym_http_server.envhost.external.environment import ExternalEnv
 from gym_http_server.envhost.external.fast_step import FastStep
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
-from gym_http_server.external_connection import ConnectionDetails
+from gym_http_server.external.connection import ConnectionDetails
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.steps import PackedStep

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.poller import Poller
 from gym_http_server.processes.frame_server import FrameServer
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.poller import Poller
 from gym_http_wire.frames import Frame, encode
 
 #: More than a socket accepts while its peer reads nothing.

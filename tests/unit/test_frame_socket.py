@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame, FrameError
 
 LARGE = Frame(3, body=bytes(range(256)) * 8 * 1024)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gym_http_server import log_lines, log_stream
 from gym_http_server.config.settings import Settings
+from gym_http_server.processes import log_lines, log_stream
 
 NAME = "gym_http_server.supervisor"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gym_http_server.log_stream import LogStream
+from gym_http_server.processes.log_stream import LogStream
 
 Ends = tuple[int, int]
 

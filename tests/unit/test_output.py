@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.poller import Poller
+from gym_http_server.processes.poller import Poller
 from gym_http_server.supervisor import output as module
 from gym_http_server.supervisor.output import MAX_LOG_BYTES, Output, Outputs
 from tests.support.wait import wait_until

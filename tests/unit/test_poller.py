@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.processes.poller import READ, WRITE, Poller
 from gym_http_server.supervisor import prefork
 
 

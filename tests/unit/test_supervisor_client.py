@@ -12,7 +12,7 @@ from pathlib import Path
 import gevent  # type: ignore[import-untyped]
 import pytest
 
-from gym_http_server.access import EVERYONE
+from gym_http_server.access.identities import EVERYONE
 from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.gunicorn_worker.client_socket import ClientSocket, ConnectionLimits
 from gym_http_server.instances import supervisor_client

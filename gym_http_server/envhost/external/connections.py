@@ -20,8 +20,8 @@ from gym_http_server.envhost.external.leased_connection import (
     LeasedConnection,
 )
 from gym_http_server.errors import REVOKED
-from gym_http_server.external_connection import ConnectionDetails
-from gym_http_server.frame_socket import FrameSocket, limit_sending
+from gym_http_server.external.connection import ConnectionDetails
+from gym_http_server.processes.frame_socket import FrameSocket, limit_sending
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
 from gym_http_wire.problems import ExternalAway

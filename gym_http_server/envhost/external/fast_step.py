@@ -12,7 +12,7 @@ import time
 from typing import Any, Generic, TypeVar
 
 from gym_http_server.envhost.external.requester import Requester
-from gym_http_server.external_connection import Call
+from gym_http_server.external.connection import Call
 from gym_http_wire.external.steps import StepReader
 from gym_http_wire.messages import Op
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 import msgspec
 
 from gym_http_server.envhost import plain_json
-from gym_http_server.external_connection import (
+from gym_http_server.external.connection import (
     Call,
     ConnectionDetails,
     ConnectionState,
     ExternalConnection,
 )
-from gym_http_server.poller import wait_writable
-from gym_http_server.tango_dialect import TangoDialect
+from gym_http_server.external.tango_dialect import TangoDialect
+from gym_http_server.processes.poller import wait_writable
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import TANGO, Hello
 from gym_http_wire.external.json_dialect import JSONDialect

@@ -8,7 +8,7 @@ from typing import Any
 from gym_http_core.env_errors import shortened
 from gym_http_server.envhost.external.connections import ExternalConnections
 from gym_http_server.envhost.external.leased_connection import LeasedConnection
-from gym_http_server.external_connection import Call
+from gym_http_server.external.connection import Call
 from gym_http_wire.external.messages import REPEATABLE, BadMessage
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (

@@ -32,7 +32,7 @@ from gym_http_server.envhost.realtime.streams import ClockedStreams
 from gym_http_server.envhost.realtime.timer import Timer
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.errors import Draining
-from gym_http_server.poller import READ
+from gym_http_server.processes.poller import READ
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem

@@ -7,7 +7,7 @@ from typing import Any
 
 from gym_http_server.envhost.stream_set import StreamSet
 from gym_http_server.envhost.streams import Stream
-from gym_http_server.poller import WRITE
+from gym_http_server.processes.poller import WRITE
 from gym_http_wire.frames import Frame
 from gym_http_wire.problems import ExternalAway
 from gym_http_wire.streams import RefusedRequest

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from gym_http_server.config.inherited_settings import Replaced
-from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.peer_credentials import PeerCredentials
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.peer_credentials import PeerCredentials
 from gym_http_server.relay import server as relay_server
 from gym_http_server.relay import turns
 from gym_http_server.relay.calls import Request

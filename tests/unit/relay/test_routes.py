@@ -21,10 +21,10 @@ from werkzeug.test import TestResponse
 from gym_http_server.app import create_app
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Gap, RelayUnavailable
-from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.instances import uploads
 from gym_http_server.instances.relay import RelayClient
 from gym_http_server.instances.supervisor_client import SupervisorClient
+from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.relay.files import INLINE_BYTES
 from gym_http_server.relay.messages import (
     Piece,

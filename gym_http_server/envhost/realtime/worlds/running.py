@@ -26,7 +26,7 @@ from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.envhost.realtime.world import Capture
 from gym_http_server.envhost.realtime.worlds.adapters import Shape
 from gym_http_server.linux import prctl
-from gym_http_server.titles import begin_title
+from gym_http_server.processes.titles import begin_title
 
 __all__ = ["RunningWorld"]
 

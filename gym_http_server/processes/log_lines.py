@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server import log_stream
 from gym_http_server.config.settings import Settings
+from gym_http_server.processes import log_stream
 
 __all__ = [
     "ACCESS",

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from gym_http_server.access import read_file
+from gym_http_server.access.identities import read_file
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import SettingError
 

@@ -10,10 +10,10 @@ import logging
 import socket
 from collections.abc import Callable
 
-from gym_http_server.frame_socket import close_unread
-from gym_http_server.log_lines import LimitedLog
-from gym_http_server.peer_credentials import PeerCredentials
-from gym_http_server.poller import READ, Poller
+from gym_http_server.processes.frame_socket import close_unread
+from gym_http_server.processes.log_lines import LimitedLog
+from gym_http_server.processes.peer_credentials import PeerCredentials
+from gym_http_server.processes.poller import READ, Poller
 
 __all__ = ["MOST_ACCEPTED", "Acceptor"]
 

@@ -11,10 +11,10 @@ import signal
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from gym_http_server import log_lines
 from gym_http_server.config.inherited_settings import Replaced
-from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.linux import prctl
+from gym_http_server.processes import log_lines
+from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, answer
 

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from gym_http_server.access import EVERYONE, RUN_TOKEN_PREFIX, Identity, Keys
+from gym_http_server.access.identities import EVERYONE, RUN_TOKEN_PREFIX, Identity, Keys
 from gym_http_server.errors import TooManyWrongTokens, Unauthorized
-from gym_http_server.log_lines import LimitedLog
+from gym_http_server.processes.log_lines import LimitedLog
 
 __all__ = ["Authenticator", "WrongTokens", "shared_count"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from gym_http_server.errors import ShareUsedUp
-from gym_http_server.log_lines import LimitedLog
+from gym_http_server.processes.log_lines import LimitedLog
 
 __all__ = ["Shares", "share_used_up"]
 

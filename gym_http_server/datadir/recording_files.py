@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.errors import NotFound
-from gym_http_server.own_paths import DataDir
 from gym_http_wire.problems import BadParameter
 
 __all__ = [

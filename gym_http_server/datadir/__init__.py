@@ -1,0 +1,1 @@
+"""The data directory: where recordings may be, and whose they are."""

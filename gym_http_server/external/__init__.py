@@ -1,0 +1,1 @@
+"""Connections of external environments: the protocol that broker and hosts share."""
