@@ -104,7 +104,7 @@ FAST_PATHS = {
         "gym_http_wire.values.fixed", _no_generated_codec, ("stream_same",)
     ),
     "fast-step": FastPath(
-        "gym_http_server.envhost.fast_step", _no_fast_step, ("stream_same",)
+        "gym_http_server.host.fast_step", _no_fast_step, ("stream_same",)
     ),
     "json-types": FastPath(
         "gym_http_wire.elements.json_types", _no_json_types, ("external",)

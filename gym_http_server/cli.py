@@ -30,7 +30,6 @@ from gym_http_server.config.setting_type import Setting
 from gym_http_server.config.settings import GROUPS, TABLE, Settings, from_mapping
 from gym_http_server.errors import StartError
 from gym_http_server.export_commands import export
-from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
 from gym_http_server.linux import sandbox
 from gym_http_server.processes import log_lines
@@ -38,6 +37,7 @@ from gym_http_server.processes.titles import extend_title, set_title
 from gym_http_server.reload import request_reload
 from gym_http_server.run_commands import runs
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.services.gateway import check_installed
 
 __all__ = ["main"]
 

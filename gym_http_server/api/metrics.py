@@ -26,9 +26,9 @@ import gym_http_server
 from gym_http_server.api.exchange import Answer, Environ, caller_of, read_body
 from gym_http_server.api.process_metrics import ProcessMetrics
 from gym_http_server.api.web import View, Web
-from gym_http_server.relay.messages import RelayHead
 from gym_http_server.rundir.requests import SECONDS_BOUNDS, RequestTimes, read_requests
 from gym_http_server.rundir.status import LATENESS_BOUNDS_NS, STEP_BOUNDS_NS
+from gym_http_server.services.relay.messages import RelayHead
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 

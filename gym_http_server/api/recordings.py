@@ -25,7 +25,7 @@ from gym_http_server.datadir.recording_files import (
 )
 from gym_http_server.instances.downloads import Download
 from gym_http_server.instances.transfers import in_thread
-from gym_http_server.relay.messages import BodyPieces, Piece
+from gym_http_server.services.relay.messages import BodyPieces, Piece
 
 __all__ = ["VIEWS"]
 

@@ -25,8 +25,8 @@ from gym_http_server.errors import DigestMismatch, RangeNotSatisfiable
 from gym_http_server.instances.downloads import Download
 from gym_http_server.instances.relay import UploadRoom
 from gym_http_server.instances.uploads import StoredBody, Upload
-from gym_http_server.relay.files import INLINE_BYTES
-from gym_http_server.relay.messages import RelayHead, digests_body, is_bundle
+from gym_http_server.services.relay.files import INLINE_BYTES
+from gym_http_server.services.relay.messages import RelayHead, digests_body, is_bundle
 from gym_http_wire.bundles import BundleError, split
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter

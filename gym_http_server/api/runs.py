@@ -28,8 +28,8 @@ from gym_http_server.instances.relay import LongPoll, RelayAnswer
 from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import RUNS
-from gym_http_server.relay.files import INLINE_BYTES
-from gym_http_server.relay.messages import ADMITTED, RelayHead
+from gym_http_server.services.relay.files import INLINE_BYTES
+from gym_http_server.services.relay.messages import ADMITTED, RelayHead
 from gym_http_wire.messages import Op, answer_head
 from gym_http_wire.problems import BadJSON
 

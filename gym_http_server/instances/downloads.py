@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 from gym_http_server.instances.transfers import PIECE, buffers, in_thread
-from gym_http_server.relay.messages import BodyPieces, Piece
+from gym_http_server.services.relay.messages import BodyPieces, Piece
 
 __all__ = ["Download"]
 

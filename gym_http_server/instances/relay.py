@@ -16,13 +16,13 @@ from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
 from gym_http_server.instances.downloads import Download
 from gym_http_server.instances.supervisor_client import Abandoned, SupervisorClient
 from gym_http_server.instances.uploads import StoredBody
-from gym_http_server.relay.messages import (
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.services.relay.messages import (
     MOST_FILES,
     RelayHead,
     pieces_of,
     relay_request,
 )
-from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Form, Op, answer_head, problem_of
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from gym_http_server.errors import BundleTooLarge, RelayUnavailable, StorageFull
 from gym_http_server.instances.transfers import PIECE, Task, buffers, in_thread
-from gym_http_server.relay.files import (
+from gym_http_server.services.relay.files import (
     UPLOAD_FREE_BYTES,
     begin_sync,
     lock_upload,

@@ -1,7 +1,7 @@
 """Members of the requests that instances with a clock take.
 
 The limits of some depend on a server's settings: hosts put those in place (see
-`envhost/realtime/settings_request`).
+`host/realtime/settings_request`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The keys of `QUERIES` and `BODIES` are the names of operations (`operations/table`).
 Web workers read queries by them, and the relay bodies. Lines of records are not among
-them: they may have any members, and are many (`relay/records`).
+them: they may have any members, and are many (`services/relay/records`).
 """
 
 from __future__ import annotations

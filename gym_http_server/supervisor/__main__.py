@@ -21,8 +21,8 @@ import msgspec
 
 from gym_http_server.config import inherited_settings
 from gym_http_server.config.settings import Settings
-from gym_http_server.envhost import env_versions
 from gym_http_server.errors import StartError
+from gym_http_server.host import env_versions
 from gym_http_server.linux import prctl
 from gym_http_server.linux.sandbox import prepare
 from gym_http_server.processes import log_lines

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
 from gym_http_server.config.settings import Settings
-from gym_http_server.envhost.create_request import CreateRequest, read_request
 from gym_http_server.errors import (
     CreateDeadline,
     Draining,
     TooManyInstances,
 )
+from gym_http_server.host.create_request import CreateRequest, read_request
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.hosts import Hosts

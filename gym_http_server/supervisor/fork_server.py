@@ -25,10 +25,10 @@ from typing import NoReturn
 import msgspec
 
 from gym_http_server.config import inherited_settings
-from gym_http_server.envhost import process
-from gym_http_server.envhost.isolation import print_to
-from gym_http_server.envhost.mark import SPARE, set_mark
 from gym_http_server.errors import ForkFailed
+from gym_http_server.host import process
+from gym_http_server.host.isolation import print_to
+from gym_http_server.host.mark import SPARE, set_mark
 from gym_http_server.linux import prctl
 from gym_http_server.processes.frame_socket import receive_with_descriptors
 from gym_http_server.processes.poller import Poller, Source
@@ -372,7 +372,7 @@ def _execute(
     ends = (channel.fileno(), listener.fileno(), memory.fileno())
     for end in (*ends, *start.sandbox.descriptors):
         os.set_inheritable(end, True)
-    arguments = ["-P", "-m", "gym_http_server.envhost", *map(str, ends)]
+    arguments = ["-P", "-m", "gym_http_server.host", *map(str, ends)]
     os.execv(sys.executable, [sys.executable, *arguments])
 
 

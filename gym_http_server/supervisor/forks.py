@@ -9,8 +9,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.errors import ForkFailed
+from gym_http_server.host.isolation import close_descriptors, reseed
 from gym_http_server.processes.log_lines import SUPERVISOR
 from gym_http_server.processes.log_stream import STDERR
 from gym_http_server.processes.titles import set_title

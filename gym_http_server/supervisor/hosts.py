@@ -19,13 +19,13 @@ import msgspec
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.datadir.recording_files import About
-from gym_http_server.envhost import server_log
-from gym_http_server.envhost.create_request import EXTERNAL, CreateRequest
-from gym_http_server.envhost.fork_guard import RETURNED
-from gym_http_server.envhost.host import AGENT_LOST, CLOSE, DRAIN
-from gym_http_server.envhost.mark import SPARE
-from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
+from gym_http_server.host import server_log
+from gym_http_server.host.create_request import EXTERNAL, CreateRequest
+from gym_http_server.host.fork_guard import RETURNED
+from gym_http_server.host.host import AGENT_LOST, CLOSE, DRAIN
+from gym_http_server.host.mark import SPARE
+from gym_http_server.host.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.linux import prctl
 from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.processes.log_lines import ACCESS, SUPERVISOR, write

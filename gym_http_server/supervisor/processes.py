@@ -3,7 +3,7 @@
 A host may start processes, and those may start others, leave its session, and be
 orphaned. The supervisor is the reaper of such orphans. So all processes that a host
 started are below the supervisor, and have the mark of its instance
-(`gym_http_server.envhost.mark`).
+(`gym_http_server.host.mark`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Collection, Mapping
 
-from gym_http_server.envhost.mark import SPARE, read_mark
+from gym_http_server.host.mark import SPARE, read_mark
 
 __all__ = ["Strays", "children", "descendants", "kill_children", "kill_tree"]
 

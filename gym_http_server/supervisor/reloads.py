@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from gym_http_server.config.inherited_settings import Replaced
-from gym_http_server.envhost.host import REVOKE
+from gym_http_server.host.host import REVOKE
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.poller import Poller
 from gym_http_server.supervisor.hosts import Hosts

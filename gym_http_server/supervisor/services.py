@@ -16,19 +16,19 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from gym_http_server.broker.messages import BrokerSettings
 from gym_http_server.config.inherited_settings import Replaced
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.own_paths import DATABASE
 from gym_http_server.errors import ForkFailed, StartError
-from gym_http_server.gateway import check_installed
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.processes.log_lines import SUPERVISOR
 from gym_http_server.processes.service_process import isolate
-from gym_http_server.relay.messages import RelaySettings
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.removal import empty, move
 from gym_http_server.rundir.sockets import listen
+from gym_http_server.services.broker.messages import BrokerSettings
+from gym_http_server.services.gateway import check_installed
+from gym_http_server.services.relay.messages import RelaySettings
 from gym_http_server.supervisor.forks import start_child
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 from gym_http_wire.messages import Op, request
@@ -325,7 +325,7 @@ class BrokerProcess(PeerService):
                 self.control.send(request(Op.EXTERNAL_HOST), descriptor)
 
     def _run(self, listener: socket.socket, parent: int) -> int:
-        from gym_http_server.broker.server import run
+        from gym_http_server.services.broker.server import run
 
         control = self._control_end
         return run(listener, control, self._sockets, self._settings, parent)
@@ -369,8 +369,8 @@ class GatewayProcess(PeerService):
             # It could be loaded when the server started.
             log.error("the gateway cannot start: %s", error)
             return 1
-        from gym_http_server.gateway.context import GatewaySettings
-        from gym_http_server.gateway.server import run
+        from gym_http_server.services.gateway.context import GatewaySettings
+        from gym_http_server.services.gateway.server import run
 
         settings = self._settings
         gateway_settings = GatewaySettings(
@@ -428,7 +428,7 @@ class RelayProcess(PeerService):
         self._fork(keep, lambda parent: self._run(listener, parent))
 
     def _run(self, listener: socket.socket, parent: int) -> int:
-        from gym_http_server.relay.server import run
+        from gym_http_server.services.relay.server import run
 
         control = self._control_end
         return run(listener, control, self._settings, self._run_dir.path, parent)

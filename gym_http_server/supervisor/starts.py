@@ -9,9 +9,9 @@ import sys
 import time
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.envhost import process
-from gym_http_server.envhost.create_request import CreateRequest
-from gym_http_server.envhost.external.leased_connection import ExternalSettings
+from gym_http_server.host import process
+from gym_http_server.host.create_request import CreateRequest
+from gym_http_server.host.external.leased_connection import ExternalSettings
 from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.processes.frame_socket import MOST_DESCRIPTORS, FrameSocket
 from gym_http_server.rundir.directory import RunDir

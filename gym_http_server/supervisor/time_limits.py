@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.envhost.host import PING
+from gym_http_server.host.host import PING
 from gym_http_server.rundir.status import Status
 from gym_http_server.supervisor.heartbeats import AwakeClock
 from gym_http_server.supervisor.instance import Instance

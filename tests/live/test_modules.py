@@ -32,7 +32,7 @@ def test_a_module_with_threads_gets_interpreters_of_its_own(
     apart = api.create("hostile/Threaded-v0")
     apart.reset()
     answer = apart.step(1)["info"]
-    assert "gym_http_server.envhost" in answer["command"]
+    assert "gym_http_server.host" in answer["command"]
     assert len(answer["argv"]) == 1
     forked = api.create("CartPole-v1")
     assert forked.reset(seed=0)

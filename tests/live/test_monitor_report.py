@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 
 from gym_http_client import Client
-from gym_http_server.envhost.monitor import MAX_REPORTED
+from gym_http_server.host.monitor import MAX_REPORTED
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.server import Server
 from tests.support.websocket import TEXT, WebSocket

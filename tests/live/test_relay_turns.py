@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from gym_http_server.relay.sessions import MOST_OF_TOKEN
+from gym_http_server.services.relay.sessions import MOST_OF_TOKEN
 from gym_http_wire.bundles import MOST_BATCHES
 from tests.support.api import Api, error, ok
 from tests.support.raw import RawConnection, Response

@@ -292,7 +292,7 @@ def test_a_fresh_interpreter_is_in_the_sandbox(
     server = make_server("--sandbox", "on", "--import", "tests.support.envs.threaded")
     intruder = Api(server).create("intruder/Apart-v0")
     command = attempt(intruder, "command")
-    assert "gym_http_server.envhost" in command[1]
+    assert "gym_http_server.host" in command[1]
     assert attempt(intruder, "status", "NoNewPrivs") == "1"
     assert attempt(intruder, "write", "/etc/gym-http-intruder") == "EACCES"
     assert attempt(intruder, "write", "file") is None

@@ -18,7 +18,7 @@ import pytest
 
 from gym_http_server.app import create_app
 from gym_http_server.config.settings import Settings
-from gym_http_server.envhost.streams import SEND_SECONDS
+from gym_http_server.host.streams import SEND_SECONDS
 from gym_http_server.rundir.directory import RunDir
 from tests.support import api as calls
 from tests.support import processes

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box
 
-from gym_http_server.envhost.activity import Activity
-from gym_http_server.envhost.dispatch import Dispatch
-from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.realtime.elastic import Elastic
-from gym_http_server.envhost.realtime.free_running import FreeRunning
-from gym_http_server.envhost.realtime.handlers import ClockedBroadcast, ClockedHandlers
-from gym_http_server.envhost.realtime.mode import Event, Mode
-from gym_http_server.envhost.realtime.operations import ClockedCalls, ClockedOperations
-from gym_http_server.envhost.realtime.settings import ClockSettings
-from gym_http_server.envhost.realtime.settings_request import read_settings
-from gym_http_server.envhost.realtime.world import Capture
+from gym_http_server.host.activity import Activity
+from gym_http_server.host.dispatch import Dispatch
+from gym_http_server.host.inspection import Inspection
+from gym_http_server.host.realtime.elastic import Elastic
+from gym_http_server.host.realtime.free_running import FreeRunning
+from gym_http_server.host.realtime.handlers import ClockedBroadcast, ClockedHandlers
+from gym_http_server.host.realtime.mode import Event, Mode
+from gym_http_server.host.realtime.operations import ClockedCalls, ClockedOperations
+from gym_http_server.host.realtime.settings import ClockSettings
+from gym_http_server.host.realtime.settings_request import read_settings
+from gym_http_server.host.realtime.world import Capture
 from gym_http_server.rundir.status import StatusPage, StatusReader
 from gym_http_wire.elements import NotAnElement, reader
 from gym_http_wire.problems import InvalidAction

@@ -12,11 +12,11 @@ import msgspec
 
 from gym_http_server.operations.members import even_null, read
 from gym_http_server.operations.table import RUNS
-from gym_http_server.relay.calls import Reply, Request
-from gym_http_server.relay.dispatch import Relay
-from gym_http_server.relay.files import FileSlice
-from gym_http_server.relay.messages import RelayHead, RelaySettings
-from gym_http_server.relay.store import Store
+from gym_http_server.services.relay.calls import Reply, Request
+from gym_http_server.services.relay.dispatch import Relay
+from gym_http_server.services.relay.files import FileSlice
+from gym_http_server.services.relay.messages import RelayHead, RelaySettings
+from gym_http_server.services.relay.store import Store
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch, split
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem

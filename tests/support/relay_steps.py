@@ -14,10 +14,10 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 
-from gym_http_server.relay.files import FileSlice, lock_upload, sync_folder
-from gym_http_server.relay.leases import Leases, deliver
-from gym_http_server.relay.rows import BatchRow, BlobRow, RunRow
-from gym_http_server.relay.store import Store
+from gym_http_server.services.relay.files import FileSlice, lock_upload, sync_folder
+from gym_http_server.services.relay.leases import Leases, deliver
+from gym_http_server.services.relay.rows import BatchRow, BlobRow, RunRow
+from gym_http_server.services.relay.store import Store
 
 MIB = 1 << 20
 #: What is seen of the run after each step: positions kept, versions of weights kept,

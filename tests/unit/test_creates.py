@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor.creates import Creates
 from gym_http_wire.messages import Op, RequestHead, request

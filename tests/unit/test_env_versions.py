@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 from gymnasium.envs import registration
 
-from gym_http_server.envhost import env_versions
+from gym_http_server.host import env_versions
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server.envhost import plain_json
 from gym_http_server.external.connection import (
     HELLO_SECONDS,
     Call,
@@ -16,6 +15,7 @@ from gym_http_server.external.connection import (
     ConnectionState,
     ExternalConnection,
 )
+from gym_http_server.host import plain_json
 from gym_http_wire.external.framing import COUNTED, WEBSOCKET
 from gym_http_wire.external.handshake import Hello, Limits, Welcome
 from gym_http_wire.external.json_dialect import JSONDialect

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gs
 
-from gym_http_server.envhost.external.connections import Awaited, ExternalConnections
-from gym_http_server.envhost.external.environment import ExternalEnv
-from gym_http_server.envhost.external.fast_step import FastStep
-from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.external.connection import ConnectionDetails
+from gym_http_server.host.external.connections import Awaited, ExternalConnections
+from gym_http_server.host.external.environment import ExternalEnv
+from gym_http_server.host.external.fast_step import FastStep
+from gym_http_server.host.external.leased_connection import ExternalSettings
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.steps import PackedStep

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gym_http_server.access.identities import Identity
-from gym_http_server.gateway.external_peers import ExternalPeer
-from gym_http_server.gateway.messages import refusal
 from gym_http_server.processes.poller import Poller
+from gym_http_server.services.gateway.external_peers import ExternalPeer
+from gym_http_server.services.gateway.messages import refusal
 from gym_http_wire.external.framing import CountedFraming
 from gym_http_wire.problems import Problem
 

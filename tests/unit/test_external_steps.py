@@ -11,9 +11,9 @@ from gymnasium import spaces as gs
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from gym_http_server.envhost import plain_json
-from gym_http_server.envhost.external.results import ResultReader
 from gym_http_server.external.tango_dialect import TangoDialect
+from gym_http_server.host import plain_json
+from gym_http_server.host.external.results import ResultReader
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.json_dialect import JSONDialect

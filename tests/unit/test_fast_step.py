@@ -12,11 +12,11 @@ from gymnasium.vector import AutoresetMode
 
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.vectors import operations_of
-from gym_http_server.envhost.activity import Activity
-from gym_http_server.envhost.dispatch import Dispatch
-from gym_http_server.envhost.fast_step import FastStepper, frame_of
-from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.streams import Stream
+from gym_http_server.host.activity import Activity
+from gym_http_server.host.dispatch import Dispatch
+from gym_http_server.host.fast_step import FastStepper, frame_of
+from gym_http_server.host.inspection import Inspection
+from gym_http_server.host.streams import Stream
 from gym_http_server.rundir.status import StatusPage, StatusReader
 from gym_http_wire.fast_frames import FastClientFrames
 from gym_http_wire.frames import HEADER, Frame

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.envhost import process
-from gym_http_server.envhost.create_request import read_request
-from gym_http_server.envhost.external.leased_connection import ExternalSettings
+from gym_http_server.host import process
+from gym_http_server.host.create_request import read_request
+from gym_http_server.host.external.leased_connection import ExternalSettings
 from gym_http_server.rundir.status import StatusReader
 from gym_http_wire.frames import FrameReader
 from gym_http_wire.messages import problem_of

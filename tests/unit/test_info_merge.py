@@ -9,7 +9,7 @@ from gymnasium.vector import VectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym_http_server.envhost.info_merge import Columns, Folding, kept, merged
+from gym_http_server.host.info_merge import Columns, Folding, kept, merged
 from tests.support.identity import assert_identical
 
 COUNT = 5

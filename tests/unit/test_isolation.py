@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from gym_http_server.envhost.isolation import reseed
+from gym_http_server.host.isolation import reseed
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.envhost.mark import SPARE, read_mark, set_mark
+from gym_http_server.host.mark import SPARE, read_mark, set_mark
 from gym_http_server.supervisor import processes
 from tests.support.wait import wait_until
 

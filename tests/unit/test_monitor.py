@@ -9,9 +9,9 @@ import pytest
 
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.own_paths import DataDir
-from gym_http_server.envhost.monitor import Monitor
-from gym_http_server.envhost.monitor_files import FileRequest, open_file
 from gym_http_server.errors import InvalidDirectory
+from gym_http_server.host.monitor import Monitor
+from gym_http_server.host.monitor_files import FileRequest, open_file
 from gym_http_wire.problems import BadParameter
 
 

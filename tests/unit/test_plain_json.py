@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from gym_http_server.envhost.plain_json import BadJSON, TooDeep, dumps, loads
+from gym_http_server.host.plain_json import BadJSON, TooDeep, dumps, loads
 from tests.support.strict_json import assert_canonical, parse_strictly
 
 INF = float("inf")

@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server.envhost.show.pacing import DrawingTimes, Pacer, Turn
+from gym_http_server.host.show.pacing import DrawingTimes, Pacer, Turn
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from PIL import Image
 
 from gym_http_core.vectors import operations_of
-from gym_http_server.envhost.show.pictures import Pictures, View, to_jpeg
+from gym_http_server.host.show.pictures import Pictures, View, to_jpeg
 
 
 class Fixed(gymnasium.Env[Any, Any]):

@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium import spaces
 
 from gym_http_core.vectors import operations_of
-from gym_http_server.envhost.show.pictures import View
-from gym_http_server.envhost.show.updates import (
+from gym_http_server.host.show.pictures import View
+from gym_http_server.host.show.updates import (
     MAX_VALUE,
     State,
     shared_members,

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from gym_http_server.envhost.realtime.line import Line, Waiting
+from gym_http_server.host.realtime.line import Line, Waiting
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
 
@@ -52,9 +52,9 @@ def test_requests_of_a_client_that_left_are_dropped() -> None:
 def test_hosts_without_a_clock_load_nothing_of_real_time() -> None:
     program = (
         "import sys, gym_http_server.supervisor.__main__\n"
-        "from gym_http_server.envhost import process\n"
+        "from gym_http_server.host import process\n"
         "process.warm_up()\n"
-        "print([name for name in sys.modules if 'envhost.realtime' in name])"
+        "print([name for name in sys.modules if 'server.host.realtime' in name])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

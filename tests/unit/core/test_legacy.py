@@ -10,7 +10,7 @@ from gymnasium import spaces as gs
 from hypothesis import given, settings
 
 from gym_http_core.legacy import UnknownInfoKey, info, same_as_info
-from gym_http_server.envhost.plain_json import dumps
+from gym_http_server.host.plain_json import dumps
 from tests.support.spaces import HOSTILE
 from tests.support.strict_json import parse_strictly
 

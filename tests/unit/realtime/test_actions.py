@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from gym_http_server.envhost.realtime.act_request import Sequences
+from gym_http_server.host.realtime.act_request import Sequences
 from gym_http_server.operations.clocks import MAX_CHUNK
 from gym_http_wire.problems import BadParameter, InvalidAction, Paused
 from tests.support.realtime import MS, Run

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from pacemaker import pacemaker
 
-from gym_http_server.envhost.realtime.pacers import GridPacer
+from gym_http_server.host.realtime.pacers import GridPacer
 from tests.support.realtime import Run
 
 TICK = 1_953_125

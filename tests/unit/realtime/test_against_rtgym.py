@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym_http_server.envhost.realtime.world import Capture
+from gym_http_server.host.realtime.world import Capture
 from tests.support.realtime import Run, ScriptedWorld
 from tests.support.rtgym_reference import FakeTime, Interface, rtgym_env
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gym_http_server.envhost.realtime.settings_request import read_change
+from gym_http_server.host.realtime.settings_request import read_change
 from gym_http_wire.problems import (
     BadParameter,
     EnvError,

@@ -16,7 +16,7 @@ from gymnasium.spaces import (
     Tuple,
 )
 
-from gym_http_server.envhost.realtime.limits import ActionCheck
+from gym_http_server.host.realtime.limits import ActionCheck
 from gym_http_wire.elements import NotAnElement
 from gym_http_wire.problems import ExternalAway
 from tests.support.realtime import MS, Run

@@ -5,9 +5,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from gym_http_server.envhost.create_request import CreateRequest
-from gym_http_server.envhost.realtime.making import make_clocked
-from gym_http_server.envhost.realtime.settings import ClockSettings
+from gym_http_server.host.create_request import CreateRequest
+from gym_http_server.host.realtime.making import make_clocked
+from gym_http_server.host.realtime.settings import ClockSettings
 
 
 def settings_of(env_id: str, realtime: dict[str, Any] | None) -> ClockSettings:

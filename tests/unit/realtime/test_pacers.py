@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server.envhost.realtime.pacers import ElasticPacer, GridPacer
+from gym_http_server.host.realtime.pacers import ElasticPacer, GridPacer
 
 START = 7_000_000_000
 periods = st.one_of(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gym_http_server.envhost import plain_json
-from gym_http_server.envhost.realtime.handlers import ClockedHandlers, UpdatesRequest
+from gym_http_server.host import plain_json
+from gym_http_server.host.realtime.handlers import ClockedHandlers, UpdatesRequest
 from gym_http_server.operations.clocks import UPDATES
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op

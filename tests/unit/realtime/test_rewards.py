@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gym_http_server.envhost.realtime.rewards import Rewards
-from gym_http_server.envhost.realtime.settings import RewardSettings
+from gym_http_server.host.realtime.rewards import Rewards
+from gym_http_server.host.realtime.settings import RewardSettings
 from gym_http_wire.problems import EnvError
 from tests.support.realtime import MS, Run
 

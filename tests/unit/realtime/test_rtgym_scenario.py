@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from gym_http_server.envhost.realtime.settings_request import read_change
-from gym_http_server.envhost.realtime.world import Capture
+from gym_http_server.host.realtime.settings_request import read_change
+from gym_http_server.host.realtime.world import Capture
 from gym_http_wire.problems import ResetNeeded
 from tests.support.realtime import BOX, Run, ScriptedWorld
 from tests.support.rtgym_reference import FakeTime, Interface, rtgym_env

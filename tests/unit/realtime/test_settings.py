@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from gym_http_server.envhost.realtime.settings import ClockSettings
-from gym_http_server.envhost.realtime.settings_request import read_change, zero_of
+from gym_http_server.host.realtime.settings import ClockSettings
+from gym_http_server.host.realtime.settings_request import read_change, zero_of
 from gym_http_server.operations.clocks import REALTIME
 from gym_http_server.operations.members import ObjectOf
 from gym_http_wire.problems import BadParameter

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server.envhost.realtime.statistics import Average, Histogram
+from gym_http_server.host.realtime.statistics import Average, Histogram
 from gym_http_wire.problems import ExternalAway
 from tests.support.realtime import MS, Run
 
@@ -221,7 +221,7 @@ def test_a_tick_takes_few_calls() -> None:
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal called
-        own = "envhost/realtime" in frame.f_code.co_filename
+        own = "gym_http_server/host/realtime" in frame.f_code.co_filename
         called += event == "call" and own
 
     sys.setprofile(count)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym_http_server.envhost.realtime.timer import Timer
+from gym_http_server.host.realtime.timer import Timer
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import gymnasium
 import pytest
 
-from gym_http_server.envhost import env_warnings
-from gym_http_server.envhost.realtime.handlers import ClockedHandlers, UpdatesRequest
+from gym_http_server.host import env_warnings
+from gym_http_server.host.realtime.handlers import ClockedHandlers, UpdatesRequest
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op
 from tests.support.realtime import MS, Run, handlers_of

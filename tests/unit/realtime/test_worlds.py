@@ -9,10 +9,10 @@ import psutil
 import pytest
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.envhost.create_request import read_request
-from gym_http_server.envhost.realtime import worlds
-from gym_http_server.envhost.realtime.worlds.running import RunningWorld
 from gym_http_server.errors import EnvRefused, UnknownEnv
+from gym_http_server.host.create_request import read_request
+from gym_http_server.host.realtime import worlds
+from gym_http_server.host.realtime.worlds.running import RunningWorld
 from tests.support.envs import worlds as examples
 from tests.support.wait import wait_until
 
@@ -183,7 +183,7 @@ def test_what_is_no_world_is_refused(env_id: str, words: str) -> None:
 
 
 def test_classes_that_a_module_has_only_imported_are_no_worlds() -> None:
-    env_id = "world/gym_http_server.envhost.realtime.worlds.making:RunningWorld"
+    env_id = "world/gym_http_server.host.realtime.worlds.making:RunningWorld"
     with pytest.raises(UnknownEnv, match="RunningWorld is from the module"):
         worlds.make(env_id, {})
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gym_http_server.instances import downloads
 from gym_http_server.instances.downloads import Download
-from gym_http_server.relay.messages import BodyPieces, Piece
+from gym_http_server.services.relay.messages import BodyPieces, Piece
 
 SIZE = 1000
 PARTS = [os.urandom(SIZE) for _ in range(3)]

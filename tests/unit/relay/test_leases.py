@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.relay.leases import SILENT_S, Leases, deliver, readers_floor
-from gym_http_server.relay.rows import BatchRow, ReaderRow, RunRow
-from gym_http_server.relay.store import Store
+from gym_http_server.services.relay.leases import (
+    SILENT_S,
+    Leases,
+    deliver,
+    readers_floor,
+)
+from gym_http_server.services.relay.rows import BatchRow, ReaderRow, RunRow
+from gym_http_server.services.relay.store import Store
 
 MIB = 1 << 20
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server.relay.limiter import Limiter, LimiterSettings
+from gym_http_server.services.relay.limiter import Limiter, LimiterSettings
 from gym_http_wire.problems import BadParameter
 
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from gym_http_server.errors import BodyTooLarge
-from gym_http_server.relay.records import (
+from gym_http_server.services.relay.records import (
     LINE_BYTES,
     MOST_LINES,
     best_version,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_http_server.errors import BadColumns
-from gym_http_server.relay.calls import DeclaredColumn
-from gym_http_server.relay.columns import DTYPES, MAX_JSON_BYTES, check_columns
+from gym_http_server.services.relay.calls import DeclaredColumn
+from gym_http_server.services.relay.columns import DTYPES, MAX_JSON_BYTES, check_columns
 from gym_http_wire.values import binary, typed
 
 BINARY = "application/vnd.gym-http.binary"

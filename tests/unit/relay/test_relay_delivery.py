@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gym_http_server.errors import PositionPassed, SamplesGone, UnknownReader
-from gym_http_server.relay.calls import Request
-from gym_http_server.relay.messages import RelayHead
+from gym_http_server.services.relay.calls import Request
+from gym_http_server.services.relay.messages import RelayHead
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter, MissingParameter
 from tests.support.relay_logic import RelayBench

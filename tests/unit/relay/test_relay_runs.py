@@ -16,9 +16,9 @@ from gym_http_server.errors import (
     UnknownRunToken,
     UnknownSession,
 )
-from gym_http_server.relay.calls import Request
-from gym_http_server.relay.messages import RelayHead
-from gym_http_server.relay.roles import ROLES
+from gym_http_server.services.relay.calls import Request
+from gym_http_server.services.relay.messages import RelayHead
+from gym_http_server.services.relay.roles import ROLES
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
     BadParameter,

@@ -22,8 +22,8 @@ from gym_http_server.errors import (
     ShareUsedUp,
     Stale,
 )
-from gym_http_server.relay import samples
-from gym_http_server.relay.files import INLINE_BYTES
+from gym_http_server.services.relay import samples
+from gym_http_server.services.relay.files import INLINE_BYTES
 from gym_http_wire.bundles import BUNDLE, MOST_BATCHES, BatchHead, encode_batch
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter, KeyReused

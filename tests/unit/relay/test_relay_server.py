@@ -17,19 +17,19 @@ import pytest
 from gym_http_server.config.inherited_settings import Replaced
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.processes.peer_credentials import PeerCredentials
-from gym_http_server.relay import server as relay_server
-from gym_http_server.relay import turns
-from gym_http_server.relay.calls import Request
-from gym_http_server.relay.dispatch import Relay
-from gym_http_server.relay.messages import (
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.sockets import listen
+from gym_http_server.services.relay import server as relay_server
+from gym_http_server.services.relay import turns
+from gym_http_server.services.relay.calls import Request
+from gym_http_server.services.relay.dispatch import Relay
+from gym_http_server.services.relay.messages import (
     RelayHead,
     RelaySettings,
     pieces_of,
     relay_request,
 )
-from gym_http_server.relay.store import Store
-from gym_http_server.rundir.directory import RunDir
-from gym_http_server.rundir.sockets import listen
+from gym_http_server.services.relay.store import Store
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import Op, request

@@ -25,15 +25,15 @@ from gym_http_server.instances import uploads
 from gym_http_server.instances.relay import RelayClient
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.processes.frame_socket import FrameSocket
-from gym_http_server.relay.files import INLINE_BYTES
-from gym_http_server.relay.messages import (
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.services.relay.files import INLINE_BYTES
+from gym_http_server.services.relay.messages import (
     Piece,
     RelayHead,
     pieces_answer,
     relay_problem,
     request_of,
 )
-from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.bundles import BUNDLE, MOST_BATCHES, BatchHead, encode_batch
 from gym_http_wire.frames import HEADER, Frame, encode
 from gym_http_wire.messages import AnswerHead, Op, answer

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gym_http_server.relay import status as status_module
-from gym_http_server.relay.limiter import Limiter, LimiterSettings
-from gym_http_server.relay.rows import (
+from gym_http_server.services.relay import status as status_module
+from gym_http_server.services.relay.limiter import Limiter, LimiterSettings
+from gym_http_server.services.relay.rows import (
     BatchRow,
     BlobRow,
     ReaderRow,
@@ -18,14 +18,14 @@ from gym_http_server.relay.rows import (
     RunRow,
     SessionRow,
 )
-from gym_http_server.relay.status import (
+from gym_http_server.services.relay.status import (
     Rates,
     Returns,
     active_workers,
     run_status,
     worker_states,
 )
-from gym_http_server.relay.store import Store
+from gym_http_server.services.relay.store import Store
 
 MIB = 1 << 20
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import RelayTaken, RelayUnavailable, StorageFull
-from gym_http_server.relay.files import FileSlice, lock_upload
-from gym_http_server.relay.records import best_version
-from gym_http_server.relay.rows import (
+from gym_http_server.services.relay.files import FileSlice, lock_upload
+from gym_http_server.services.relay.records import best_version
+from gym_http_server.services.relay.rows import (
     BatchRow,
     BlobRow,
     LeaseRow,
@@ -23,7 +23,7 @@ from gym_http_server.relay.rows import (
     SessionRow,
     TokenRow,
 )
-from gym_http_server.relay.store import Store
+from gym_http_server.services.relay.store import Store
 
 GIB = 1 << 30
 MIB = 1 << 20

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import RelayDamaged
-from gym_http_server.relay import database
-from gym_http_server.relay.rows import BatchRow, RecordRow, TokenRow
-from gym_http_server.relay.store import Store
+from gym_http_server.services.relay import database
+from gym_http_server.services.relay.rows import BatchRow, RecordRow, TokenRow
+from gym_http_server.services.relay.store import Store
 from gym_http_wire.messages import Op
 from tests.unit.relay.test_relay_server import Running
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import StorageFull
-from gym_http_server.relay.files import FileSlice, free_bytes
-from gym_http_server.relay.rows import BatchRow, BlobRow, ReaderRow, RunRow
-from gym_http_server.relay.store import Store
+from gym_http_server.services.relay.files import FileSlice, free_bytes
+from gym_http_server.services.relay.rows import BatchRow, BlobRow, ReaderRow, RunRow
+from gym_http_server.services.relay.store import Store
 from tests.support.faults.small_disk import Disk, small_disk
 
 GIB = 1 << 30

@@ -17,10 +17,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from gym_http_server.relay.files import FileSlice
-from gym_http_server.relay.leases import Leases, deliver
-from gym_http_server.relay.rows import BatchRow, ReaderRow, RunRow
-from gym_http_server.relay.store import Store
+from gym_http_server.services.relay.files import FileSlice
+from gym_http_server.services.relay.leases import Leases, deliver
+from gym_http_server.services.relay.rows import BatchRow, ReaderRow, RunRow
+from gym_http_server.services.relay.store import Store
 
 MIB = 1 << 20
 LEASE_S = 10.0

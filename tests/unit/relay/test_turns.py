@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gym_http_server.relay.turns import Turns
+from gym_http_server.services.relay.turns import Turns
 
 Request = tuple[str, str, float]
 

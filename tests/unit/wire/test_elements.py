@@ -11,7 +11,7 @@ from gymnasium import spaces as gs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gym_http_server.envhost.plain_json import dumps, loads
+from gym_http_server.host.plain_json import dumps, loads
 from gym_http_wire.elements import NotAnElement, reader
 from gym_http_wire.spaces import UndescribableSpace
 from tests.support.spaces import TAME, Custom, array, assert_same_element

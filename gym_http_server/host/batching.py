@@ -1,0 +1,252 @@
+"""Executes requests for several steps, and answers with the results of all of them."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from gym_http_core.batches import BatchObserver, BatchRun, Episode, Rollout
+from gym_http_core.idempotency import MAX_ANSWER_BYTES
+from gym_http_core.operations import Operations
+from gym_http_server.host import plain_json
+from gym_http_server.host.codec import (
+    lossless,
+    read_members,
+    value_frame,
+    wants_lossless,
+)
+from gym_http_server.host.failures import problem_of_error
+from gym_http_server.operations.instances import MAX_EPISODES, MAX_STEPS, ROLLOUT
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Form
+from gym_http_wire.problems import (
+    AnswerTooLarge,
+    BadParameter,
+    ExternalAway,
+    MissingParameter,
+    OutcomeUnknown,
+    Problem,
+)
+from gym_http_wire.values import binary, typed
+from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
+
+__all__ = ["Batching"]
+
+Json = dict[str, Any]
+
+
+class AnswerBudget:
+    """Computes the share of an answer's size limit that a value takes.
+
+    Args:
+        form: Form of the answer.
+        limit: Bytes that the answer may have.
+    """
+
+    def __init__(self, form: int, limit: int) -> None:
+        self._form = form
+        self._limit = limit
+
+    def __call__(self, value: list[Any]) -> float:
+        """Return the share that a value takes; 1 if it cannot be encoded."""
+        try:
+            if self._form == Form.BINARY:
+                signature, leaves = binary.split(value)
+                size = len(signature) + sum(map(len, leaves))
+                return max(size / self._limit, len(signature) / MAX_SIGNATURE_BYTES)
+            encode = typed.encode if self._form == Form.TYPED else plain_json.dumps
+            return len(encode(value)) / self._limit
+        except Exception:
+            # So the batch ends here, and keeps the steps before.
+            return 1.0
+
+
+class Batching:
+    """Answers requests for more than one step.
+
+    Args:
+        operations: The environment.
+        watch: Called at each step.
+        max_answer: Bytes that an answer's body may have.
+        members: Returns further members of each answer.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        watch: BatchObserver,
+        max_answer: int,
+        members: Callable[[], Json],
+    ) -> None:
+        self._operations = operations
+        self._watch = watch
+        self._members = members
+        # Only an answer that is kept can be sent again after a lost connection.
+        self._max_answer = min(max_answer, MAX_ANSWER_BYTES)
+
+    def steps(self, frame: Frame, given: Json) -> Frame:
+        """Take the steps of ``actions``, until the episode ends.
+
+        Raises:
+            BadParameter: There are no or too many actions, or an ``action``, too.
+            InvalidAction: An action is not in the action space; no step was taken.
+            Problem: A step failed; ``steps`` and ``results`` have the steps before it.
+        """
+        if _is_given(frame, given.get("action")):
+            raise BadParameter("expected either action or actions, and both were given")
+        cast = self._checked if lossless(frame) else self._operations.action_of
+        actions = _actions_of(given["actions"], "actions", cast)
+        self._take_generator(frame, given)
+        episode = Episode()
+        return self._answer(frame, episode, lambda run: run.play(episode, actions))
+
+    def rollout(self, frame: Frame) -> Frame:
+        """Play whole episodes.
+
+        Raises:
+            BadParameter: A parameter is invalid; no step was taken.
+            InvalidAction: An action is not in the action space; no step was taken.
+            Problem: A step failed; ``steps`` and ``results`` have the steps before it.
+        """
+        given = read_members(frame, ROLLOUT, "the rollout")
+        if isinstance(self._operations.env, VectorEnv):
+            raise BadParameter(
+                "rollouts are of single environments, and this instance has "
+                f"{self._operations.env.num_envs}: step it with actions"
+            )
+        seed, options = given.get("seed"), given.get("options")
+        actions = self._plan(frame, given, given.get("max_steps", MAX_STEPS))
+        self._take_generator(frame, given)
+        if "actions" not in given and seed is not None:
+            self._operations.space("action").seed(seed)
+        rollout = Rollout()
+        return self._answer(
+            frame,
+            rollout,
+            lambda run: rollout.play(run, actions, seed=seed, options=options),
+        )
+
+    def _plan(self, frame: Frame, given: Json, most: int) -> Iterable[Iterable[Any]]:
+        sequences = given.get("actions")
+        if sequences is None:
+            count = given.get("episodes", 1)
+            return (
+                itertools.islice(self._random_actions(), most) for _ in range(count)
+            )
+        if "policy" in given:
+            raise BadParameter("expected either policy or actions, and both were given")
+        if not isinstance(sequences, list) or not 0 < len(sequences) <= MAX_EPISODES:
+            raise BadParameter(
+                f"actions is {sequences!r:.80}: expected a list of 1 to {MAX_EPISODES} "
+                "lists, one for each episode"
+            )
+        if given.get("episodes", len(sequences)) != len(sequences):
+            raise BadParameter(
+                f"episodes is {given['episodes']}, and actions has {len(sequences)} "
+                "lists: expected one list for each episode"
+            )
+        cast = self._checked if lossless(frame) else self._operations.cast_action
+        plan = [
+            _actions_of(each, f"actions[{index}]", cast)
+            for index, each in enumerate(sequences)
+        ]
+        total = sum(map(len, plan))
+        if total > MAX_STEPS:
+            raise BadParameter(
+                f"there are {total} actions: expected {MAX_STEPS} at most"
+            )
+        return (each[:most] for each in plan)
+
+    def _random_actions(self) -> Iterator[Any]:
+        while True:
+            yield self._operations.sample("action", None, None)
+
+    def _checked(self, action: Any) -> Any:
+        self._operations.check_action(action)
+        return action
+
+    def _take_generator(self, frame: Frame, given: Json) -> None:
+        # A client that drew from its copy of the generator sends the new state.
+        if lossless(frame) and "generator" in given:
+            self._operations.set_generator(given["generator"])
+
+    def _answer(
+        self, frame: Frame, taken: Episode | Rollout, play: Callable[[BatchRun], None]
+    ) -> Frame:
+        budget = AnswerBudget(frame.form >> 4, self._max_answer)
+        run = BatchRun(self._operations, budget, self._watch)
+        try:
+            play(run)
+            exact = wants_lossless(frame)
+            value = taken.values(exact=exact)
+            value |= {"steps": run.steps, "stopped": run.stopped, **self._members()}
+            reply = value_frame(frame, value)
+            if len(reply.body) > self._max_answer:
+                raise AnswerTooLarge(
+                    f"the answer to {run.steps} steps has {len(reply.body)} bytes: "
+                    f"this server sends {self._max_answer} at most for several steps"
+                )
+            return reply
+        except Exception as error:
+            problem = problem_of_error(error)
+            if isinstance(problem, ExternalAway) and run.steps:
+                # A retry would repeat steps that were taken.
+                words = f"after {run.steps} steps {problem.message}; reset it"
+                problem = OutcomeUnknown(words)
+            problem.extras |= {"steps": run.steps}
+            problem.extras |= self._results(frame, taken, run.steps)
+            raise problem from error
+
+    def _results(self, frame: Frame, taken: Episode | Rollout, steps: int) -> Json:
+        """Return the results of the steps before a failed one, if they fit JSON."""
+        exact = wants_lossless(frame)
+        encode = typed.encode if exact else plain_json.dumps
+
+        def results(count: int) -> Any:
+            try:
+                body = encode(taken.values(count, exact=exact))
+                if len(body) > self._max_answer:
+                    return None
+                value = msgspec.json.decode(body)
+                # Integers may be too large for the encoder of the answer.
+                msgspec.json.encode(value)
+            except Exception:
+                return None
+            return value
+
+        whole = results(steps)
+        if whole is None and steps:
+            count = bisect.bisect(range(1, steps), 0, key=lambda n: results(n) is None)
+            whole = results(count)
+        return {} if whole is None else {"results": whole}
+
+
+def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any]:
+    if isinstance(actions, np.ndarray) and actions.ndim:
+        actions = list(actions)
+    if not isinstance(actions, list | tuple):
+        raise BadParameter(f"{name} is {actions!r:.80}: expected a list")
+    if not actions:
+        raise MissingParameter(name)
+    if len(actions) > MAX_STEPS:
+        raise BadParameter(
+            f"{name} has {len(actions)} actions: expected {MAX_STEPS} at most"
+        )
+    ready: list[Any] = []
+    try:
+        for action in actions:
+            ready.append(cast(action))
+    except Problem as problem:
+        problem.extras |= {"index": len(ready), "steps": 0}
+        raise
+    return ready
+
+
+def _is_given(frame: Frame, value: Any) -> bool:
+    return value is not None and (lossless(frame) or plain_json.is_given(value))

@@ -1,0 +1,124 @@
+"""Reports exceptions around an environment: to the client, and in the logs."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import traceback
+
+import msgspec
+
+from gym_http_core.env_errors import env_error
+from gym_http_server.host import plain_json, server_log
+from gym_http_server.linux import sandbox
+from gym_http_wire import spaces
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import problem_answer
+from gym_http_wire.problems import EnvError, Problem, UnsupportedSpace
+
+__all__ = ["note", "note_cause", "problem_frame", "problem_of_error", "refusal_of"]
+
+_MESSAGE_CHARS = 500
+_MISSING = {"builtins.ImportError", "gymnasium.error.DependencyNotInstalled"}
+_INSTALL = re.compile(r"pip install ([^`\n]+)`")
+_NO_MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
+# Packages whose names differ from their modules' names.
+_PACKAGES = {
+    "PIL": "Pillow",
+    "ale_py": "ale-py",
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
+
+
+def note(error: BaseException) -> None:
+    """Print an exception to the instance's log, for the environment's author."""
+    # The environment may have closed standard error.
+    with contextlib.suppress(Exception):
+        traceback.print_exception(error)
+
+
+def note_cause(error: Exception) -> None:
+    """Print an exception to the instance's log, or the cause of a `Problem`."""
+    cause = error.__cause__ if isinstance(error, Problem) else error
+    if cause is not None:
+        note(cause)
+
+
+def refusal_of(error: Exception, *, tracebacks: bool) -> Frame:
+    """Log an error and return the frame that reports it to the client.
+
+    Args:
+        error: A `Problem`, or any other exception.
+        tracebacks: Whether clients may see the traceback of an environment's exception.
+    """
+    note_cause(error)
+    problem = problem_of_error(error)
+    frames = problem.extras.get("traceback")
+    if frames:
+        server_log.write(f"{problem.message.splitlines()[0]}\n{frames}")
+    if not tracebacks:
+        problem.extras.pop("traceback", None)
+    _explain(problem)
+    return problem_frame(problem)
+
+
+def _explain(problem: Problem) -> None:
+    """Add advice for the operator to a message, if the cause is known."""
+    lineage = problem.extras.get("mro")
+    if not isinstance(lineage, list):
+        return
+    if not _MISSING.isdisjoint(lineage):
+        commands = _installing(str(problem.extras.get("text", "")))
+        problem.message += f"; on the server: {commands}" if commands else ""
+    if "builtins.PermissionError" in lineage and sandbox.confined():
+        problem.message += (
+            "; the sandbox lets environments write only below their own working and "
+            "temporary directories: the server's --writable PATH allows more"
+        )
+
+
+def _installing(words: str) -> str:
+    """Return the commands that install the packages that an exception names."""
+    packages = _INSTALL.findall(words)
+    if not packages and (found := _NO_MODULE.search(words)):
+        module = found["name"].partition(".")[0]
+        packages = [_PACKAGES.get(module, module)]
+    return " && ".join(f"pip install {each}" for each in packages)
+
+
+def problem_frame(problem: Problem) -> Frame:
+    """Return the frame with a problem, even if JSON cannot represent its text."""
+    try:
+        return problem_answer(problem)
+    except Exception:
+        # The text has half a character, or an extra is too large an integer.
+        simple = Problem(
+            problem.message.encode(errors="replace").decode(),
+            status=problem.status,
+            code=problem.code,
+            extras=msgspec.json.decode(plain_json.dumps(problem.extras)),
+        )
+        return problem_answer(simple)
+
+
+def problem_of_error(error: Exception) -> Problem:
+    """Return an exception as the problem that clients get; a `Problem` as it is.
+
+    Environments may return a reward that is not a number, flags that are arrays or an
+    info that contains itself. So other exceptions count as the environment's, not as
+    the server's.
+    """
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, spaces.UndescribableSpace):
+        return UnsupportedSpace(str(error))
+    name = type(error).__qualname__
+    extras = {"error_type": name}
+    text = ""
+    with contextlib.suppress(Exception):
+        extras = env_error("", error).extras
+        text = f": {error}"
+    message = f"a value of the environment is invalid: {name}{text}"
+    return EnvError(message[:_MESSAGE_CHARS], extras=extras)

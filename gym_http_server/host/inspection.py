@@ -1,0 +1,167 @@
+"""Describes an environment: its spaces, random generator and attributes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+import gym_http_server
+from gym_http_core import legacy
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
+from gym_http_server.host import env_warnings
+from gym_http_server.host.activity import Activity
+from gym_http_server.host.codec import lossless, path_value, read, read_members
+from gym_http_server.operations.instances import (
+    CALL,
+    CONTAINS,
+    SAMPLE,
+    SET_ATTRIBUTE,
+    SET_GENERATOR,
+)
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op, request_head
+from gym_http_wire.problems import BadParameter, MissingParameter
+
+__all__ = ["Inspection"]
+
+#: Spaces of each environment, which vectors have.
+_SINGLE_SPACES = ("single_action_space", "single_observation_space")
+
+
+class Inspection:
+    """Answers requests for information about an environment, or to set it.
+
+    Args:
+        operations: The environment.
+        exact: Its lossless calls.
+        activity: Records how much it is used.
+        instance_id: Its instance ID.
+        env_id: The env ID of the create request.
+        label: The label that it was created with; ``None`` if it has none.
+
+    Attributes:
+        handlers: By operation, the function that returns the value of the answer.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        exact: LosslessCalls,
+        activity: Activity,
+        instance_id: str,
+        env_id: str,
+        label: str | None = None,
+    ) -> None:
+        self._operations = operations
+        self._exact = exact
+        self._activity = activity
+        self._instance_id = instance_id
+        self._env_id = env_id
+        self._label = label
+        self.handlers: dict[int, Callable[[Frame], Any]] = {
+            Op.DESCRIBE: self._describe,
+            Op.ACTION_SPACE: lambda frame: operations.describe_space("action"),
+            Op.OBSERVATION_SPACE: lambda frame: operations.describe_space(
+                "observation"
+            ),
+            Op.ACTION_SAMPLE: lambda frame: self._sample("action", frame),
+            Op.OBSERVATION_SAMPLE: lambda frame: self._sample("observation", frame),
+            Op.ACTION_CONTAINS: lambda frame: self._contains("action", frame),
+            Op.OBSERVATION_CONTAINS: lambda frame: self._contains("observation", frame),
+            Op.GENERATOR: lambda frame: exact.generator(),
+            Op.SET_GENERATOR: lambda frame: exact.set_generator(
+                read_members(frame, SET_GENERATOR, "the request")
+            ),
+            Op.ATTRIBUTE: lambda frame: exact.attribute(_name(frame)),
+            Op.SET_ATTRIBUTE: lambda frame: exact.set_attribute(
+                _name(frame), read_members(frame, SET_ATTRIBUTE, "the request")
+            ),
+            Op.CALL_ATTRIBUTE: lambda frame: exact.call_attribute(
+                _name(frame), read_members(frame, CALL, "the call")
+            ),
+        }
+
+    def _describe(self, frame: Frame) -> Any:
+        activity = self._activity
+        return {
+            **self._exact.describe(),
+            "age_s": round(activity.age_s, 3),
+            "env_id": self._env_id,
+            "idle_s": round(activity.idle_s, 3),
+            "instance_id": self._instance_id,
+            "label": self._label,
+            "streams": activity.streams,
+            "versions": _versions(),
+            "watchers": activity.watchers,
+        }
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what the header of a recording says about the instance."""
+        about = self._exact.describe()
+        single = {name: about[name] for name in _SINGLE_SPACES if name in about}
+        return {
+            **single,
+            "action_space": about["action_space"],
+            "autoreset_mode": _autoreset_mode(about["metadata"]),
+            "env_id": self._env_id,
+            "instance_id": self._instance_id,
+            "label": self._label,
+            "num_envs": about.get("num_envs"),
+            "observation_space": about["observation_space"],
+            "spec": about["spec"],
+            "versions": _versions(),
+        }
+
+    def _sample(self, which: str, frame: Frame) -> Any:
+        given = read_members(frame, SAMPLE, "the sample")
+        seed, mask = given.get("seed"), given.get("mask")
+        return {which: self._operations.sample(which, seed, mask)}
+
+    def _contains(self, which: str, frame: Frame) -> Any:
+        value = request_head(frame).value
+        if value is not None:
+            given = path_value(value)
+        else:
+            given = read(frame)
+            if isinstance(given, dict):
+                if "value" not in given:
+                    return {"member": self._has_info(which, given)}
+                env_warnings.add_unknown(CONTAINS, given, "the request")
+                given = given["value"]
+            if lossless(frame):
+                return {"member": self._operations.has(which, given)}
+        return {"member": self._operations.contains(which, given)}
+
+    def _has_info(self, which: str, given: dict[str, Any]) -> bool:
+        # The old server compared the description of the observation space by its keys.
+        if which == "action":
+            raise MissingParameter("value")
+        try:
+            return legacy.same_as_info(self._operations.space(which), given)
+        except legacy.UnknownInfoKey as error:
+            raise BadParameter(str(error)) from None
+
+
+def _name(frame: Frame) -> str:
+    return request_head(frame).value or ""
+
+
+def _autoreset_mode(metadata: dict[str, Any]) -> str | None:
+    """Return ``next_step``, ``same_step`` or ``disabled``; ``None`` for no vector."""
+    mode = metadata.get("autoreset_mode")
+    return mode.name.lower() if isinstance(mode, AutoresetMode) else None
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "gym_http_server": gym_http_server.__version__,
+        "gymnasium": importlib.metadata.version("gymnasium"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }

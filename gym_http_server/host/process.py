@@ -1,0 +1,301 @@
+"""The main function of a host: makes the environment, and serves it.
+
+It runs in a process that the supervisor forked, and never returns there. Over a channel
+to the supervisor, the host answers the create request, and receives the order to close.
+If the channel ends, the supervisor has ended, and the host ends, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
+from gym_http_core.vectors import operations_of
+from gym_http_server.host import env_warnings, fork_guard, server_log
+from gym_http_server.host.activity import Activity
+from gym_http_server.host.create_request import CreateRequest, decoded
+from gym_http_server.host.dispatch import Dispatch
+from gym_http_server.host.external.connections import (
+    ExternalConnections,
+    connect_broker,
+)
+from gym_http_server.host.external.leased_connection import ExternalSettings
+from gym_http_server.host.failures import problem_frame, refusal_of
+from gym_http_server.host.host import Host
+from gym_http_server.host.inspection import Inspection
+from gym_http_server.host.isolation import isolate, reseed
+from gym_http_server.host.making import make
+from gym_http_server.host.monitor_files import request_file
+from gym_http_server.linux.sandbox import Sandbox
+from gym_http_server.processes.frame_socket import receive_with_descriptors
+from gym_http_server.processes.peer_credentials import PeerCredentials
+from gym_http_server.rundir.directory import RunDir, is_full
+from gym_http_server.rundir.status import StatusPage
+from gym_http_wire.external.steps import PackedStep
+from gym_http_wire.frames import Frame, encode
+from gym_http_wire.messages import AnswerHead, Form, Op, answer
+from gym_http_wire.problems import DiskFull
+from gym_http_wire.values import binary, typed
+
+if TYPE_CHECKING:
+    from gym_http_server.host.external.fast_step import FastStep
+
+__all__ = ["PAGE", "HostStart", "run", "warm_up"]
+
+#: The supervisor sends this over the channel, with the descriptor of the status page.
+PAGE = b"\n"
+
+
+class HostStart(msgspec.Struct, frozen=True):
+    """The parameters of a host.
+
+    Attributes:
+        modules: Modules to import before the environment is made.
+        path: ``sys.path`` of the supervisor, for a fresh interpreter; else empty.
+        file_bytes: Bytes that a file may have; 0: any number.
+        spin_us: Microseconds to look for a stream's next request before sleeping.
+        sandbox: The sandbox to enter.
+        tracebacks: Whether clients may see tracebacks of the environment.
+        max_hz: The highest rate of a clock.
+        priority: The real-time priority of a host with a clock; 0: none.
+        watch_share: Part of the host's time that drawing for watchers may take.
+        terms: Limits of external environments.
+    """
+
+    instance_id: str
+    run_path: str
+    parent_pid: int
+    request: CreateRequest
+    terms: ExternalSettings
+    max_body: int
+    max_answer: int
+    strict_actions: bool
+    spin_us: int = 0
+    tracebacks: bool = True
+    file_bytes: int = 0
+    modules: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    sandbox: Sandbox = Sandbox()
+    max_hz: float = 1000.0
+    priority: int = 0
+    watch_share: float = 0.1
+
+
+def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
+    """Isolate this process, make the environment, and serve it until it is closed.
+
+    Returns:
+        The exit status for this process.
+    """
+    run_dir = RunDir(start.run_path)
+    _, descriptors = receive_with_descriptors(channel, len(PAGE))
+    if not descriptors:
+        # The supervisor has ended.
+        return 0
+    page = StatusPage(descriptors[0])
+    # Tools read the page by its descriptor.
+    keep = [channel.fileno(), listener.fileno(), descriptors[0]]
+    clocked = start.request.clocked
+    if clocked and start.priority:
+        # After isolation, this may not be permitted.
+        from gym_http_server.host.realtime.timer import allow_priority
+
+        allow_priority(start.priority)
+    try:
+        isolate(
+            run_dir,
+            start.instance_id,
+            start.parent_pid,
+            keep,
+            file_bytes=start.file_bytes,
+            sandbox=start.sandbox,
+        )
+    except OSError as error:
+        if not is_full(error):
+            raise
+        full = DiskFull(f"the disk of the run directory is full: {error.strerror}")
+        channel.sendall(encode(problem_frame(full)))
+        return 0
+    channel.setblocking(True)
+    fork_guard.claim(channel)
+    server_log.connect(channel)
+    env_warnings.capture()
+    try:
+        dispatch, activity = _make(start, channel, page)
+        fork_guard.check()
+    except Exception as error:
+        fork_guard.check()
+        refusal = refusal_of(error, tracebacks=start.tracebacks)
+        channel.sendall(encode(env_warnings.with_header(refusal)))
+        return 0
+    activity.finish()
+    channel.sendall(encode(_made(start)))
+    host = _host_class(start)(
+        dispatch,
+        activity,
+        channel,
+        listener,
+        max_body=start.max_body,
+        spin_us=start.spin_us,
+        peers=None if start.sandbox.user else PeerCredentials(start.parent_pid),
+    )
+    host.serve()
+    return 0
+
+
+def _host_class(start: HostStart) -> type[Host]:
+    """Return the class of this host; modules of clocks are loaded for them only."""
+    if not start.request.clocked:
+        return Host
+    from gym_http_server.host.realtime.host import ClockedHost
+
+    return ClockedHost
+
+
+def warm_up() -> None:
+    """Make an environment and drop it, in a process that has no instance yet.
+
+    A host copies each page of shared memory that it writes to, which takes as long as
+    the rest of its start. Most of these pages are the same for all environments.
+    """
+    # Only time is lost if it fails.
+    with contextlib.suppress(Exception):
+        reseed()
+        env = make(CreateRequest("CartPole-v1"))
+        LosslessCalls(operations_of(env, first_seed=None, strict_actions=False))
+        env.close()
+
+
+def _made(start: HostStart) -> Frame:
+    """Return the answer to the create request."""
+    fields = {"instance_id": start.instance_id}
+    if start.request.form == Form.PLAIN:
+        # Old clients accept no further member.
+        reply = answer(200, msgspec.json.encode(fields) + b"\n")
+    else:
+        codec = typed if start.request.form == Form.TYPED else binary
+        head = AnswerHead(instance_id=start.instance_id)
+        reply = answer(200, codec.encode(fields), head, form=Form(start.request.form))
+    if env_warnings.pending:
+        return env_warnings.attach(reply, Op.CREATE, streamed=False)
+    return reply
+
+
+def _make(
+    start: HostStart, channel: socket.socket, page: StatusPage
+) -> tuple[Dispatch, Activity]:
+    """Make the environment, and the parts that answer its requests."""
+    if start.path:
+        sys.path[:] = start.path
+    for module in start.modules:
+        __import__(module)
+    for message in start.request.warnings:
+        env_warnings.add("UserWarning", message)
+    external: ExternalConnections | None = None
+    external_step: FastStep[PackedStep] | None = None
+    wanted = decoded(start.request)
+    if wanted.external:
+        connect = functools.partial(connect_broker, channel)
+        external = ExternalConnections(start.terms, connect, blocks=not wanted.clocked)
+    if wanted.clocked:
+        return _make_clocked(start, wanted, channel, page, external)
+    if external is not None:
+        # Imported late, since other hosts do not need it.
+        from gym_http_server.host.external.environment import make_external
+
+        env, external_step = make_external(wanted, external)
+    else:
+        env = make(wanted)
+    operations = operations_of(
+        env, first_seed=start.request.seed, strict_actions=start.strict_actions
+    )
+    exact = LosslessCalls(operations)
+    activity = Activity(page, operations)
+    dispatch = Dispatch(
+        operations,
+        exact,
+        _inspection(start, operations, exact, activity),
+        activity,
+        open_file=functools.partial(request_file, channel),
+        max_answer=start.max_answer,
+        tracebacks=start.tracebacks,
+        watch_share=start.watch_share,
+        external=external,
+        external_step=external_step,
+    )
+    return dispatch, activity
+
+
+def _make_clocked(
+    start: HostStart,
+    wanted: CreateRequest,
+    channel: socket.socket,
+    page: StatusPage,
+    external: ExternalConnections | None,
+) -> tuple[Dispatch, Activity]:
+    """Make an environment or a world with a clock."""
+    # Imported late, since other hosts do not need it.
+    from gym_http_server.host.realtime.handlers import (
+        ClockedBroadcast,
+        ClockedHandlers,
+    )
+    from gym_http_server.host.realtime.making import make_clocked
+    from gym_http_server.host.realtime.operations import ClockedCalls
+    from gym_http_server.host.realtime.timer import raise_priority
+
+    def make_env() -> Any:
+        if external is None:
+            return make(wanted)
+        from gym_http_server.host.external.environment import make_external
+
+        return make_external(wanted, external).env
+
+    operations = make_clocked(
+        wanted,
+        make_env,
+        page,
+        max_hz=start.max_hz,
+        max_spin_us=start.spin_us,
+        strict_actions=start.strict_actions,
+    )
+    exact = ClockedCalls(operations)
+    activity = Activity(page, operations)
+    dispatch = Dispatch(
+        operations,
+        exact,
+        _inspection(start, operations, exact, activity),
+        activity,
+        open_file=functools.partial(request_file, channel),
+        max_answer=start.max_answer,
+        tracebacks=start.tracebacks,
+        watch_share=start.watch_share,
+        external=external,
+        broadcast=ClockedBroadcast,
+        handlers=ClockedHandlers,
+    )
+    operations.max_hz = start.max_hz
+    operations.scheduler = raise_priority(start.priority)
+    return dispatch, activity
+
+
+def _inspection(
+    start: HostStart,
+    operations: Operations,
+    exact: LosslessCalls,
+    activity: Activity,
+) -> Inspection:
+    return Inspection(
+        operations,
+        exact,
+        activity,
+        start.instance_id,
+        start.request.env_id,
+        start.request.label,
+    )

@@ -1,0 +1,1 @@
+"""Processes that serve all instances: broker, gateway and relay."""
