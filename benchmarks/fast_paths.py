@@ -86,10 +86,12 @@ def _no_fast_request(module: Any) -> None:
 
 FAST_PATHS = {
     "fast-routes": FastPath(
-        "gym_http_server.api.fast_routes", _no_fast_routes, ("rest_1",)
+        "gym_http_server.web.api.fast_routes", _no_fast_routes, ("rest_1",)
     ),
     "fast-request": FastPath(
-        "gym_http_server.gunicorn_worker.fast_request", _no_fast_request, ("rest_1",)
+        "gym_http_server.web.gunicorn_worker.fast_request",
+        _no_fast_request,
+        ("rest_1",),
     ),
     "fast-frames": FastPath(
         "gym_http_wire.fast_frames", _no_fast_frames, ("stream_same",)

@@ -13,8 +13,8 @@ from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server
 from gym_http_client.bench.agents import ENV_ID, LeanAgent
 from gym_http_server.access.identities import EVERYONE
-from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.backends.supervisor_client import SupervisorClient
 from gym_http_wire.messages import Op
 
 __all__ = ["host_start"]

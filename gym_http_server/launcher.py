@@ -22,7 +22,6 @@ from collections.abc import Sequence
 import msgspec
 
 from gym_http_server.access.identities import quotas
-from gym_http_server.api.tickets import Tickets
 from gym_http_server.config import inherited_settings
 from gym_http_server.config.certificates import Certificate
 from gym_http_server.config.inherited_settings import (
@@ -35,13 +34,14 @@ from gym_http_server.config.module_paths import resolve_imports
 from gym_http_server.config.setting_type import PREFIX
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Draining, StartError
-from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.linux import prctl
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.peer_credentials import PeerCredentials
 from gym_http_server.reload import ControlSocket, describe, read_anew
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor import processes
+from gym_http_server.web.api.tickets import Tickets
+from gym_http_server.web.backends.supervisor_client import SupervisorClient
 from gym_http_wire.messages import Op, RequestHead
 from gym_http_wire.problems import BadParameter, Problem
 
@@ -373,7 +373,7 @@ class Launcher:
         if "PYTHONPATH" in environ:
             places = environ["PYTHONPATH"].split(os.pathsep)
             environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, places))
-        configuration = "python:gym_http_server.gunicorn_conf"
+        configuration = "python:gym_http_server.web.gunicorn_conf"
         self._gunicorn = subprocess.Popen(
             [sys.executable, "-P", "-m", "gunicorn", "-c", configuration],
             env=environ,

@@ -30,7 +30,7 @@ from gym_http_server.operations.table import OPERATIONS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BY_HAND = ROOT / "docs" / "openapi.yaml"
-DOCUMENT = ROOT / "gym_http_server" / "api" / "openapi.json"
+DOCUMENT = ROOT / "gym_http_server" / "web" / "api" / "openapi.json"
 KEY = {"$ref": "#/components/parameters/IdempotencyKey"}
 LOSSLESS = (
     "application/vnd.gym-http.typed+json",

@@ -18,11 +18,11 @@ from gymnasium import spaces
 import gym_http_server
 from gym_http_server import cli, launcher
 from gym_http_server.access import tokens
-from gym_http_server.app import create_app
 from gym_http_server.config.settings import TABLE, Settings, from_mapping
 from gym_http_server.errors import GatewayProblem
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor import output
+from gym_http_server.web.app import create_app
 from gym_http_wire.problems import Problem
 from gym_http_wire.spaces import describe
 from tests.support.documents import (
@@ -209,7 +209,7 @@ def test_every_error_is_in_the_document_and_no_other() -> None:
     rows = re.findall(r"^\| (\d{3}) \| `([a-z-]+)` \|", API, re.MULTILINE)
     found = {(int(status), code) for status, code in rows}
     folder = Path(gym_http_server.errors.__file__).parent
-    schema = json.loads((folder / "api" / "openapi.json").read_text())
+    schema = json.loads((folder / "web" / "api" / "openapi.json").read_text())
     codes = schema["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
     assert len(rows) == len(found)
     assert set(problems()) <= found

@@ -8,9 +8,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from gym_http_client.relay import RelayCalls
-from gym_http_server.app import create_app
 from gym_http_server.config.settings import Settings
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.app import create_app
 from tests.support.api import Api, Instance
 from tests.support.server import Server
 

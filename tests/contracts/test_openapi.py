@@ -13,10 +13,10 @@ import schemathesis
 from schemathesis.specs.openapi import checks
 
 import gym_http_server
-from gym_http_server.app import create_app
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import GatewayProblem
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.app import create_app
 from gym_http_wire.problems import Problem
 from tests.support.api import Api, Instance, no_content, ok
 from tests.support.openapi import (

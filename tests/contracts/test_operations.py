@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from gym_http_server.api.exchange import read_parameters
-from gym_http_server.api.service import CAPABILITIES
 from gym_http_server.operations.instances import CREATE
 from gym_http_server.operations.members import Choice, Integer, Member, read
 from gym_http_server.operations.table import OPERATIONS
+from gym_http_server.web.api.exchange import read_parameters
+from gym_http_server.web.api.service import CAPABILITIES
 from gym_http_wire.problems import BadParameter
 from tests.support.server import ROOT
 

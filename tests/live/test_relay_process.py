@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gym_http_server.instances.relay import SILENT_SECONDS
+from gym_http_server.web.backends.relay import SILENT_SECONDS
 from tests.support.api import Api, error, no_content
 from tests.support.raw import Response
 from tests.support.runs import Run, done

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.app import create_app
 from gym_http_server.config.settings import Settings
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.app import create_app
 from tests.support.api import Api, error, ok
 from tests.support.runs import Run, done
 from tests.support.server import Server

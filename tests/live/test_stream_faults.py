@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from gym_http_server.app import create_app
 from gym_http_server.config.settings import Settings
 from gym_http_server.host.streams import SEND_SECONDS
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.app import create_app
 from tests.support import api as calls
 from tests.support import processes
 from tests.support.api import Api, Instance

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gym_http_server.app import create_app
 from gym_http_server.config.settings import Settings
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.app import create_app
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.raw import Response
 from tests.support.server import Server

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.backends.supervisor_client import SupervisorClient
 from gym_http_wire.messages import Op
 from tests.support import api as calls
 from tests.support.api import Api

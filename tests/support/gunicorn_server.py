@@ -120,11 +120,11 @@ APPLICATION = """
 """
 
 CONFIGURATION = """
-    from gym_http_server.gunicorn_worker.worker import Worker
+    from gym_http_server.web.gunicorn_worker.worker import Worker
 
     Worker.request_deadline_s = {deadline}
     Worker.send_timeout_s = {send_timeout}
-    worker_class = "gym_http_server.gunicorn_worker.worker.Worker"
+    worker_class = "gym_http_server.web.gunicorn_worker.worker.Worker"
     control_socket_disable = True
     keepalive = {keepalive}
     graceful_timeout = {graceful}

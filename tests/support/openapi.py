@@ -13,7 +13,7 @@ import gym_http_server
 from tests.support.api import Api, Instance, no_content
 from tests.support.raw import Response
 
-FILE = Path(gym_http_server.__file__).parent / "api" / "openapi.json"
+FILE = Path(gym_http_server.__file__).parent / "web" / "api" / "openapi.json"
 DOCUMENT: dict[str, Any] = json.loads(FILE.read_text())
 # Lines of JSON are text to it.
 schemathesis.serializer.alias("application/x-ndjson", "text/plain")

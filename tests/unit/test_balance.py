@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from gym_http_server.gunicorn_worker.balance import Balance
+from gym_http_server.web.gunicorn_worker.balance import Balance
 
 
 class Clock:

@@ -8,8 +8,8 @@ import gevent  # type: ignore[import-untyped]
 import pytest
 from gevent.socket import wait_read  # type: ignore[import-untyped]
 
-from gym_http_server.gunicorn_worker import client_socket
-from gym_http_server.gunicorn_worker.client_socket import (
+from gym_http_server.web.gunicorn_worker import client_socket
+from gym_http_server.web.gunicorn_worker.client_socket import (
     SLOWEST_CLIENT,
     ClientSocket,
     ConnectionLimits,

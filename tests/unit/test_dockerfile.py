@@ -72,7 +72,7 @@ def test_copied_files_are_not_ignored() -> None:
 def test_targets_of_links_are_copied() -> None:
     paths = [path for source in sources() for path in (ROOT / source).rglob("*")]
     links = [path for path in paths if path.is_symlink()]
-    assert ROOT / "gym_http_server/api/javascript" in links
+    assert ROOT / "gym_http_server/web/api/javascript" in links
     for link in links:
         target = link.resolve().relative_to(ROOT)
         kept = [path for path in sources() if target.is_relative_to(path)]

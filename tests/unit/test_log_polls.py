@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.instances import log_polls
-from gym_http_server.instances.log_polls import LogPolls, state_of
+from gym_http_server.web.backends import log_polls
+from gym_http_server.web.backends.log_polls import LogPolls, state_of
 from tests.support.wait import wait_until
 
 

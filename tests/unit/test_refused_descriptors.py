@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.instances.call_socket import CallSocket
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.rundir.sockets import listen
+from gym_http_server.web.backends.call_socket import CallSocket
 from gym_http_wire.frames import HEADER
 
 KERNEL = tuple(int(part) for part in os.uname().release.split(".")[:2])

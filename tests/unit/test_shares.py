@@ -14,14 +14,14 @@ from gevent.event import Event
 
 from gym_http_server.access.identities import STEP, Identity
 from gym_http_server.access.shares import Shares
-from gym_http_server.api import batches
-from gym_http_server.api.exchange import CALLER
 from gym_http_server.datadir.recording_files import OWNER_FILE
 from gym_http_server.errors import ShareUsedUp, TooManyPeers
 from gym_http_server.host.monitor_files import _check_disk
 from gym_http_server.services.gateway.server import Gateway
 from gym_http_server.supervisor.creates import CreateKeys
 from gym_http_server.supervisor.output import MAX_KEPT_LOGS, KeptLogs, Output
+from gym_http_server.web.api import batches
+from gym_http_server.web.api.exchange import CALLER
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, answer
 from gym_http_wire.problems import DiskFull

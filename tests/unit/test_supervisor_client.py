@@ -14,11 +14,14 @@ import pytest
 
 from gym_http_server.access.identities import EVERYONE
 from gym_http_server.errors import SupervisorUnavailable
-from gym_http_server.gunicorn_worker.client_socket import ClientSocket, ConnectionLimits
-from gym_http_server.instances import supervisor_client
-from gym_http_server.instances.supervisor_client import Abandoned, SupervisorClient
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.progress import Progress, read_progress
+from gym_http_server.web.backends import supervisor_client
+from gym_http_server.web.backends.supervisor_client import Abandoned, SupervisorClient
+from gym_http_server.web.gunicorn_worker.client_socket import (
+    ClientSocket,
+    ConnectionLimits,
+)
 from gym_http_wire.frames import FrameReader, encode
 from gym_http_wire.messages import Op, answer
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.api import tickets
-from gym_http_server.api.tickets import Tickets
 from gym_http_server.errors import TooManyTickets
+from gym_http_server.web.api import tickets
+from gym_http_server.web.api.tickets import Tickets
 from gym_http_wire.problems import DiskFull
 
 SECOND = 10**9

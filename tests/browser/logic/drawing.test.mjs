@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ansiRuns } from "../../../gym_http_server/dashboard/static/js/ansi.js";
+import { ansiRuns } from "../../../gym_http_server/web/dashboard/static/js/ansi.js";
 import {
   meanBetween,
   nearest,
@@ -9,7 +9,7 @@ import {
   rangeOf,
   scaled,
   ticksOf,
-} from "../../../gym_http_server/dashboard/static/js/chart_scale.js";
+} from "../../../gym_http_server/web/dashboard/static/js/chart_scale.js";
 
 test("ticks are round numbers within the range", () => {
   assert.deepEqual(ticksOf(0, 10, 5), [0, 2, 4, 6, 8, 10]);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ForeignSteps } from "../../../gym_http_server/dashboard/static/js/foreign_steps.js";
-import { KeyMap, keyName } from "../../../gym_http_server/dashboard/static/js/key_map.js";
-import { Pace, Play } from "../../../gym_http_server/dashboard/static/js/play.js";
+import { ForeignSteps } from "../../../gym_http_server/web/dashboard/static/js/foreign_steps.js";
+import { KeyMap, keyName } from "../../../gym_http_server/web/dashboard/static/js/key_map.js";
+import { Pace, Play } from "../../../gym_http_server/web/dashboard/static/js/play.js";
 
 const BINDINGS = [
   { keys: ["ArrowLeft"], action: 3 },

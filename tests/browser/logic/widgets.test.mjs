@@ -10,7 +10,7 @@ import {
   readNumber,
   placeOf,
   readText,
-} from "../../../gym_http_server/dashboard/static/js/widgets/plan.js";
+} from "../../../gym_http_server/web/dashboard/static/js/widgets/plan.js";
 
 const BOX = { type: "Box", dtype: "float32", shape: [2], low: [-1, "-inf"], high: [1, "inf"] };
 

@@ -109,8 +109,8 @@ def test_bodies_without_end_are_cut(gunicorn: Gunicorn, count: int) -> None:
 LINGERING = """
     import socket
     import gevent
-    from gym_http_server.gunicorn_worker import client_socket
-    from gym_http_server.gunicorn_worker.client_socket import ClientSocket
+    from gym_http_server.web.gunicorn_worker import client_socket
+    from gym_http_server.web.gunicorn_worker.client_socket import ClientSocket
 
     class Endless(ClientSocket):
         def recv(self, size, flags=0):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_server.instances import downloads
-from gym_http_server.instances.downloads import Download
 from gym_http_server.services.relay.messages import BodyPieces, Piece
+from gym_http_server.web.backends import downloads
+from gym_http_server.web.backends.downloads import Download
 
 SIZE = 1000
 PARTS = [os.urandom(SIZE) for _ in range(3)]

@@ -20,11 +20,11 @@ from gym_http_server.errors import (
     TooManySessions,
     UnknownSession,
 )
-from gym_http_server.instances import uploads
-from gym_http_server.instances.uploads import DIGESTED_BYTES, BatchDigests
 from gym_http_server.services.relay import delivery, runs, samples, sessions
 from gym_http_server.services.relay.calls import Request
 from gym_http_server.services.relay.messages import RelayHead, digests_body, digests_of
+from gym_http_server.web.backends import uploads
+from gym_http_server.web.backends.uploads import DIGESTED_BYTES, BatchDigests
 from gym_http_wire.bundles import BUNDLE, BatchHead, encode_batch, hash_for
 from gym_http_wire.frames import HEADER
 from gym_http_wire.messages import Op

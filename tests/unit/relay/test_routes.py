@@ -18,12 +18,8 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from gym_http_server.app import create_app
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Gap, RelayUnavailable
-from gym_http_server.instances import uploads
-from gym_http_server.instances.relay import RelayClient
-from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.services.relay.files import INLINE_BYTES
@@ -34,6 +30,10 @@ from gym_http_server.services.relay.messages import (
     relay_problem,
     request_of,
 )
+from gym_http_server.web.app import create_app
+from gym_http_server.web.backends import uploads
+from gym_http_server.web.backends.relay import RelayClient
+from gym_http_server.web.backends.supervisor_client import SupervisorClient
 from gym_http_wire.bundles import BUNDLE, MOST_BATCHES, BatchHead, encode_batch
 from gym_http_wire.frames import HEADER, Frame, encode
 from gym_http_wire.messages import AnswerHead, Op, answer

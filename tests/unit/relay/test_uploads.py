@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym_http_server.errors import RelayUnavailable, StorageFull
-from gym_http_server.instances.transfers import PIECE
-from gym_http_server.instances.uploads import Upload
+from gym_http_server.web.backends.transfers import PIECE
+from gym_http_server.web.backends.uploads import Upload
 from gym_http_wire.bundles import BatchHead, encode_batch
 from gym_http_wire.problems import BadParameter
 

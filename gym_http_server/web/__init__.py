@@ -1,0 +1,1 @@
+"""The web side: gunicorn's workers, the routes, the pages, and what they call."""

@@ -1,0 +1,227 @@
+"""Routes of the server itself: its version, its features, its health."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.resources
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+import gym_http_server
+from gym_http_server.config.settings import Settings
+from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
+from gym_http_server.linux import landlock, seccomp
+from gym_http_server.operations.instances import UPLOAD
+from gym_http_server.operations.members import read
+from gym_http_server.operations.server import REGISTRY
+from gym_http_server.web.api.exchange import (
+    Answer,
+    Environ,
+    caller_of,
+    json_answer,
+    read_body,
+    read_parameters,
+)
+from gym_http_server.web.api.tickets import LIFETIME_S
+from gym_http_server.web.api.web import View, Web
+from gym_http_wire.messages import Op
+from gym_http_wire.problems import (
+    BadJSON,
+    DiskFull,
+)
+
+__all__ = ["VIEWS", "about"]
+
+CAPABILITIES = (
+    "attributes",
+    "batches",
+    "external",
+    "generator",
+    "idempotency",
+    "instances",
+    "kwargs",
+    "logs",
+    "lossless",
+    "monitor",
+    "realtime",
+    "registry",
+    "render",
+    "rollouts",
+    "runs",
+    "spaces",
+    "streams",
+    "tickets",
+    "watching",
+    "wrappers",
+)
+#: Time to determine the health: less than the 2 seconds that are promised.
+HEALTH_SECONDS = 1.5
+_LIMITS = (
+    "max_instances",
+    "create_deadline",
+    "step_deadline",
+    "idle_timeout",
+    "max_body",
+    "max_upload",
+    "max_answer",
+    "host_memory",
+    "request_deadline",
+)
+
+
+def _json(value: object) -> Answer:
+    return json_answer(msgspec.json.encode(value, order="sorted") + b"\n")
+
+
+def about(web: Web, environ: Environ) -> Answer:
+    """Describe the server."""
+    read_body(environ, web.settings.max_body)
+    status = web.supervisor.call(Op.STATUS, owner=caller_of(environ).only)
+    return _json(
+        {
+            "api": "v1",
+            "capabilities": _capabilities(web.settings),
+            "gymnasium": importlib.metadata.version("gymnasium"),
+            "instances": status["instances"],
+            "limits": {name: getattr(web.settings, name) for name in _LIMITS},
+            "name": "gym_http_server",
+            "sandbox": _sandbox(web.settings),
+            "version": gym_http_server.__version__,
+        }
+    )
+
+
+def _capabilities(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the features that the settings enable."""
+    without = {"logs"} if settings.no_tracebacks else set()
+    return tuple(each for each in CAPABILITIES if each not in without)
+
+
+def _sandbox(settings: Settings) -> dict[str, Any]:
+    """Describe the sandbox of environments."""
+    files = settings.sandbox == "on"
+    return {
+        "files": files,
+        "host_user": settings.host_user or None,
+        "network": settings.network,
+        "signals": files and landlock.scopes_signals(),
+        "system_calls": files and seccomp.supported(),
+    }
+
+
+def _registry(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    given = read_parameters(environ, REGISTRY)
+    search, available = given.get("search", "").lower(), given.get("available")
+    envs = [
+        env
+        for env in (*web.supervisor.call(Op.REGISTRY), *_external(web))
+        if search in env["env_id"].lower()
+        and (available is None or env["available"] == available)
+    ]
+    return _json({"count": len(envs), "envs": envs})
+
+
+def _external(web: Web) -> Iterator[dict[str, Any]]:
+    """Yield external environments in the form of the registry."""
+    for listed in web.broker.listed():
+        env_id, free = listed.pop("env_id"), listed["free"]
+        yield {
+            "available": free > 0,
+            "entry_point": None,
+            "env_id": env_id,
+            "external": listed,
+            "max_episode_steps": None,
+            "reason": None if free else f"all {listed['taken']} are taken",
+        }
+
+
+def _ticket(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    ticket = web.tickets.issue(caller_of(environ).name)
+    answer = _json({"expires_in_s": LIFETIME_S, "ticket": ticket})
+    # A ticket in a cache is used or too old soon, but need not be there at all.
+    return answer._replace(headers=[*answer.headers, ("Cache-Control", "no-store")])
+
+
+def _health(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    _check_processes(web)
+    return _json({"status": "ok"})
+
+
+def _ready(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    if web.draining:
+        raise Draining("the server is stopping")
+    _check_processes(web)
+    if shortage := web.run.shortage():
+        raise DiskFull(shortage, status=503)
+    return _json({"status": "ready"})
+
+
+def _check_processes(web: Web) -> None:
+    """Check that the supervisor responds, and broker and relay, if they run.
+
+    Raises:
+        SupervisorUnavailable: Supervisor or broker do not answer in time.
+        RelayUnavailable: The relay does not.
+    """
+    deadline = time.monotonic() + HEALTH_SECONDS
+    web.supervisor.check(HEALTH_SECONDS)
+    web.broker.check(max(0.1, deadline - time.monotonic()))
+    web.relay.check(max(0.1, deadline - time.monotonic()))
+
+
+def _openapi(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    return json_answer(_openapi_json())
+
+
+@functools.cache
+def _openapi_json() -> bytes:
+    file = importlib.resources.files("gym_http_server.web.api").joinpath("openapi.json")
+    return msgspec.json.format(file.read_bytes(), indent=-1) + b"\n"
+
+
+def _upload(web: Web, environ: Environ) -> Answer:
+    try:
+        given = msgspec.json.decode(read_body(environ, web.settings.max_body))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise BadJSON() from None
+    if not isinstance(given, dict):
+        raise BadJSON()
+    read(UPLOAD, given, ignores=True)
+    raise UploadGone(
+        "there is nowhere to upload to: the OpenAI Gym website, to which this went, "
+        "closed in 2017"
+    )
+
+
+def _shutdown(web: Web, environ: Environ) -> Answer:
+    # Before the body is read: a client that waits for 100 Continue need not send it.
+    if not web.settings.enable_shutdown:
+        raise ShutdownDisabled(
+            "this server is not shut down by requests; start it with "
+            "--enable-shutdown to allow that"
+        )
+    read_body(environ, web.settings.max_body)
+    web.supervisor.call(Op.SHUTDOWN)
+    headers = [("Content-Type", "text/html; charset=utf-8")]
+    return Answer(200, headers, b"Server shutting down")
+
+
+VIEWS: dict[str, View] = {
+    "server_info": about,
+    "registry": _registry,
+    "ticket_issue": _ticket,
+    "healthy": _health,
+    "ready": _ready,
+    "openapi": _openapi,
+    "upload": _upload,
+    "shutdown_server": _shutdown,
+}

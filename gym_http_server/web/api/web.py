@@ -1,0 +1,300 @@
+"""The collaborators of all routes (guard, hosts, supervisor, broker); adding routes."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flask
+
+from gym_http_server.access.identities import EVERYONE, RUN_ROLE, Identity
+from gym_http_server.access.shares import Shares
+from gym_http_server.config.inherited_settings import SettingsMemory
+from gym_http_server.config.settings import Settings
+from gym_http_server.datadir.own_paths import DataDir
+from gym_http_server.errors import (
+    EnvCrashed,
+    HostRefused,
+    OriginRefused,
+    RunTokenRefused,
+    ScopeMissing,
+    StepDeadline,
+    TicketRefused,
+    TooManyWrongTokens,
+    Unauthorized,
+)
+from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import OPERATIONS
+from gym_http_server.processes.log_lines import LimitedLog
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.requests import RequestCounts
+from gym_http_server.web.api.exchange import (
+    CALLER,
+    NOSNIFF,
+    REQUEST_ID,
+    STATUS_LINES,
+    SWITCHED,
+    Answer,
+    Environ,
+    parts_of,
+    request_id_of,
+)
+from gym_http_server.web.api.guard import Guard
+from gym_http_server.web.api.problems import problem_answer
+from gym_http_server.web.api.tickets import Tickets
+from gym_http_server.web.backends.broker import BrokerClient
+from gym_http_server.web.backends.host_client import HostClient
+from gym_http_server.web.backends.relay import RelayClient
+from gym_http_server.web.backends.supervisor_client import SupervisorClient
+from gym_http_wire.problems import Problem
+
+__all__ = ["MOST_UNDER_WAY", "Route", "View", "Web", "add_route"]
+
+#: Requests under way in a web worker, one on each of its connections.
+MOST_UNDER_WAY = 1000
+
+log = logging.getLogger("gym_http_server.api")
+
+_REFUSALS = (
+    HostRefused,
+    OriginRefused,
+    RunTokenRefused,
+    ScopeMissing,
+    TicketRefused,
+)
+#: Problems that the check of tokens has already logged.
+_LOGGED = (Unauthorized, TooManyWrongTokens)
+
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
+
+View = Callable[..., Answer]
+
+
+class Route(NamedTuple):
+    """A view, and the operation that it executes.
+
+    Attributes:
+        view: Called with the WSGI environment and the arguments in the path.
+        row: The operation.
+    """
+
+    view: View
+    row: Operation
+
+
+class Web:
+    """The collaborators of views.
+
+    Attributes:
+        settings: The settings.
+        data_dir: The data directory.
+        tickets: Tickets that open streams instead of the token.
+        guard: Access control.
+        hosts: Calls hosts of instances.
+        supervisor: Sends requests to the supervisor.
+        broker: Reaches the broker of external environments.
+        relay: Sends requests to the relay of training runs.
+        requests: Counts requests.
+        under_way: Counts the requests under way in this web worker by token.
+        tls_streams: Counts the streams that this web worker relays for TLS by token.
+        routes: The routes by the name of the operation.
+    """
+
+    def __init__(
+        self, settings: Settings, run: RunDir, memory: SettingsMemory | None = None
+    ) -> None:
+        self.settings = settings
+        self.run = run
+        self.data_dir = DataDir(settings, run.path)
+        self.tickets = Tickets(run.tickets)
+        self.guard = Guard(settings, self.tickets, memory)
+        self.hosts = HostClient(
+            run, settings.max_answer, settings.max_waiting, settings.answer_budget
+        )
+        self.supervisor = SupervisorClient(run)
+        self.broker = BrokerClient(run, self.supervisor)
+        self.relay = RelayClient(run, self.supervisor)
+        self.routes: dict[str, Route] = {}
+        self.requests = RequestCounts(run.requests)
+        self.under_way = Shares("requests under way in a web worker", MOST_UNDER_WAY)
+        self.tls_streams = Shares("streams over TLS in a web worker", MOST_UNDER_WAY)
+        self._refusals: dict[str, LimitedLog] = {}
+
+    @property
+    def draining(self) -> bool:
+        """Whether the server is about to stop."""
+        return os.path.exists(self.run.draining)
+
+    def answer(self, environ: Environ, route: Route, **arguments: Any) -> Answer:
+        """Call a view behind the guard; turn exceptions into answers."""
+        began = time.perf_counter()
+        answer = self._answer(environ, route, arguments)
+        took = time.perf_counter() - began
+        method = environ["REQUEST_METHOD"]
+        # A client may send any method.
+        method = method if method in _METHODS else "other"
+        self.requests.count(route.row.path, method, answer.status, took)
+        return answer
+
+    def _answer(
+        self, environ: Environ, route: Route, arguments: dict[str, Any]
+    ) -> Answer:
+        view, row = route
+        try:
+            answer = self.guard.preflight(environ)
+            if answer is None:
+                caller = environ[CALLER] = self.guard.check(environ, row)
+                if caller is not EVERYONE and not caller.may(row.scopes):
+                    if caller.run_token:
+                        self.relay.check_token(caller.run_token)
+                        raise RunTokenRefused
+                    shown = sorted(row.scopes - {RUN_ROLE})
+                    raise ScopeMissing(caller.name, " or ".join(shown))
+                answer = self._called(caller, view, environ, arguments)
+        except Problem as raised:
+            problem = self._counted(raised, environ)
+            self._log_refusal(problem, environ, row)
+            self.log_failed_call(problem, environ, arguments.get("instance_id", ""))
+            answer = problem_answer(problem, environ)
+        except Exception as error:
+            extra = {"request_id": request_id_of(environ)}
+            log.exception("%s %s failed", environ["REQUEST_METHOD"], view, extra=extra)
+            failure = Problem(f"the server failed with {type(error).__name__}")
+            answer = problem_answer(failure, environ)
+        wanted = "HTTP_X_REQUEST_ID" in environ or self.settings.access_log
+        if wanted and answer.status < 400:
+            named = (REQUEST_ID, request_id_of(environ))
+            answer = answer._replace(headers=[*answer.headers, named])
+        cors = self.guard.cors_headers(environ)
+        if cors:
+            answer = answer._replace(headers=[*answer.headers, *cors])
+        return answer
+
+    def _called(
+        self,
+        caller: Identity,
+        view: View,
+        environ: Environ,
+        arguments: dict[str, Any],
+    ) -> Answer:
+        """Call a view, unless the caller's token has too many calls under way."""
+        # All tokens of runs have one name.
+        token = caller.run_token or caller.name
+        self.under_way.take(token, caller.name)
+        try:
+            return view(environ, **arguments)
+        finally:
+            self.under_way.release(token)
+
+    def count_stream(
+        self, caller: Identity, client: Any, take: Callable[[], None]
+    ) -> None:
+        """Open a stream, which counts until its connection ends if it is over TLS.
+
+        Args:
+            caller: The client.
+            client: The client's connection.
+            take: Opens it.
+
+        Raises:
+            ShareUsedUp: The caller's token has too many of them.
+        """
+        at_end = client.at_relay_end
+        if at_end is None:
+            take()
+            return
+        token = caller.name
+        self.tls_streams.take(token, token)
+        try:
+            take()
+        except BaseException:
+            self.tls_streams.release(token)
+            raise
+        at_end(lambda ended: self.tls_streams.release(token))
+
+    def log_failed_call(
+        self, problem: Problem, environ: Environ, instance_id: str
+    ) -> None:
+        """Log the request's ID with the end of the instance that it called.
+
+        Args:
+            problem: How the call failed.
+            environ: The request.
+            instance_id: The instance.
+        """
+        if isinstance(problem, EnvCrashed | StepDeadline):
+            self.hosts.name_call(instance_id, request_id_of(environ))
+
+    def _counted(self, problem: Problem, environ: Environ) -> Problem:
+        """Return the problem to answer with; count a token that the relay refused."""
+        caller = environ.get(CALLER)
+        refused = problem.status == Unauthorized.default_status
+        if caller is not None and caller.run_token and refused:
+            try:
+                self.guard.refuse(environ)
+            except Problem as counted:
+                return counted
+        return problem
+
+    def _log_refusal(self, problem: Problem, environ: Environ, row: Operation) -> None:
+        """Log a refused host, origin, ticket, scope or handshake of a stream."""
+        handshake = row.takes_ticket and problem.status < 500
+        if isinstance(problem, _LOGGED):
+            return
+        if handshake or isinstance(problem, _REFUSALS):
+            limited = self._refusals.setdefault(problem.code, LimitedLog(log))
+            what = "the handshake" if handshake else environ["REQUEST_METHOD"]
+            peer = environ["REMOTE_ADDR"] or "a local socket"
+            words = f"refused {what} {environ['PATH_INFO']:.100} from {peer}: "
+            limited.warning(words + problem.message, request_id=request_id_of(environ))
+
+
+def add_route(app: flask.Flask, web: Web, name: str, view: View) -> None:
+    """Add the route of an operation.
+
+    Args:
+        app: The application.
+        web: The collaborators of views.
+        name: The operation.
+        view: Called with ``web``, the WSGI environment and the arguments in the path.
+    """
+    row = OPERATIONS[name]
+    route = web.routes[name] = Route(functools.partial(view, web), row)
+
+    def flask_view(**arguments: Any) -> flask.Response:
+        return flask_response(web.answer(flask.request.environ, route, **arguments))
+
+    # Two rules: with only one, Flask reports a wrong method in the other form as a
+    # wrong path.
+    for form in dict.fromkeys((row.path, row.path.removesuffix("/") or row.path)):
+        endpoint = f"{row.method} {form}".replace(".", "_")
+        app.add_url_rule(
+            form,
+            endpoint=endpoint,
+            view_func=flask_view,
+            methods=[row.method],
+            provide_automatic_options=False,
+        )
+
+
+class _Switched(flask.Response):
+    """Leaves the connection alone, which another process has."""
+
+    def __call__(self, environ: Environ, start_response: Any) -> Any:
+        raise StopIteration
+
+
+def flask_response(answer: Answer) -> flask.Response:
+    """Turn an answer into a response of Flask."""
+    if answer.status == SWITCHED.status:
+        return _Switched()
+    line = STATUS_LINES[answer.status]
+    headers = [*answer.headers, NOSNIFF]
+    if not isinstance(answer.body, bytes):
+        headers.append(("Content-Length", str(len(answer.body))))
+        return flask.Response(parts_of(answer.body), line, headers)
+    return flask.Response(answer.body, line, headers)

@@ -1,0 +1,221 @@
+"""Requests to the supervisor, each over a new connection.
+
+A request may take long, as a create does. So the wait for an answer has no deadline, as
+long as the supervisor works: it counts what it does in a file of the run directory.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gym_http_server.access.identities import Identity
+from gym_http_server.errors import SupervisorUnavailable
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.progress import read_progress
+from gym_http_server.web.backends.call_socket import CallSocket, ConnectionLost
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import (
+    PLAIN_BOTH_WAYS,
+    Op,
+    RequestHead,
+    problem_of,
+    request,
+)
+
+__all__ = ["Abandoned", "SupervisorClient"]
+
+MAX_ANSWER = 64 * 1024 * 1024
+#: Seconds without an answer after which the supervisor must have done something.
+QUIET_SECONDS = 2.0
+#: Seconds that the supervisor may take for requests that it answers at once.
+TIMEOUT_SECONDS = 2.0
+
+
+class Abandoned(Exception):
+    """The client that sent the request has left."""
+
+
+class SupervisorClient:
+    """Sends requests to the supervisor.
+
+    Args:
+        run: The run directory.
+    """
+
+    def __init__(self, run: RunDir) -> None:
+        self._path = run.supervisor_socket
+        self._progress = run.progress
+
+    def status(self, timeout_s: float = TIMEOUT_SECONDS) -> dict[str, int]:
+        """Return the supervisor's counts.
+
+        Raises:
+            SupervisorUnavailable: It does not answer in time.
+        """
+        connection = self._connect(timeout_s)
+        try:
+            answer = connection.call(request(Op.STATUS))
+        except ConnectionLost:
+            raise _unavailable() from None
+        finally:
+            connection.close()
+        return dict(msgspec.json.decode(answer.body))
+
+    def check(self, timeout_s: float = TIMEOUT_SECONDS) -> None:
+        """Check that the supervisor works: that it answers, or does something else.
+
+        Args:
+            timeout_s: Seconds that it may do nothing.
+
+        Raises:
+            SupervisorUnavailable: It does nothing.
+        """
+        before = read_progress(self._progress)
+        try:
+            self.status(timeout_s)
+        except SupervisorUnavailable:
+            if read_progress(self._progress) == before:
+                raise
+
+    def create(
+        self,
+        body: bytes,
+        key: str,
+        caller: Identity,
+        client: socket.socket | None,
+        gone: Callable[[], bool],
+        request_id: str = "",
+        form: int = PLAIN_BOTH_WAYS,
+    ) -> Frame:
+        """Create an instance; stop waiting if the client disconnects.
+
+        Args:
+            body: The unchanged body of the create request.
+            key: The request's key, or "".
+            caller: The identity of the client's token.
+            client: The client's socket, readable when it disconnects; ``None`` to wait
+                in any case.
+            gone: Returns whether the client has disconnected.
+            request_id: ID of the client's request, for the log.
+            form: Form of the body, and in the high half the one for the answer.
+
+        Returns:
+            The answer, which may be a problem.
+
+        Raises:
+            Abandoned: The client disconnected; the supervisor ends the instance.
+            SupervisorUnavailable: There is no answer.
+        """
+        head = RequestHead(
+            key=key, owner=caller.only, creator=caller.name, request_id=request_id
+        )
+        return self._call(request(Op.CREATE, body, head, form=form), client, gone)
+
+    def call(
+        self,
+        op: Op,
+        instance_id: str = "",
+        key: str = "",
+        *,
+        owner: str = "",
+        request_id: str = "",
+    ) -> Any:
+        """Send a request and return its decoded answer.
+
+        Args:
+            op: The operation.
+            instance_id: The instance, if the operation is about one.
+            key: The request's key, or "".
+            owner: Owner that instances must have; "" is any.
+            request_id: The request's ID, for the log.
+
+        Raises:
+            Problem: The answer is a problem.
+            SupervisorUnavailable: There is no answer.
+        """
+        head = RequestHead(
+            instance_id=instance_id, key=key, owner=owner, request_id=request_id
+        )
+        return msgspec.json.decode(self.forward(op, head).body)
+
+    def forward(self, op: Op, head: RequestHead, body: bytes = b"") -> Frame:
+        """Send a request and return its answer unchanged.
+
+        Raises:
+            Problem: The answer is a problem.
+            SupervisorUnavailable: There is no answer.
+        """
+        answer = self._call(request(op, body, head))
+        if answer.status != 200:
+            raise problem_of(answer)
+        return answer
+
+    def _call(
+        self,
+        frame: Frame,
+        client: socket.socket | None = None,
+        gone: Callable[[], bool] = bool,
+    ) -> Frame:
+        connection = self._connect_patiently()
+        try:
+            connection.send(frame)
+            self._await(connection.socket, client, gone)
+            return connection.receive_answer()
+        except ConnectionLost:
+            raise _unavailable() from None
+        finally:
+            connection.close()
+
+    def _connect_patiently(self) -> CallSocket:
+        """Connect, however many connections wait, while the supervisor works."""
+        before = read_progress(self._progress)
+        while True:
+            try:
+                return self._connect(TIMEOUT_SECONDS)
+            except SupervisorUnavailable:
+                now = read_progress(self._progress)
+                if now == before:
+                    raise
+                before = now
+
+    def _connect(self, timeout_s: float) -> CallSocket:
+        try:
+            return CallSocket(self._path, MAX_ANSWER, timeout_s=timeout_s)
+        except OSError:
+            raise _unavailable() from None
+
+    def _await(
+        self,
+        answer: socket.socket,
+        client: socket.socket | None,
+        gone: Callable[[], bool],
+    ) -> None:
+        """Wait until there is an answer, while the supervisor works."""
+        # Not select(), which refuses descriptors from 1024 on.
+        poll = select.poll()
+        poll.register(answer, select.POLLIN)
+        if client is not None:
+            poll.register(client, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll(QUIET_SECONDS * 1000)]
+            if answer.fileno() in ready:
+                return
+            if not ready:
+                self.check()
+            elif gone():
+                raise Abandoned
+            elif client is not None:
+                # It has sent its next request already: not gone.
+                poll.unregister(client)
+
+
+def _unavailable() -> SupervisorUnavailable:
+    return SupervisorUnavailable(
+        "the supervisor does not answer; the server is starting, stopping or broken",
+        headers={"Retry-After": "1"},
+    )
