@@ -16,8 +16,8 @@ import yaml
 from gymnasium import spaces
 
 import gym_http_server
-from gym_http_server import cli, launcher
 from gym_http_server.access import tokens
+from gym_http_server.commands import cli, launcher
 from gym_http_server.config.settings import TABLE, Settings, from_mapping
 from gym_http_server.errors import GatewayProblem
 from gym_http_server.rundir.directory import RunDir

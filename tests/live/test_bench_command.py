@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gym_http_server import cli
+from gym_http_server.commands import cli
 from tests.support.api import Api
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until

@@ -25,8 +25,8 @@ HEALTH_S = 2.0
 IMPATIENT = """
 import sys
 if "serve" in sys.orig_argv:
-    import gym_http_server.launcher
-    gym_http_server.launcher.SILENT_SECONDS = 1.5
+    import gym_http_server.commands.launcher
+    gym_http_server.commands.launcher.SILENT_SECONDS = 1.5
 """
 
 

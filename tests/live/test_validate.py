@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gym_http_server import cli
+from gym_http_server.commands import cli
 from tests.support.api import Api
 from tests.support.faults.lies import (
     LIES,

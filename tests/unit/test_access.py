@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gym_http_server import cli
 from gym_http_server.access import tokens
 from gym_http_server.access.identities import (
     EVERYONE,
@@ -16,6 +15,7 @@ from gym_http_server.access.identities import (
     quotas,
     read_file,
 )
+from gym_http_server.commands import cli
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import ScopeMissing, SettingError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.config.listeners import address, open_listeners
+from gym_http_server.commands.listeners import address, open_listeners
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import SettingError, StartError
 

@@ -138,7 +138,7 @@ def test_a_missing_headline_is_named(tmp_path: Path) -> None:
 
 def test_nothing_that_is_shipped_loads_it() -> None:
     modules = [
-        "gym_http_server.cli",
+        "gym_http_server.commands.cli",
         "gym_http_server.web.app",
         "gym_http_server.supervisor.supervisor",
         "gym_http_client",

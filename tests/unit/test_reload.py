@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gym_http_server import reload
+from gym_http_server.commands import reload
+from gym_http_server.commands.reload import ControlSocket, describe, read_anew
 from gym_http_server.config.inherited_settings import Inherited
 from gym_http_server.config.settings import Settings
 from gym_http_server.processes.frame_socket import FrameSocket
-from gym_http_server.reload import ControlSocket, describe, read_anew
 from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.messages import Op, RequestHead, request
 from tests.support.token_file import line

@@ -5,7 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym_http_server.launcher import LOOK_SECONDS, SILENT_SECONDS, SupervisorHeartbeat
+from gym_http_server.commands.launcher import (
+    LOOK_SECONDS,
+    SILENT_SECONDS,
+    SupervisorHeartbeat,
+)
 
 
 @pytest.fixture

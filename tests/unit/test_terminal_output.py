@@ -2,7 +2,13 @@
 
 import pytest
 
-from gym_http_server.terminal_output import Column, amount, duration, size, table
+from gym_http_server.commands.terminal_output import (
+    Column,
+    amount,
+    duration,
+    size,
+    table,
+)
 
 COLUMNS = (
     Column("ID"),

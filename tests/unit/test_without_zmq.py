@@ -71,7 +71,7 @@ def test_the_server_reports_a_broken_install(tmp_path: Path) -> None:
 
 def _serve(before: str) -> str:
     """Start the server after a line of Python; return its error."""
-    program = f"{before}\nfrom gym_http_server.cli import main\nmain()"
+    program = f"{before}\nfrom gym_http_server.commands.cli import main\nmain()"
     ended = subprocess.run(
         [sys.executable, "-c", program, "serve", "--zmq", URL],
         capture_output=True,

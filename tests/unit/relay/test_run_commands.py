@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gym_http_server import run_commands
+from gym_http_server.commands import run_commands
 from gym_http_wire.bundles import BatchHead, encode_batch
 
 STATUS: dict[str, Any] = {

@@ -19,23 +19,23 @@ import click
 import gym_http_server
 from gym_http_server.access import tokens
 from gym_http_server.access.identities import MAX_INSTANCES, line_of
-from gym_http_server.client_commands import COMMANDS, Duration
-from gym_http_server.config.certificates import check_paths, read_certificate
-from gym_http_server.config.listeners import (
+from gym_http_server.commands.client_commands import COMMANDS, Duration
+from gym_http_server.commands.export_commands import export
+from gym_http_server.commands.launcher import Launcher
+from gym_http_server.commands.listeners import (
     address,
     open_listener,
     open_listeners,
 )
+from gym_http_server.commands.reload import request_reload
+from gym_http_server.commands.run_commands import runs
+from gym_http_server.config.certificates import check_paths, read_certificate
 from gym_http_server.config.setting_type import Setting
 from gym_http_server.config.settings import GROUPS, TABLE, Settings, from_mapping
 from gym_http_server.errors import StartError
-from gym_http_server.export_commands import export
-from gym_http_server.launcher import Launcher
 from gym_http_server.linux import sandbox
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.titles import extend_title, set_title
-from gym_http_server.reload import request_reload
-from gym_http_server.run_commands import runs
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.services.gateway import check_installed
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import click
 
-from gym_http_server.client_commands import Place, on_recording
+from gym_http_server.commands.client_commands import Place, on_recording
 from gym_http_server.errors import StartError
 
 if TYPE_CHECKING:

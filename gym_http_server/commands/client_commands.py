@@ -16,11 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gym_http_server import terminal_output
 from gym_http_server.access import tokens
+from gym_http_server.commands import terminal_output
+from gym_http_server.commands.terminal_output import (
+    Column,
+    WatchOutput,
+    amount,
+    duration,
+    size,
+)
 from gym_http_server.config.units import read_duration, show_duration
 from gym_http_server.errors import StartError
-from gym_http_server.terminal_output import Column, WatchOutput, amount, duration, size
 
 if TYPE_CHECKING:
     from gym_http_client import Client, Server

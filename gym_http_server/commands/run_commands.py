@@ -20,10 +20,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gym_http_server import terminal_output
-from gym_http_server.client_commands import Place, as_json_option, on_server, print_json
+from gym_http_server.commands import terminal_output
+from gym_http_server.commands.client_commands import (
+    Place,
+    as_json_option,
+    on_server,
+    print_json,
+)
+from gym_http_server.commands.terminal_output import (
+    Column,
+    amount,
+    duration,
+    printable,
+    size,
+)
 from gym_http_server.errors import StartError
-from gym_http_server.terminal_output import Column, amount, duration, printable, size
 
 if TYPE_CHECKING:
     from gym_http_client.relay import Batch, RelayCalls

@@ -22,6 +22,9 @@ from collections.abc import Sequence
 import msgspec
 
 from gym_http_server.access.identities import quotas
+from gym_http_server.commands.listeners import file_name
+from gym_http_server.commands.module_paths import resolve_imports
+from gym_http_server.commands.reload import ControlSocket, describe, read_anew
 from gym_http_server.config import inherited_settings
 from gym_http_server.config.certificates import Certificate
 from gym_http_server.config.inherited_settings import (
@@ -29,15 +32,12 @@ from gym_http_server.config.inherited_settings import (
     Replaced,
     SettingsMemory,
 )
-from gym_http_server.config.listeners import file_name
-from gym_http_server.config.module_paths import resolve_imports
 from gym_http_server.config.setting_type import PREFIX
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Draining, StartError
 from gym_http_server.linux import prctl
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.peer_credentials import PeerCredentials
-from gym_http_server.reload import ControlSocket, describe, read_anew
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor import processes
 from gym_http_server.web.api.tickets import Tickets

@@ -1,0 +1,1 @@
+"""The command line: a server is started, used and looked at."""
