@@ -25,7 +25,7 @@ from gym_http_wire.messages import MEDIA_TYPES, Form
 __all__ = ["Server"]
 
 if TYPE_CHECKING:
-    from gym_http_client.zeromq.handle import ZeroMQHandle
+    from gym_http_client.zeromq_handle import ZeroMQHandle
 
 
 _ZEROMQ = "tcp"
@@ -107,7 +107,7 @@ class Server:
             Exception: ``gymnasium.make`` raised it on the server.
         """
         if self._address.scheme == _ZEROMQ:
-            from gym_http_client.zeromq.handle import create
+            from gym_http_client.zeromq_handle import create
 
             made = create(self._address, request, self._time_limit, self._retries)
             end_at_exit(made)
@@ -140,7 +140,7 @@ class Server:
     def handle(self, instance_id: str) -> WebHandle | ZeroMQHandle:
         """Return the handle of an existing instance."""
         if self._address.scheme == _ZEROMQ:
-            from gym_http_client.zeromq.handle import ZeroMQHandle
+            from gym_http_client.zeromq_handle import ZeroMQHandle
 
             return ZeroMQHandle(
                 self._address, instance_id, self._time_limit, self._retries

@@ -135,7 +135,7 @@ def _opener(
         return functools.partial(PollingConnection, url, token), ""
     if url.startswith("zmq+tcp://"):
         check_installed()
-        from gym_http_client.zeromq.connection import ZeroMQConnection
+        from gym_http_client.serving.zeromq_connection import ZeroMQConnection
         from gym_http_client.zeromq.dealer import address_of
 
         address = address_of(url, token)
