@@ -18,8 +18,8 @@ from benchmarks.race import Rival, race
 from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server, program
 from benchmarks.streams import InnerAgent
-from gym_http_client import server as remote_server
-from gym_http_client.remote_env import RemoteEnv
+from gym_http_client.envs import server as remote_server
+from gym_http_client.envs.remote_env import RemoteEnv
 
 __all__ = ["external", "external_python", "ours", "tangos"]
 

@@ -16,8 +16,8 @@ from benchmarks.report import Row, row
 from benchmarks.servers import our_server
 from gym_http_client.bench.agents import ENV_ID, StreamAgent
 from gym_http_client.bench.players import Players, Round
-from gym_http_client.remote_env import RemoteEnv
-from gym_http_client.server import Server
+from gym_http_client.envs.remote_env import RemoteEnv
+from gym_http_client.envs.server import Server
 
 __all__ = ["StillAgent", "spin_neighbour", "spin_neighbour_idle"]
 

@@ -15,7 +15,7 @@ from benchmarks.report import Row, row
 from benchmarks.servers import our_server
 from gym_http_client.bench.agents import StreamAgent
 from gym_http_client.bench.players import Players
-from gym_http_client.client import Client
+from gym_http_client.calls.client import Client
 
 __all__ = ["observe_500", "record_steps"]
 

@@ -20,13 +20,13 @@ from benchmarks.rtgym_interface import HZ
 from benchmarks.servers import Server, our_server
 from gym_http_client.bench.agents import LeanAgent
 from gym_http_client.bench.players import Players
+from gym_http_client.envs.real_time_env import RealTimeEnv
 from gym_http_client.jitter import (
     PRIORITY,
     Lateness,
     loop_lateness,
     world_lateness,
 )
-from gym_http_client.real_time_env import RealTimeEnv
 
 __all__ = ["find_hosts", "realtime", "realtime_cpu"]
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gym_http_client.http.retries import Retries
 from gym_http_client.relay import RelayCalls, Trainer
 from gym_http_client.relay.batches import (
     COLUMNS_TYPE,
@@ -25,7 +26,6 @@ from gym_http_client.relay.batches import (
 )
 from gym_http_client.relay.sender import Sender
 from gym_http_client.relay.spool import Spool
-from gym_http_client.retries import Retries
 
 __all__ = ["GROUP", "PASSWORD", "RUN", "free_port"]
 

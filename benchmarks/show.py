@@ -21,9 +21,9 @@ from benchmarks.report import Row, row
 from benchmarks.servers import our_server
 from gym_http_client.bench.agents import StreamAgent
 from gym_http_client.bench.players import Players
-from gym_http_client.client import Client
-from gym_http_client.remote_env import RemoteEnv
-from gym_http_client.server import Server
+from gym_http_client.calls.client import Client
+from gym_http_client.envs.remote_env import RemoteEnv
+from gym_http_client.envs.server import Server
 
 __all__ = ["show_breakout", "show_cartpole", "show_halfcheetah"]
 

@@ -30,7 +30,7 @@ from benchmarks.pinning import available
 from benchmarks.realtime import find_hosts
 from benchmarks.servers import our_server
 from gym_http_client import sleep_loop
-from gym_http_client.real_time_env import RealTimeEnv
+from gym_http_client.envs.real_time_env import RealTimeEnv
 from gym_http_server.rundir.status import StatusReader
 
 _LOOK_SECONDS = 0.001

@@ -190,7 +190,7 @@ def _with_place(name: str, command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _place(url: str, token: str, token_file: str) -> Place:
-    from gym_http_client.addresses import Address
+    from gym_http_client.http.addresses import Address
 
     inside = Address.parse(url).token if "://" in url else None
     shown = tokens.to_show(token, token_file, {}) or inside

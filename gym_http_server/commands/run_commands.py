@@ -396,6 +396,6 @@ def _array(value: Any) -> Any:
         return value
     if isinstance(value, (bool, int, float, str)):
         return value
-    from gym_http_client.json_requests import plain_json
+    from gym_http_client.http.json_requests import plain_json
 
     return json.dumps(plain_json(value))

@@ -20,8 +20,8 @@ import pytest
 
 from gym_http_client import RemoteEnv
 from gym_http_client import Server as Address
-from gym_http_client.handles import Handle
-from gym_http_client.retries import Retries
+from gym_http_client.envs.handles import Handle
+from gym_http_client.http.retries import Retries
 from tests.support import processes
 from tests.support.api import Api
 from tests.support.envs import overwritten_array

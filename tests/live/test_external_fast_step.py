@@ -16,7 +16,7 @@ import pytest
 from gymnasium import spaces
 
 from gym_http_client import ServerError
-from gym_http_client.remote_env import RemoteEnv
+from gym_http_client.envs.remote_env import RemoteEnv
 from gym_http_wire.spaces import describe
 from tests.support.api import Api, Instance, ok
 from tests.support.broker import server_with_broker, wait_until_unlisted

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gym_http_client import Server as Address
-from gym_http_client.retries import Retries
+from gym_http_client.http.retries import Retries
 from gym_http_core.idempotency import MAX_KEYS
 from gym_http_wire.values import binary
 from tests.support import api as calls

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
-from gym_http_client.requester import Requester
-from gym_http_client.server import Server as Remote
+from gym_http_client.envs.server import Server as Remote
+from gym_http_client.http.requester import Requester
 from tests.live.test_start_up import complaint
 from tests.support.api import Api
 from tests.support.server import ROOT, Server

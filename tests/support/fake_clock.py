@@ -1,6 +1,6 @@
 """A clock that only pauses advance, so that tests of long retries take no time."""
 
-from gym_http_client.retries import Retries
+from gym_http_client.http.retries import Retries
 
 
 class FakeClock:

@@ -1,6 +1,11 @@
 """Gymnasium environments on a gym_http_server, from Python."""
 
-from gym_http_client.client import Client
+from gym_http_client.calls.client import Client
+from gym_http_client.envs.in_process import check_wire, through_wire
+from gym_http_client.envs.real_time_env import RealTimeEnv
+from gym_http_client.envs.remote_env import RemoteEnv
+from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
+from gym_http_client.envs.server import Server
 from gym_http_client.errors import (
     AttributeNotSent,
     NotRealTime,
@@ -11,13 +16,8 @@ from gym_http_client.errors import (
     UnexpectedAnswer,
     WorldEnded,
 )
-from gym_http_client.in_process import check_wire, through_wire
-from gym_http_client.real_time_env import RealTimeEnv
+from gym_http_client.http.retries import Retries
 from gym_http_client.registration import register
-from gym_http_client.remote_env import RemoteEnv
-from gym_http_client.remote_vector_env import RemoteVectorEnv
-from gym_http_client.retries import Retries
-from gym_http_client.server import Server
 from gym_http_client.serving import serve_env
 
 __all__ = [

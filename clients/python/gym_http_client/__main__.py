@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gym_http_client.addresses import Address
-from gym_http_client.client import Client
+from gym_http_client.calls.client import Client
 from gym_http_client.errors import ServerError
 from gym_http_client.following import News, follow
-from gym_http_client.retries import Retries
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.retries import Retries
 
 _PROGRESS_S = 5.0
 #: The writer's own flush() misses events that its thread has not taken yet.

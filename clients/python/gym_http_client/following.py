@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gym_http_client.client import Client
+from gym_http_client.calls.client import Client
 from gym_http_client.errors import ServerError, ServerUnreachable
-from gym_http_client.retries import Retries
+from gym_http_client.http.retries import Retries
 
 __all__ = ["News", "follow"]
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gym_http_client.envs.real_time_env import RealTimeEnv
 from gym_http_client.errors import ServerError
 from gym_http_client.own_server import own_server
-from gym_http_client.real_time_env import RealTimeEnv
 
 __all__ = ["PRIORITY", "Lateness", "loop_lateness", "main", "world_lateness"]
 

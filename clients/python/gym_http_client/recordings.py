@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from gymnasium.vector.utils import iterate
 
-from gym_http_client.client import Client
+from gym_http_client.calls.client import Client
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.step_records import Kind, Record, StepDecoder
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import gymnasium
 
-from gym_http_client.addresses import Address, base_path
-from gym_http_client.real_time_env import RealTimeEnv
-from gym_http_client.remote_env import RemoteEnv
-from gym_http_client.remote_vector_env import RemoteVectorEnv
+from gym_http_client.envs.real_time_env import RealTimeEnv
+from gym_http_client.envs.remote_env import RemoteEnv
+from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
+from gym_http_client.http.addresses import Address, base_path
 from gym_http_client.zeromq import check_installed
 
 __all__ = [

@@ -11,9 +11,9 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from gym_http_client.remote_vector_env import RemoteVectorEnv
-from gym_http_client.server import Server
-from gym_http_client.vec_env import Indices, VecEnvCore
+from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
+from gym_http_client.envs.server import Server
+from gym_http_client.envs.vec_env import Indices, VecEnvCore
 
 try:
     from stable_baselines3.common.vec_env import VecEnv

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from gym_http_client.error_mapping import error_from_reply
 from gym_http_client.errors import ServerError, UnexpectedAnswer
-from gym_http_client.http1 import Reply
-from gym_http_client.json_requests import _encode as plain_json
-from gym_http_client.retries import Retries, Tries
+from gym_http_client.http.error_mapping import error_from_reply
+from gym_http_client.http.http1 import Reply
+from gym_http_client.http.json_requests import _encode as plain_json
+from gym_http_client.http.retries import Retries, Tries
 from gym_http_wire.elements import reader
 from gym_http_wire.signatures import ReceivedSignatures
 from gym_http_wire.space_parsing import BadDescription, parse_space

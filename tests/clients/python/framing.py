@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_client.http1 import MAX_BODY
+from gym_http_client.http.http1 import MAX_BODY
 from gym_http_wire import websocket
 from gym_http_wire.bundles import BatchHead, BundleError, encode_batch, split
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode

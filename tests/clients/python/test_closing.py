@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, Server
-from gym_http_client.handles import (
+from gym_http_client.envs.handles import (
     CLOSE_SECONDS,
     EXIT_SECONDS,
     RENEWED_SECONDS,

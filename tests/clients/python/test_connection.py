@@ -20,7 +20,7 @@ from gym_http_client import (
     ServerUnreachable,
     UnexpectedAnswer,
 )
-from gym_http_client.retries import Retries
+from gym_http_client.http.retries import Retries
 from tests.support.fake_clock import FakeClock
 from tests.support.faults.http_faults import Fault, FaultyNetwork
 from tests.support.peers.scripted_server import (

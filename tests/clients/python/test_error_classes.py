@@ -16,8 +16,8 @@ from gym_http_client import (
     WorldEnded,
 )
 from gym_http_client import Server as Place
-from gym_http_client.error_mapping import error_from_problem, error_from_reply
-from gym_http_client.http1 import Reply
+from gym_http_client.http.error_mapping import error_from_problem, error_from_reply
+from gym_http_client.http.http1 import Reply
 from tests.support.envs.toys import ERRORS
 from tests.support.server import Server
 

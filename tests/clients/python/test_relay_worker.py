@@ -21,6 +21,7 @@ import pytest
 from gymnasium import spaces
 
 from gym_http_client import ServerError
+from gym_http_client.http.retries import Retries
 from gym_http_client.relay import (
     Batch,
     RelayCalls,
@@ -31,7 +32,6 @@ from gym_http_client.relay import (
 )
 from gym_http_client.relay.batches import batches_of
 from gym_http_client.relay.episodes import episode_seed
-from gym_http_client.retries import Retries
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 

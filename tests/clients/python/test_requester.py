@@ -15,10 +15,10 @@ import pytest
 import requests
 
 from gym_http_client import ServerTimeout, ServerUnreachable, UnexpectedAnswer
-from gym_http_client.addresses import Address
 from gym_http_client.errors import Failure
-from gym_http_client.requester import Requester, Transport
-from gym_http_client.requests_transport import RequestsTransport, new_session
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.requester import Requester, Transport
+from gym_http_client.http.requests_transport import RequestsTransport, new_session
 from tests.support.fake_clock import FakeClock
 from tests.support.peers.scripted_server import (
     Act,

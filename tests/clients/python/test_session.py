@@ -9,10 +9,10 @@ import gymnasium
 import pytest
 
 from gym_http_client import ServerError, ServerUnreachable, UnexpectedAnswer
-from gym_http_client.addresses import Address
-from gym_http_client.requester import Requester
-from gym_http_client.session import Session
-from gym_http_client.stream_openers import WebSocketOpener
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.requester import Requester
+from gym_http_client.streaming.session import Session
+from gym_http_client.streaming.stream_openers import WebSocketOpener
 from tests.support.fake_clock import FakeClock
 from tests.support.peers.scripted_server import http_answer, then_close
 from tests.support.peers.scripted_streams import (

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_client.addresses import Address
 from gym_http_client.errors import Failure, FailureKind
-from gym_http_client.http1 import Reply, Request
-from gym_http_client.socket_transport import SocketTransport
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.http1 import Reply, Request
+from gym_http_client.http.socket_transport import SocketTransport
 from tests.support.peers.scripted_server import (
     Act,
     ScriptedServer,

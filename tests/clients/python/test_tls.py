@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gym_http_client import ServerUnreachable
-from gym_http_client.requester import Requester
+from gym_http_client.http.requester import Requester
 from tests.support.peers.scripted_server import http_answer, read_request
 from tests.support.tls import certify, tls_server
 

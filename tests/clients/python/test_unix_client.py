@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from gym_http_client import Client, ServerError, ServerTimeout, ServerUnreachable
-from gym_http_client.retries import Retries
+from gym_http_client.http.retries import Retries
 from tests.support.server import Server
 
 pytestmark = pytest.mark.usefixtures("transport")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteVectorEnv, ServerError
-from gym_http_client.streams import WebSocketStream
-from gym_http_client.vec_env import VecEnvCore
+from gym_http_client.envs.vec_env import VecEnvCore
+from gym_http_client.streaming.streams import WebSocketStream
 from tests.support.server import Server
 
 pytestmark = pytest.mark.live

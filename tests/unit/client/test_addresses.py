@@ -2,8 +2,8 @@
 
 import pytest
 
-from gym_http_client.addresses import Address
-from gym_http_client.requester import Requester
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.requester import Requester
 
 
 @pytest.fixture(autouse=True)

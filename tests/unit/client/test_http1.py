@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_http_client import http1
-from gym_http_client.http1 import BadAnswer, Reply, ReplyReader
+from gym_http_client.http.http1 import BadAnswer, Reply, ReplyReader
 from tests.support.raw import chunked
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gym_http_client.addresses import Address
-from gym_http_client.http1 import Request, RequestHeads
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.http1 import Request, RequestHeads
 
 
 def lines(request: Request, url: str = "http://h:1", token: str = "") -> list[str]:

@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from gym_http_client import large_memory
-from gym_http_client.large_memory import take_memory
+from gym_http_client.http import large_memory
+from gym_http_client.http.large_memory import take_memory
 
 MIB = 1 << 20
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gym_http_client.error_mapping import unanswered_error
 from gym_http_client.errors import Failure, FailureKind
-from gym_http_client.http1 import Reply
-from gym_http_client.processes import PerProcess
-from gym_http_client.retries import Retries, Tries, keys, wait_of
+from gym_http_client.http.error_mapping import unanswered_error
+from gym_http_client.http.http1 import Reply
+from gym_http_client.http.processes import PerProcess
+from gym_http_client.http.retries import Retries, Tries, keys, wait_of
 
 ABSENT = Failure(FailureKind.ABSENT, "nobody")
 LOST = Failure(FailureKind.LOST, "gone")

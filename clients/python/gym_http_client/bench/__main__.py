@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gym_http_client.addresses import Address
 from gym_http_client.bench.agents import (
     VECTOR_ENVS,
     Agent,
@@ -26,9 +25,10 @@ from gym_http_client.bench.agents import (
     VectorAgent,
 )
 from gym_http_client.bench.players import PlayerFailed, Players
-from gym_http_client.client import Client
+from gym_http_client.calls.client import Client
 from gym_http_client.errors import ServerError
-from gym_http_client.retries import Retries
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.retries import Retries
 
 #: Agent, number of agents, and number of environments that each steps.
 _QUESTIONS: dict[str, tuple[type[Agent], int, int]] = {

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gym_http_client.client import Client
-from gym_http_client.error_mapping import error_from_problem
-from gym_http_client.remote_env import RemoteEnv
-from gym_http_client.remote_vector_env import RemoteVectorEnv
-from gym_http_client.requester import Requester
-from gym_http_client.retries import Retries
-from gym_http_client.server import Server
+from gym_http_client.calls.client import Client
+from gym_http_client.envs.remote_env import RemoteEnv
+from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
+from gym_http_client.envs.server import Server
+from gym_http_client.http.error_mapping import error_from_problem
+from gym_http_client.http.requester import Requester
+from gym_http_client.http.retries import Retries
 
 __all__ = [
     "ENV_ID",

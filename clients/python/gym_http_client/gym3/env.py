@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from gym_http_client.envs.vector_infos import split_infos, split_observations
 from gym_http_client.gym3.types import Env, types_of
-from gym_http_client.vector_infos import split_infos, split_observations
 
 __all__ = ["Gym3Env"]
 

@@ -19,14 +19,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gym_http_client.calls.real_time_calls import Update, Updates
+from gym_http_client.envs.real_time_env import RealTimeEnv
 from gym_http_client.errors import WorldEnded
 from gym_http_client.myrtle.agent_process import AgentFailed, AgentProcess
 from gym_http_client.myrtle.agents import AGENTS
 from gym_http_client.myrtle.recording import Recording, path_of
 from gym_http_client.myrtle.spaces import actions_of, sensors_of
 from gym_http_client.own_server import own_server
-from gym_http_client.real_time_calls import Update, Updates
-from gym_http_client.real_time_env import RealTimeEnv
 
 __all__ = ["AgentFailed", "Summary", "run"]
 

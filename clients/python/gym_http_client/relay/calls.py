@@ -14,18 +14,18 @@ from urllib.parse import quote, urlencode
 
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-from gym_http_client.addresses import Address
-from gym_http_client.error_mapping import error_from_reply, json_object
-from gym_http_client.http1 import Reply
-from gym_http_client.json_requests import json_of, plain_json
-from gym_http_client.requester import Requester, Transport
-from gym_http_client.requests_transport import (
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.error_mapping import error_from_reply, json_object
+from gym_http_client.http.http1 import Reply
+from gym_http_client.http.json_requests import json_of, plain_json
+from gym_http_client.http.requester import Requester, Transport
+from gym_http_client.http.requests_transport import (
     RequestsTransport,
     needs_requests,
     new_session,
 )
-from gym_http_client.retries import Retries
-from gym_http_client.socket_transport import SocketTransport
+from gym_http_client.http.retries import Retries
+from gym_http_client.http.socket_transport import SocketTransport
 from gym_http_wire.bundles import BUNDLE, BundleError, split
 
 __all__ = ["Blob", "RelayCalls", "Role", "content_digest"]

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gym_http_client.errors import ServerError
+from gym_http_client.http.retries import Retries
 from gym_http_client.relay.calls import Blob, RelayCalls
 from gym_http_client.relay.sender import Stopped, end_waiting, endless
 from gym_http_client.relay.weights import Arrays, load_weights
-from gym_http_client.retries import Retries
 
 __all__ = ["NewestWeights", "Weights"]
 

@@ -9,9 +9,9 @@ from collections import deque
 from dataclasses import replace
 
 from gym_http_client.errors import ServerError
+from gym_http_client.http.retries import Retries
 from gym_http_client.relay.batches import Batch, batches_of
 from gym_http_client.relay.calls import RelayCalls
-from gym_http_client.retries import Retries
 
 __all__ = ["ReadAhead"]
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from gym_http_client.large_memory import LARGE_BYTES, take_memory
+from gym_http_client.http.large_memory import LARGE_BYTES, take_memory
 from gym_http_wire.bundles import (
     BatchHead,
     BundleError,

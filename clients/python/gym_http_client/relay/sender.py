@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from gym_http_client.errors import Failure, ServerError
+from gym_http_client.http.retries import Retries
 from gym_http_client.relay.calls import RelayCalls
 from gym_http_client.relay.segments import Piece
 from gym_http_client.relay.spool import Spool
-from gym_http_client.retries import Retries
 
 __all__ = ["MAX_POST", "Sender", "Stopped", "end_waiting", "endless"]
 

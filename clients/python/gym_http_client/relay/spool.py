@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal, Self
 
 import msgspec
 
-from gym_http_client.json_requests import plain_json
+from gym_http_client.http.json_requests import plain_json
 from gym_http_client.relay.segments import SMALL_BYTES, Piece, Segments, SpooledHead
 from gym_http_wire.bundles import checksum_of, encode_batch, encode_batch_start
 

@@ -13,13 +13,13 @@ from typing import Any, NoReturn, Protocol, Self
 import numpy.typing as npt
 
 from gym_http_client.errors import ServerError
+from gym_http_client.http.retries import Retries
 from gym_http_client.relay.batches import BadBatch, Batch
 from gym_http_client.relay.calls import RelayCalls
 from gym_http_client.relay.progress import Progress
 from gym_http_client.relay.read_ahead import ReadAhead
 from gym_http_client.relay.replay import Limiter
 from gym_http_client.relay.weights import NPZ, Arrays, load_weights, save_weights
-from gym_http_client.retries import Retries
 
 __all__ = ["NoBatch", "Trainer", "TrainerReplaced"]
 

@@ -22,8 +22,9 @@ from typing import Any, Literal, Self
 
 import gymnasium
 
-from gym_http_client.addresses import Address
 from gym_http_client.errors import ServerError
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.retries import Retries
 from gym_http_client.relay.batches import (
     COLUMNS_TYPE,
     Packing,
@@ -36,7 +37,6 @@ from gym_http_client.relay.newest_weights import NewestWeights, Weights
 from gym_http_client.relay.sender import Sender, Stopped
 from gym_http_client.relay.spool import MAX_BYTES, Spool, SpoolClosed, WhenFull
 from gym_http_client.relay.weights import load_weights
-from gym_http_client.retries import Retries
 
 __all__ = ["RolloutWorker"]
 

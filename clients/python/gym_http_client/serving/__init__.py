@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium
 
-from gym_http_client.addresses import Address
+from gym_http_client.http.addresses import Address
 from gym_http_client.serving.connections import (
     PollingConnection,
     ProviderConnection,

@@ -14,15 +14,15 @@ from typing import Protocol
 
 import msgspec
 
-from gym_http_client.addresses import Address
-from gym_http_client.dialing import Dialer
-from gym_http_client.error_mapping import json_object
 from gym_http_client.errors import Failure, ServerError
-from gym_http_client.handshakes import NoStream, upgraded
-from gym_http_client.http1 import BadAnswer, Reply, Request, RequestHeads
-from gym_http_client.ports import OtherPort, Port, port_of
-from gym_http_client.requester import Requester
-from gym_http_client.retries import Retries
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.dialing import Dialer
+from gym_http_client.http.error_mapping import json_object
+from gym_http_client.http.http1 import BadAnswer, Reply, Request, RequestHeads
+from gym_http_client.http.ports import OtherPort, Port, port_of
+from gym_http_client.http.requester import Requester
+from gym_http_client.http.retries import Retries
+from gym_http_client.streaming.handshakes import NoStream, upgraded
 from gym_http_wire.external.framing import (
     CountedFraming,
     Framing,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gym_http_client.addresses import Address
-from gym_http_client.error_mapping import parse_object
 from gym_http_client.errors import Failure
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.error_mapping import parse_object
 from gym_http_client.serving.connections import (
     HANDSHAKE_SECONDS,
     MAX_MESSAGE,

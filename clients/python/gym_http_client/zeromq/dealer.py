@@ -18,10 +18,10 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from gym_http_client.addresses import Address
-from gym_http_client.dialing import Dialer
 from gym_http_client.errors import Failure, FailureKind
-from gym_http_client.ports import OtherPort, Port, port_of
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.dialing import Dialer
+from gym_http_client.http.ports import OtherPort, Port, port_of
 
 __all__ = ["REFUSED", "Dealer", "address_of"]
 

@@ -9,18 +9,23 @@ from typing import Any
 
 import msgspec
 
-from gym_http_client.addresses import Address
-from gym_http_client.error_mapping import (
+from gym_http_client.errors import Failure, FailureKind
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.error_mapping import (
     json_object,
     parse_object,
 )
-from gym_http_client.errors import Failure, FailureKind
-from gym_http_client.handshakes import NoStream
-from gym_http_client.http1 import MAX_BODY, Reply
-from gym_http_client.retries import REPEATED, Retries, Tries
-from gym_http_client.session import REAL_TIME_OPS, Pending, Session
-from gym_http_client.stream_openers import StreamOpener
-from gym_http_client.streams import Stream, StreamAnswer, StreamRequest, parse_answer
+from gym_http_client.http.http1 import MAX_BODY, Reply
+from gym_http_client.http.retries import REPEATED, Retries, Tries
+from gym_http_client.streaming.handshakes import NoStream
+from gym_http_client.streaming.session import REAL_TIME_OPS, Pending, Session
+from gym_http_client.streaming.stream_openers import StreamOpener
+from gym_http_client.streaming.streams import (
+    Stream,
+    StreamAnswer,
+    StreamRequest,
+    parse_answer,
+)
 from gym_http_client.zeromq.dealer import REFUSED, Dealer
 from gym_http_wire.messages import Op
 

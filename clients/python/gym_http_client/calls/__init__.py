@@ -1,0 +1,1 @@
+"""`Client` and its methods, by topic."""

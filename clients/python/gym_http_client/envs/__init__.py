@@ -1,0 +1,1 @@
+"""Remote environments that behave like local ones, and what they are made of."""

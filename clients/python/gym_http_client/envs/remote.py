@@ -1,0 +1,335 @@
+"""Base class of remote environments and remote vectors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Protocol, Self
+
+import gymnasium
+import numpy as np
+
+from gym_http_client.envs.server import Server
+from gym_http_client.envs.shared_rng import SharedGenerators
+from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
+from gym_http_wire.generators import describe_generator
+from gym_http_wire.space_parsing import parse_space
+from gym_http_wire.specs import rebuild_spec
+from gym_http_wire.values import UnsupportedValue
+from gym_http_wire.values.treewriting import TAG, write
+
+__all__ = ["AnyHandle", "Remote", "attribute_read", "create_request"]
+
+
+_ACTS = ("reset/", "step/")
+_TYPED = ("kwargs", "vector_kwargs", "wrappers")
+
+
+class AnyHandle(Protocol):
+    """A handle that calls one instance, over any transport."""
+
+    @property
+    def transport(self) -> str:
+        """The transport of steps."""
+
+    def call(self, method: str, path: str, given: Any = None) -> Any:
+        """Send a request of the instance, and return its answer."""
+
+    def send(self, path: str, given: Any) -> None:
+        """Send a reset, a step or a render, and return at once."""
+
+    def receive(self) -> Any:
+        """Return the answer to the oldest `send` without a returned answer."""
+
+    def release(self) -> None:
+        """Close all connections; the instance stays."""
+
+    def end(self) -> None:
+        """End the instance."""
+
+
+@contextlib.contextmanager
+def attribute_read(name: str) -> Iterator[None]:
+    """Raise AttributeNotSent if the server cannot encode the value of an attribute."""
+    try:
+        yield
+    except ServerError as error:
+        if error.code != "unsupported-value":
+            raise
+        raise AttributeNotSent.of(name, error) from error
+
+
+def create_request(env_id: str, options: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the body of a create request, with lossless arguments.
+
+    Args:
+        env_id: The env ID.
+        options: Members of the request, such as ``wrappers``.
+        kwargs: Keyword arguments of the environment.
+
+    Raises:
+        UnsupportedValue: An argument cannot be sent.
+    """
+    # Refuse a retired version, as gymnasium.make does.
+    request = {"env_id": env_id, "exact_id": True, **options, "kwargs": kwargs}
+    for name, value in request.items():
+        if value is not None:
+            request[name] = _sendable(name, value)
+    if any(f'"{TAG}"' in json.dumps(request.get(name)) for name in _TYPED):
+        # Only if it is needed: not all servers know this member.
+        request["typed"] = True
+    return request
+
+
+def _sendable(name: str, value: Any) -> Any:
+    """Return a member of a create request as JSON."""
+    if name in _TYPED:
+        try:
+            return write(list(value) if type(value) is tuple else value)
+        except UnsupportedValue as error:
+            error.root = name
+            raise
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} is {value!r:.80}, which cannot be sent: {error}"
+        ) from None
+    return value
+
+
+class Remote:
+    """A remote instance with Gymnasium's interface.
+
+    The names in `OWN` and those of the class are attributes of this object. All other
+    attributes are read from, and set in, the remote environment.
+    """
+
+    OWN: ClassVar[frozenset[str]] = frozenset()
+    SPACES: ClassVar[tuple[str, ...]] = ("action_space", "observation_space")
+
+    _made_by: tuple[str | Server, str] | None
+    _made_with: dict[str, Any]
+
+    @classmethod
+    def attach(cls, server: str | Server, instance_id: str) -> Self:
+        """Connect to an existing instance, in its current state.
+
+        Args:
+            server: URL of the server, or a `Server` with a token.
+            instance_id: The instance.
+
+        Raises:
+            ServerError: There is no such instance.
+            TypeError: The instance is of another kind: an environment or a vector.
+        """
+        return cls.over(Server.of(server).handle(instance_id))
+
+    @classmethod
+    def over(cls, handle: AnyHandle) -> Self:
+        """Return the adapter of an instance by its handle.
+
+        Args:
+            handle: The handle; from now on, only the adapter uses it.
+
+        Raises:
+            TypeError: The instance is of another kind: an environment or a vector.
+        """
+        try:
+            answer = handle.call("GET", "")
+            cls._check_kind(answer)
+            env = cls.__new__(cls)
+            env._made_by = None
+            env._hold(handle, answer)
+        except BaseException:
+            handle.release()
+            raise
+        return env
+
+    @classmethod
+    def _check_kind(cls, answer: dict[str, Any]) -> None:
+        """Raise TypeError if this class does not fit the description of an instance."""
+
+    def _hold(self, handle: AnyHandle, answer: dict[str, Any] | None = None) -> None:
+        self._handle: AnyHandle | None = handle
+        self._pid = os.getpid()
+        self._shared = SharedGenerators()
+        self._take_over(handle.call("GET", "") if answer is None else answer)
+
+    def _take_over(self, answer: dict[str, Any]) -> None:
+        """Set this object's attributes from the description of the instance."""
+        self.instance_id: str = answer["instance_id"]
+        self.env_id: str = answer["env_id"]
+        for name in self.SPACES:
+            setattr(self, name, parse_space(answer[name]))
+        self.metadata = answer["metadata"]
+        self.render_mode = answer["render_mode"]
+        spec = answer["spec"]
+        self.spec = None if spec is None else rebuild_spec(spec)
+
+    @property
+    def transport(self) -> str:
+        """The transport of steps: ``"stream"``, or ``"rest"`` if there is no stream."""
+        return self._open_handle().transport
+
+    def _end(self) -> None:
+        handle, self._handle = self.__dict__.get("_handle"), None
+        if handle is not None and self._pid == os.getpid():
+            handle.end()
+
+    @property
+    def np_random(self) -> Any:
+        """The random generator, or a tuple of them, one for each environment.
+
+        The object is a copy of the server's generator, kept in the same state: draws
+        from it advance the environment's generator, and the reverse. While it is
+        referenced, answers to resets and steps contain its state, and each other call
+        needs one more request.
+        """
+        self._send_draws()
+        return self._shared.renew(self._described_generator())
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        if not isinstance(value, np.random.Generator):
+            raise TypeError(
+                f"np_random is {value!r:.80}: expected a numpy.random.Generator"
+            )
+        given = {**describe_generator(value), "replace": True}
+        self._open_handle().call("POST", "generator/", given)
+        self._shared.adopt(value, self._described_generator())
+
+    @property
+    def np_random_seed(self) -> Any:
+        """The seed that the random generator was made from, or a tuple of them.
+
+        It is -1 if the generator was set.
+        """
+        return self._described_generator()["seed"]
+
+    def _described_generator(self) -> dict[str, Any]:
+        described: dict[str, Any] = self._open_handle().call("GET", "generator/")
+        return described
+
+    def _send_draws(self) -> None:
+        """Set the server's generators to the shared ones, if they were drawn from.
+
+        This is a separate request. If a step or reset with the state failed, it would
+        be unknown whether it drew, and sending the state again would undo its draws.
+        """
+        if not self._shared:
+            return
+        changed = self._shared.drawn()
+        if changed is not None:
+            self._open_handle().call("POST", "generator/", changed)
+            self._shared.mark_sent()
+        self._shared.release()
+
+    def _renew_shared(self, described: dict[str, Any] | None = None) -> None:
+        """Set the shared generators to the server's, if they are still referenced."""
+        self._shared.release()
+        if self._shared:
+            if described is None:
+                described = self._described_generator()
+            self._shared.renew(described)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "_handle" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        with attribute_read(name):
+            answer = self._request("GET", f"attributes/{name}/")
+        return self._method(name) if answer["callable"] else answer["value"]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "render_mode" and name in self.__dict__:
+            raise AttributeError(
+                f"render_mode is {self.render_mode!r} and cannot be changed: expected "
+                "when the environment is made, as render_mode=…"
+            )
+        if "_pid" not in self.__dict__ or self._is_own(name):
+            super().__setattr__(name, value)
+        else:
+            self._set_remote(name, value)
+
+    def _set_remote(self, name: str, value: Any, *, force: bool = True) -> bool:
+        given = {"value": value, "force": force}
+        return bool(self._request("POST", f"attributes/{name}/", given)["set"])
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._called(name, *args, **kwargs)
+
+        call.__name__ = name
+        return call
+
+    def _called(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        given = {"args": list(args), "kwargs": kwargs}
+        return self._request("POST", f"attributes/{method}/call/", given)["value"]
+
+    def _request(self, method: str, path: str, given: Any = None) -> Any:
+        """Send a request of the instance, and synchronize the generators."""
+        handle = self._handle
+        if handle is None:
+            handle = self._open_handle()
+        if not self._shared.generators:
+            return handle.call(method, path, given)
+        self._send_draws()
+        if not self._shared or method == "GET":
+            return handle.call(method, path, given)
+        if path in _ACTS:
+            given = {**given, "wants_generator": True}
+        return self._request_and_renew(handle.call, method, path, given)
+
+    def _request_and_renew(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Send a request for which the environment may draw, and renew the generators.
+
+        The answer of a reset or step describes them, if it was requested.
+        """
+        try:
+            answer = call(*args)
+        except ServerUnreachable:
+            # It is unknown whether the environment drew.
+            raise
+        except Exception:
+            with contextlib.suppress(ServerError):
+                self._renew_shared()
+            raise
+        self._renew_shared(
+            answer.get("generator") if isinstance(answer, dict) else None
+        )
+        return answer
+
+    def _open_handle(self) -> AnyHandle:
+        if self._handle is None:
+            raise gymnasium.error.ClosedEnvironmentError(
+                f"{self!r} is closed; make another one"
+            )
+        return self._handle
+
+    def _is_own(self, name: str) -> bool:
+        return (
+            name.startswith("_")
+            or name in self.OWN
+            or name in self.__dict__
+            or hasattr(type(self), name)
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._made_by is None:
+            raise TypeError(f"{self!r} was attached to, so no other one can be made")
+        return {"made_by": self._made_by, "made_with": self._made_with}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        server, env_id = state["made_by"]
+        self.__init__(server, env_id, **state["made_with"])  # type: ignore[misc]
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def close(self) -> None:
+        """Close the environment and end its instance; repeated calls do nothing."""
+        self._end()

@@ -1,0 +1,274 @@
+"""`RemoteVectorEnv`: a remote vector that behaves like a local one."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import Any, ClassVar
+
+import gymnasium
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gym_http_client.envs.remote import Remote, attribute_read, create_request
+from gym_http_client.envs.server import Server
+from gym_http_wire.specs import rebuild_spec
+
+__all__ = ["RemoteVectorEnv"]
+
+
+class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
+    """A vector of environments on a server, with the interface of a local `VectorEnv`.
+
+    One request steps all environments. Values arrive unchanged: types, dtypes, shapes,
+    the order of dicts, every bit. Returned arrays are new, and no other code uses them.
+
+    Args:
+        server: URL of the server, or a `Server` with a token.
+        env_id: ID of the environments, such as ``"CartPole-v1"``.
+        num_envs: Number of environments.
+        vectorization_mode: ``"sync"``, ``"async"`` or ``"vector_entry_point"``, as in
+            ``gymnasium.make_vec``; ``None`` for its default.
+        vector_kwargs: As in ``gymnasium.make_vec``.
+        autoreset_mode: ``"next_step"``, ``"same_step"``, ``"disabled"``, or the
+            ``AutoresetMode``; ``None`` for the vector's default.
+        hosts: Number of processes that share a ``"sync"`` vector. They step at the
+            same time, with the same results as one process.
+        render_mode: As in ``gymnasium.make_vec``, but not ``"human"``.
+        max_episode_steps: As in ``gymnasium.make``.
+        disable_env_checker: As in ``gymnasium.make``.
+        wrappers: Names of Gymnasium's wrappers to add to each environment, or
+            ``{"name": …, "kwargs": {…}}``.
+        wait_s: Seconds that the server waits for external environments to connect, in
+            addition to the time limits. Then it refuses, and there is no retry.
+        label: Up to 64 printable characters, which lists of instances show.
+        **kwargs: Arguments of the environments: numbers, text, tuples, arrays,
+            Gymnasium's enums and the like, which arrive unchanged.
+
+    Raises:
+        gymnasium.error.Error: The environment does not exist, or
+            ``gymnasium.make_vec`` raised another error.
+        ServerUnreachable: The server does not answer.
+        ServerError: The server refuses.
+    """
+
+    OWN: ClassVar[frozenset[str]] = frozenset(
+        {"env_id", "instance_id", "num_envs", "single_action_space", "action_space"}
+        | {"single_observation_space", "observation_space"}
+    )
+    SPACES: ClassVar[tuple[str, ...]] = (
+        "action_space",
+        "observation_space",
+        "single_action_space",
+        "single_observation_space",
+    )
+
+    def __init__(
+        self,
+        server: str | Server,
+        env_id: str,
+        *,
+        num_envs: int = 1,
+        vectorization_mode: str | None = None,
+        vector_kwargs: dict[str, Any] | None = None,
+        autoreset_mode: str | AutoresetMode | None = None,
+        hosts: int | None = None,
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        disable_env_checker: bool | None = None,
+        wrappers: list[Any] | None = None,
+        wait_s: float | None = None,
+        label: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(autoreset_mode, AutoresetMode):
+            # The server keeps it as an enum, in the spec too.
+            vector_kwargs = {**(vector_kwargs or {}), "autoreset_mode": autoreset_mode}
+            autoreset_mode = None
+        if isinstance(vectorization_mode, Enum):
+            vectorization_mode = vectorization_mode.value
+        options: dict[str, Any] = {
+            "num_envs": num_envs,
+            "vectorization_mode": vectorization_mode,
+            "vector_kwargs": vector_kwargs,
+            "autoreset_mode": autoreset_mode,
+            "hosts": hosts,
+            "render_mode": render_mode,
+            "max_episode_steps": max_episode_steps,
+            "disable_env_checker": disable_env_checker,
+            "wrappers": wrappers,
+        }
+        if wait_s is not None:
+            options["wait_s"] = wait_s
+        if label is not None:
+            options["label"] = label
+        self._made_by = (server, env_id)
+        self._made_with = {**options, **kwargs}
+        request = create_request(env_id, options, kwargs)
+        self._hold(Server.of(server).create(request))
+
+    @classmethod
+    def _check_kind(cls, answer: dict[str, Any]) -> None:
+        if "num_envs" not in answer:
+            raise TypeError(
+                f"{answer['instance_id']} is a single environment: "
+                "expected RemoteEnv for it"
+            )
+
+    def _take_over(self, answer: dict[str, Any]) -> None:
+        self.num_envs = answer["num_envs"]
+        self._steps: deque[None] = deque()
+        super()._take_over(answer)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in each environment.
+
+        Args:
+            seed: An integer for the first environment; the next ones get the following
+                integers. Or a list of integers and ``None``. ``None`` does not change
+                a generator.
+            options: Options of the environments. ``reset_mask``, bool (num_envs,),
+                selects the environments to reset. It is removed from ``options``, as
+                Gymnasium does.
+
+        Returns:
+            Observations and infos.
+        """
+        self._check_nothing_pending("reset")
+        sent = None if options is None else dict(options)
+        if options is not None:
+            options.pop("reset_mask", None)
+        answer = self._request("POST", "reset/", {"seed": seed, "options": sent})
+        return answer["observation"], answer["info"]
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take an action in each environment; actions arrive unchanged.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos.
+        """
+        self._check_nothing_pending("step")
+        return _row(self._request("POST", "step/", {"action": actions}))
+
+    def step_async(self, actions: Any) -> None:
+        """Take an action in each environment, without waiting for the results.
+
+        Several steps may be pending; call `step_wait` once for each.
+        """
+        if not self._steps:
+            self._send_draws()
+        given = {"action": actions}
+        if self._shared:
+            given["wants_generator"] = True
+        self._open_handle().send("step/", given)
+        self._steps.append(None)
+
+    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Wait for the results of the oldest `step_async`.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos.
+
+        Raises:
+            gymnasium.error.NoAsyncCallError: No step is pending.
+        """
+        handle = self._open_handle()
+        if not self._steps:
+            raise gymnasium.error.NoAsyncCallError(
+                "Calling `step_wait` without any prior call to `step_async`.", "step"
+            )
+        self._steps.popleft()
+        if self._shared and not self._steps:
+            return _row(self._request_and_renew(handle.receive))
+        return _row(handle.receive())
+
+    @property
+    def _np_random(self) -> Any:  # type: ignore[override]
+        return self.np_random
+
+    @property
+    def _np_random_seed(self) -> Any:  # type: ignore[override]
+        return self.np_random_seed
+
+    def _check_nothing_pending(self, name: str) -> None:
+        if self._steps:
+            raise gymnasium.error.AlreadyPendingCallError(
+                f"Calling `{name}` while waiting for a pending call to `step` to "
+                "complete.",
+                "step",
+            )
+
+    def render(self) -> Any:
+        """Render the environments, and return a tuple of frames."""
+        return self._request("POST", "render/", {})["rendered"]
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of each environment, or get an attribute of each.
+
+        Returns:
+            The result of each environment.
+        """
+        if name in ("np_random", "_np_random"):
+            return tuple(self.np_random)
+        values = self._called("call", name, *args, **kwargs)
+        if name == "spec" or (name == "get_wrapper_attr" and args == ("spec",)):
+            return tuple(each and rebuild_spec(each) for each in values)
+        return tuple(values)
+
+    def call_some(
+        self, indices: list[int], name: str, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """Call a method of some of the environments, or get an attribute.
+
+        Args:
+            indices: Numbers of the environments, from 0 on, each at most once.
+            name: Name of the method or attribute.
+            *args: Arguments of the method.
+            **kwargs: The same.
+
+        Returns:
+            The results, in the order of ``indices``.
+
+        Raises:
+            ServerError: The vector's mode is not ``"sync"``, or an index is wrong.
+        """
+        given = {"args": list(args), "kwargs": kwargs, "indices": list(indices)}
+        path = f"attributes/{name}/call/"
+        return list(self._request("POST", path, given)["value"])
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Get an attribute of each environment."""
+        with attribute_read(name):
+            return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each environment.
+
+        Args:
+            name: Its name.
+            values: A list or tuple with a value for each, or one for all.
+        """
+        self._called("set_attr", name, values)
+
+    def close(self, **kwargs: Any) -> None:
+        """Close the environments and end their instance; repeated calls do nothing.
+
+        Args:
+            **kwargs: Arguments of local vectors, without effect here.
+        """
+        VectorEnv.close(self, **kwargs)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the instance."""
+        self._end()
+
+
+def _row(answer: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    return (
+        answer["observation"],
+        answer["reward"],
+        answer["terminated"],
+        answer["truncated"],
+        answer["info"],
+    )

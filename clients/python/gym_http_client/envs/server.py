@@ -1,0 +1,249 @@
+"""`Server`: address, token and limits of one server; it creates instances."""
+
+from __future__ import annotations
+
+import json
+import os
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gym_http_client.calls.real_time_calls import RealTimeSession
+from gym_http_client.envs.handles import WebHandle, end_at_exit
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.error_mapping import expect_object
+from gym_http_client.http.requester import Requester
+from gym_http_client.http.requests_transport import proxy_for
+from gym_http_client.http.retries import Retries, wait_of
+from gym_http_client.http.server_warnings import HEADER, show_header
+from gym_http_client.streaming.session import Session
+from gym_http_client.streaming.stream_openers import WebSocketOpener
+from gym_http_client.streaming.watching import Showing, Watching
+from gym_http_client.zeromq import check_installed
+from gym_http_wire.messages import MEDIA_TYPES, Form
+
+__all__ = ["Server"]
+
+if TYPE_CHECKING:
+    from gym_http_client.envs.zeromq_handle import ZeroMQHandle
+
+
+_ZEROMQ = "tcp"
+_JSON = MEDIA_TYPES[Form.PLAIN]
+
+
+class Server:
+    """A server's address, token and limits, in one object for environments.
+
+    Args:
+        url: Such as ``http://127.0.0.1:5000``; or ``tcp://127.0.0.1:5556`` for a server
+            that was started with ``--zmq``, which needs pyzmq.
+        token: The server's token; else the one in ``token_file``, in the URL, in the
+            environment variable ``GHS_TOKEN``, or in the file that
+            ``GHS_TOKEN_FILE`` names. It is neither pickled nor shown.
+        token_file: A file whose first line is the token.
+        time_limit: Seconds for each try of a request.
+        retries: How requests are retried when their answers are lost.
+        streams: Whether to step environments over streams, if possible; else every
+            step is an HTTP request.
+        spin_us: Microseconds to poll a stream for an answer before sleeping, while
+            there are idle cores.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        time_limit: float = 60.0,
+        retries: Retries | None = None,
+        streams: bool = True,
+        spin_us: int = 1000,
+    ) -> None:
+        if token is None and token_file is not None:
+            token = _first_line(token_file)
+        parse = _zeromq_address if _is_zeromq(url) else Address.parse
+        address = parse(url, token)
+        named = os.environ.get("GHS_TOKEN_FILE")
+        if address.token is None and token is None and named:
+            address = parse(url, _first_line(named))
+        self.url = address.url
+        self._address = address
+        self._token = address.token or ""
+        self._time_limit = time_limit
+        self._retries = retries or Retries()
+        self._streams = streams
+        self._spin_us = spin_us
+
+    @classmethod
+    def of(cls, server: str | Server) -> Server:
+        """Convert a URL to a `Server`; a `Server` is returned unchanged."""
+        return server if isinstance(server, Server) else cls(server)
+
+    def link(self) -> Requester:
+        """Return a new connection.
+
+        Raises:
+            ValueError: The address is a ZeroMQ address.
+        """
+        if self._address.scheme == _ZEROMQ:
+            raise ValueError(f"{self.url} is no address of HTTP, which this needs")
+        return Requester(
+            self.url,
+            token=self._token,
+            time_limit=self._time_limit,
+            retries=self._retries,
+        )
+
+    def create(self, request: dict[str, Any]) -> WebHandle | ZeroMQHandle:
+        """Create an instance.
+
+        Args:
+            request: The body of the create request; JSON can represent its values.
+
+        Raises:
+            ServerError: The server refuses.
+            Exception: ``gymnasium.make`` raised it on the server.
+        """
+        if self._address.scheme == _ZEROMQ:
+            from gym_http_client.envs.zeromq_handle import create
+
+            made = create(self._address, request, self._time_limit, self._retries)
+            end_at_exit(made)
+            return made
+        link = self.link()
+        body = json.dumps(request, allow_nan=False).encode()
+        try:
+            reply = link.request(
+                *("POST", "/v1/envs/", body),
+                content_type=_JSON,
+                creation_wait=wait_of(request),
+            )
+            warnings = reply.headers.get(HEADER.lower())
+            if reply.status != HTTPStatus.OK:
+                show_header(warnings)
+            answer = expect_object(reply, f"{self.url}/v1/envs/")
+        except BaseException:
+            link.close()
+            raise
+        handle = self._handle(link, answer["instance_id"])
+        end_at_exit(handle)
+        try:
+            show_header(warnings)
+        except Warning:
+            # A warning filter raised it, and the caller does not get the instance.
+            handle.end()
+            raise
+        return handle
+
+    def handle(self, instance_id: str) -> WebHandle | ZeroMQHandle:
+        """Return the handle of an existing instance."""
+        if self._address.scheme == _ZEROMQ:
+            from gym_http_client.envs.zeromq_handle import ZeroMQHandle
+
+            return ZeroMQHandle(
+                self._address, instance_id, self._time_limit, self._retries
+            )
+        return self._handle(self.link(), instance_id)
+
+    def watch(self, instance_id: str, *, plain: bool = False) -> Watching:
+        """Watch an instance; the result iterates over its answers to other clients.
+
+        Args:
+            instance_id: The instance.
+            plain: Whether values are plain JSON, as for thin clients.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+        """
+        form = "plain" if plain else ""
+        return Watching(self._address, instance_id, self._time_limit, form=form)
+
+    def show(
+        self,
+        instance_id: str,
+        *,
+        fps: float = 10,
+        share: float = 0.1,
+        size: int = 640,
+    ) -> Showing:
+        """Show an instance to people; the result iterates over states and pictures.
+
+        Args:
+            instance_id: The instance.
+            fps: States a second at most, 1 to 60.
+            share: Part of the host's time that drawing may take, 0.01 to 1.
+            size: Pixels that the longer side of a picture may have, 16 to 2048.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses, as it does if a parameter is out of range.
+        """
+        return Showing(
+            self._address,
+            instance_id,
+            self._time_limit,
+            fps=fps,
+            share=share,
+            size=size,
+        )
+
+    def _handle(self, link: Requester, instance_id: str) -> WebHandle:
+        path = f"/v1/envs/{instance_id}/"
+
+        def opener(spin_us: int) -> WebSocketOpener:
+            return WebSocketOpener(
+                self._address,
+                path,
+                time_limit=self._time_limit,
+                spin_us=spin_us,
+                clock=self._retries.clock,
+                # Streams do not support proxies.
+                wanted=self._streams and proxy_for(self._address) is None,
+            )
+
+        def session() -> Session:
+            stream = opener(self._spin_us)
+            return Session(link, stream, self.url + path, path, retries=self._retries)
+
+        def real_time_session() -> RealTimeSession:
+            # Its waits are long, so it does not poll.
+            return RealTimeSession(
+                self.link(), opener(0), self.url + path, path, retries=self._retries
+            )
+
+        return WebHandle(link, instance_id, session, real_time_session)
+
+    def __repr__(self) -> str:
+        return f"Server({self.url!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "url": self.url,
+            "time_limit": self._time_limit,
+            "retries": self._retries,
+            "streams": self._streams,
+            "spin_us": self._spin_us,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        url = state.pop("url")
+        self.__init__(url, **state)  # type: ignore[misc]
+
+
+def _is_zeromq(url: str) -> bool:
+    return url.startswith(("tcp://", "zmq+tcp://"))
+
+
+def _zeromq_address(url: str, token: str | None = None) -> Address:
+    check_installed()
+    from gym_http_client.zeromq.dealer import address_of
+
+    return address_of(url, token)
+
+
+def _first_line(path: str) -> str:
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return lines[0].strip() if lines else ""

@@ -1,0 +1,1 @@
+"""Requests over HTTP: transports, retries, and errors of answers."""

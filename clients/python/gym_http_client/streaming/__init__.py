@@ -1,0 +1,1 @@
+"""Streams of one instance: handshakes, sessions and watching."""

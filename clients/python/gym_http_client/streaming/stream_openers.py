@@ -1,0 +1,160 @@
+"""Stream openers: open the streams of one instance, and limit the tries."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from gym_http_client.errors import Failure
+from gym_http_client.http.addresses import Address
+from gym_http_client.http.dialing import Dialer
+from gym_http_client.http.error_mapping import json_object
+from gym_http_client.http.http1 import Reply, Request, RequestHeads
+from gym_http_client.http.retries import REPEATED
+from gym_http_client.streaming.handshakes import NoStream
+from gym_http_client.streaming.streams import Stream, WebSocketStream
+
+__all__ = ["StreamOpener", "WebSocketOpener"]
+
+_PROBLEM = "application/problem+json"
+_HANDSHAKE_SECONDS = 10.0
+# The number of failed handshakes in a row after which no more streams are tried.
+_FAILED_HANDSHAKES = 3
+_UPGRADE_REQUIRED = "upgrade-required"
+# Codes that mean that the server has no streams; others concern the instance.
+_NO_STREAMS = frozenset(
+    {"malformed-request", "method-not-allowed", "not-found", _UPGRADE_REQUIRED}
+)
+
+
+class StreamOpener(ABC):
+    """Opens the streams of a session, one at a time.
+
+    Args:
+        clock: Monotonic seconds.
+        wanted: Whether to try streams at all.
+
+    Attributes:
+        wanted: Whether streams are still tried.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, wanted: bool) -> None:
+        self.wanted = wanted
+        self._clock = clock
+        # The time when an answer was lost with a stream, while no stream followed.
+        self._lost_at: float | None = None
+
+    @abstractmethod
+    def open(self, session: str) -> Stream | None:
+        """Open a stream.
+
+        Returns:
+            The stream; ``None`` if none can be opened, now or at all.
+
+        Raises:
+            NoStream: The server refuses, for a reason that concerns the instance.
+            Failure: There is no answer, and streams are the only transport.
+        """
+
+    def lose(self) -> None:
+        """Note that an answer was lost with a stream."""
+        self._lost_at = self._clock()
+
+    def forget_loss(self) -> None:
+        """Note that the answer has arrived, or that the caller has given up."""
+        self._lost_at = None
+
+    def _lost_since(self) -> float | None:
+        """Return the seconds since an answer was lost, or None.
+
+        With them, the server can attribute the instance's end to the waiting call.
+        """
+        if self._lost_at is None:
+            return None
+        return max(0.0, self._clock() - self._lost_at)
+
+
+class WebSocketOpener(StreamOpener):
+    """Opens WebSockets.
+
+    Args:
+        address: The server's.
+        path: The instance's.
+        time_limit: Seconds to wait for each answer.
+        spin_us: Microseconds to poll for an answer at most, before sleeping.
+        clock: Monotonic seconds.
+        wanted: Whether to try streams at all.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        path: str,
+        *,
+        time_limit: float,
+        spin_us: int,
+        clock: Callable[[], float],
+        wanted: bool,
+    ) -> None:
+        super().__init__(clock, wanted=wanted)
+        self._address = address
+        self._dialer = Dialer(address)
+        self._heads = RequestHeads(address)
+        self._path = path
+        self._time_limit = time_limit
+        self._spin_us = spin_us
+        self._failed = 0
+
+    def open(self, session: str) -> WebSocketStream | None:
+        """Open a stream."""
+        limit = min(self._time_limit, _HANDSHAKE_SECONDS)
+        head = self._handshake(session)
+        try:
+            stream = WebSocketStream(
+                self._dialer, head, limit, self._time_limit, self._spin_us
+            )
+        except NoStream as none:
+            if none.reply.status in REPEATED:
+                self._fail()
+            elif _is_about_instance(none.reply):
+                raise
+            else:
+                self._use_rest(none.reply)
+            return None
+        except Failure:
+            self._fail()
+            return None
+        self._failed = 0
+        self.forget_loss()
+        return stream
+
+    def _handshake(self, session: str) -> bytes:
+        """Return the head of the handshake's request, without its blank line."""
+        path = f"{self._path}stream?session={session}"
+        lost = self._lost_since()
+        if lost is not None:
+            path += f"&lost={lost:.3f}"
+        request = Request("GET", path, accept=_PROBLEM)
+        return self._heads.head(request).removesuffix(b"\r\n")
+
+    def _use_rest(self, reply: Reply) -> None:
+        self.wanted = False
+        problem = json_object(reply)
+        if problem.get("code") == _UPGRADE_REQUIRED:
+            # The log helps an administrator: a proxy may be the cause.
+            warnings.warn(
+                f"steps go over HTTP, which is slower than a stream: "
+                f"{self._address.url}{self._path}stream answered 426, "
+                f"{problem.get('message')!s:.500}",
+                stacklevel=2,
+            )
+
+    def _fail(self) -> None:
+        self._failed += 1
+        self.wanted = self._failed < _FAILED_HANDSHAKES
+
+
+def _is_about_instance(reply: Reply) -> bool:
+    problem = json_object(reply)
+    return bool(problem) and problem.get("code") not in _NO_STREAMS
