@@ -131,12 +131,11 @@ def add_tables(schemas: Json) -> None:
     """Put schemas of members in the place of names of tables, as clocks.REALTIME."""
     for name, schema in schemas.items():
         if "members" in schema:
-            module, _, table = schema["members"].rpartition(".")
+            module, _, table = schema.pop("members").rpartition(".")
             found = importlib.import_module(f"gym_http_server.operations.{module}")
-            kind = getattr(found, table)
-            schemas[name] = object_schema(kind, nulls=schema["nulls"])
-            if "description" in schema:
-                schemas[name]["description"] = schema["description"]
+            nulls, others = schema.pop("nulls"), schema.pop("others", False)
+            made = object_schema(getattr(found, table), nulls=nulls, others=others)
+            schemas[name] = made | schema
 
 
 def add_body(row: Operation, by_hand: Json, schemas: Json) -> None:

@@ -82,11 +82,18 @@ class OldFlag:
 
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
-        return {"enum": [False, True, 0, 1, "false", "False", "true", "True"]}
+        return {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "integer", "minimum": 0, "maximum": 1},
+                {"type": "string", "pattern": "^(true|True|false|False)$"},
+            ]
+        }
 
 
 #: Of environments and spaces.
 SEED = Integer(0, None)
+_SEED_OR_NOT = SEED.schema() | {"type": ["integer", "null"]}
 
 
 def _seed(words: str) -> Member:
@@ -202,7 +209,7 @@ CREATE: Members = {
 
 RESET: Members = {
     "seed": Member(
-        Anything({"anyOf": [SEED.schema(), {"type": "array", "items": SEED.schema()}]}),
+        Anything({"anyOf": [SEED.schema(), {"type": "array", "items": _SEED_OR_NOT}]}),
         "As for Gymnasium's `reset`; of a vector also a list with one for each "
         "environment.",
         blank=True,
@@ -253,14 +260,17 @@ SAMPLE: Members = {
 }
 
 CONTAINS: Members = {
-    "value": Member(Anything(), "See `Value`.", required=True),
+    "value": Member(Anything({"$ref": "#/components/schemas/Value"}), required=True),
     **_ignored("instance_id"),
 }
 
 SET_GENERATOR: Members = {
-    "state": Member(Anything(), "As NumPy's bit generators have it.", required=True),
+    "state": Member(
+        Anything({"$ref": "#/components/schemas/GeneratorState"}), required=True
+    ),
     "seed_sequence": Member(
-        Anything(), "What it is to spawn from; null leaves that as it is."
+        Anything({"$ref": "#/components/schemas/SeedSequence"}),
+        "What it is to spawn from; null leaves that as it is.",
     ),
     "replace": Member(Flag(), "Whether the environment gets a new generator.", False),
     # What a GET gives can be sent back as it is.
@@ -356,7 +366,7 @@ _BATCH_STEP: Members = {
     "action": Member(Anything(), "As for a step of this instance.", null=True),
     "actions": Member(Anything(), "As for a step of this instance.", null=True),
     "key": Member(
-        Text(1, 128),
+        Anything({"type": "string", "pattern": "^[!-~]{1,128}$"}),
         "Names a request; see `Idempotency-Key`.",
     ),
 }

@@ -514,7 +514,7 @@ class Either(_OnlyInBodies):
 
     def schema(self) -> Schema:
         """Return the values as JSON Schema."""
-        return {"anyOf": [self.one.schema(), self.many.schema()]}
+        return _any_of(self.one.schema(), self.many.schema())
 
 
 def _is_given(value: Any) -> bool:
@@ -556,7 +556,7 @@ class Member:
         if self.null or ((nulls or self.blank) and not self.required):
             schema = _with_null(schema)
         if self.blank and not self.required:
-            schema = {"anyOf": [schema, *_BLANK]}
+            schema = _any_of(schema, *_BLANK)
         # Not as JSON Schema's own default: TypeScript's generators make types of it in
         # which the member is never absent.
         default = ""
@@ -725,7 +725,12 @@ def _with_null(schema: Schema) -> Schema:
         return schema | {"enum": [*schema["enum"], None]}
     if isinstance(schema.get("type"), str):
         return schema | {"type": [schema["type"], "null"]}
-    return {"anyOf": [schema, {"type": "null"}]} if schema else schema
+    return _any_of(schema, {"type": "null"}) if schema else schema
+
+
+def _any_of(*schemas: Schema) -> Schema:
+    flat = [s["anyOf"] if s.keys() == {"anyOf"} else [s] for s in schemas]
+    return {"anyOf": [each for some in flat for each in some]}
 
 
 def _unknown(name: object, members: Members, what: str) -> BadParameter:
