@@ -121,7 +121,9 @@ class Batching:
                 f"{self._operations.env.num_envs}: step it with actions"
             )
         seed, options = given.get("seed"), given.get("options")
-        actions = self._plan(frame, given, given.get("max_steps", MAX_STEPS))
+        actions = self._plan(
+            frame, given, given.get("max_steps", ROLLOUT["max_steps"].default)
+        )
         self._take_generator(frame, given)
         if "actions" not in given and seed is not None:
             self._operations.space("action").seed(seed)

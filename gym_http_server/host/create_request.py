@@ -127,7 +127,7 @@ def read_request(
         raise BadJSON()
     found = read(_members(settings), given, "the create request", ignores=True)
     env_id = _read_env_id(found["env_id"], settings)
-    typed = found.get("typed", False)
+    typed = found.get("typed", CREATE["typed"].default)
     return CreateRequest(
         env_id=env_id,
         kwargs=_read_env_kwargs(found, typed),
@@ -145,7 +145,7 @@ def read_request(
         label=found.get("label"),
         realtime=_read_realtime(found, typed),
         typed=typed,
-        exact_id=found.get("exact_id", False),
+        exact_id=found.get("exact_id", CREATE["exact_id"].default),
         form=form if form in (Form.TYPED, Form.BINARY) else Form.PLAIN,
         warnings=tuple(unknown_members(CREATE, given, "the create request", _ELSE)),
     )
@@ -295,7 +295,7 @@ def _read_wait(found: dict[str, Any], env_id: str) -> float:
             f"wait_s is {found['wait_s']!r:.80}: expected with an env ID that begins "
             f"with {EXTERNAL}, or null"
         )
-    return float(found.get("wait_s", 0))
+    return float(found.get("wait_s", CREATE["wait_s"].default))
 
 
 def _read_realtime(found: dict[str, Any], typed: bool) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gym_http_core.batches import BatchObserver
-from gym_http_core.episode_log import MAX_KEPT, VectorEpisodeLog
+from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_core.lossless_calls import LosslessCalls, step_values
 from gym_http_core.operations import Operations
 from gym_http_server.host import (
@@ -358,7 +358,10 @@ class Handlers:
         log = self._operations.episode_log
         return {
             "current": log.current(),
-            "episodes": log.since(given.get("from", 0), given.get("last", MAX_KEPT)),
+            "episodes": log.since(
+                given.get("from", EPISODES["from"].default),
+                given.get("last", EPISODES["last"].default),
+            ),
             "total": log.total,
         }
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.operations.instances import AUTORESET
+from gym_http_server.operations.instances import AUTORESET, CREATE
 from gym_http_server.operations.members import Choice, Integer
 from gym_http_wire.problems import BadParameter
 
@@ -49,7 +49,9 @@ def read_vector(found: dict[str, Any], settings: Settings) -> VectorRequest | No
         return None
     most = settings.max_vector_processes
     note = "(num_envs and --max-vector-processes)"
-    hosts = Integer(1, min(count, most), note).read(found.get("hosts", 1), "hosts")
+    hosts = Integer(1, min(count, most), note).read(
+        found.get("hosts", CREATE["hosts"].default), "hosts"
+    )
     mode = found.get("vectorization_mode")
     if mode == "async":
         note = "(--max-vector-processes, since async has a process for each)"

@@ -24,6 +24,7 @@ from gym_http_core.operations import Operations
 from gym_http_core.vectors import CallsSome, VectorOperations
 from gym_http_server.host import env_warnings, fork_guard
 from gym_http_server.host.step_recorder import MIN_FREE_BYTES
+from gym_http_server.operations.instances import VIDEO
 from gym_http_server.rundir.status import (
     RECORDING_FAILED,
     RECORDING_VIDEO,
@@ -58,10 +59,10 @@ class VideoRequest(NamedTuple):
         size: Pixels of the longer side; smaller frames stay as they are.
     """
 
-    every: int = 10
+    every: int = VIDEO["every"].default
     fps: int | None = None
-    seconds: int = 120
-    size: int = 640
+    seconds: int = VIDEO["seconds"].default
+    size: int = VIDEO["size"].default
 
 
 def check_video(operations: Operations) -> str:

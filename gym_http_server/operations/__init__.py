@@ -1,1 +1,1 @@
-"""The operations of the server: what each takes, who may use it, and its effects."""
+"""Declares what each operation takes, who may use it, and its effects."""

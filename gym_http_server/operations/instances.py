@@ -47,6 +47,7 @@ __all__ = [
     "SET_GENERATOR",
     "STEP",
     "UPLOAD",
+    "VIDEO",
 ]
 
 MAX_BATCH = 1024
@@ -295,7 +296,7 @@ CALL: Members = {
     ),
 }
 
-_VIDEO: Members = {
+VIDEO: Members = {
     "every": Member(
         Integer(1, 1_000_000), "Records the first episode, and then each so many.", 10
     ),
@@ -322,7 +323,7 @@ MONITOR_START: Members = {
         blank=True,
     ),
     "video": Member(
-        Either(Flag(), ObjectOf(_VIDEO)),
+        Either(Flag(), ObjectOf(VIDEO)),
         "Record videos of episodes, too; true stands for the defaults.",
         False,
         blank=True,

@@ -46,6 +46,7 @@ __all__ = [
     "Seconds",
     "Text",
     "even_null",
+    "is_given",
     "object_schema",
     "read",
     "read_optional",
@@ -341,7 +342,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """Any value: what it may be is decided elsewhere.
+    """Any value, which other code checks.
 
     Attributes:
         described: The values as JSON Schema.
@@ -364,7 +365,7 @@ class Anything:
 
 
 class _OnlyInBodies:
-    """A kind whose values no query has."""
+    """Base class of kinds that bodies have, and queries do not."""
 
     __slots__ = ()
 
@@ -375,7 +376,7 @@ class _OnlyInBodies:
 
 @dataclass(frozen=True, slots=True)
 class AnyObject(_OnlyInBodies):
-    """An object whose members are decided elsewhere.
+    """An object whose members other code checks.
 
     Attributes:
         described: Its members as JSON Schema.
@@ -517,7 +518,8 @@ class Either(_OnlyInBodies):
         return _any_of(self.one.schema(), self.many.schema())
 
 
-def _is_given(value: Any) -> bool:
+def is_given(value: Any) -> bool:
+    """Count a value as given, unless it is null."""
     return value is not None
 
 
@@ -580,7 +582,7 @@ class ObjectOf(_OnlyInBodies):
     """
 
     members: Members
-    is_given: Callable[[Any], bool] = _is_given
+    is_given: Callable[[Any], bool] = is_given
 
     @property
     def expected(self) -> str:
@@ -612,7 +614,7 @@ def read(
     what: str = "the request",
     *,
     prefix: str = "",
-    is_given: Callable[[Any], bool] = _is_given,
+    is_given: Callable[[Any], bool] = is_given,
     ignores: bool = False,
 ) -> dict[str, Any]:
     """Read an object; return its checked members, without those that are not given.
@@ -644,7 +646,7 @@ def read_optional(
     what: str = "the request",
     *,
     prefix: str = "",
-    is_given: Callable[[Any], bool] = _is_given,
+    is_given: Callable[[Any], bool] = is_given,
     ignores: bool = False,
 ) -> dict[str, Any]:
     """Read an object of which no member is required, as `read` does but faster."""

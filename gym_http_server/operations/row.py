@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from gym_http_server.operations.members import Members
+from gym_http_server.operations.members import Members, even_null, is_given, read
 from gym_http_wire.messages import Op
 
 __all__ = ["Operation"]
@@ -59,3 +60,13 @@ class Operation:
     def has_effect(self) -> bool:
         """Whether it changes state, or runs an environment's code."""
         return self.changes or self.method != "GET"
+
+    def read_body(self, given: Any) -> dict[str, Any]:
+        """Read a body; return its checked members, without those that are not given.
+
+        Raises:
+            MissingParameter: A required member is not given.
+            BadParameter: It is no object, or a member is unknown or has another value.
+        """
+        counts = is_given if self.takes_nulls else even_null
+        return read(self.body or {}, given, is_given=counts)

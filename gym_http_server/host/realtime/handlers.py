@@ -128,9 +128,9 @@ class ClockedHandlers(Handlers):
         given = read_optional(UPDATES, _object(frame) if frame.body else {})
         return UpdatesRequest(
             given.get("after"),
-            given.get("deliver", "latest"),
+            given.get("deliver", UPDATES["deliver"].default),
             given.get("max"),
-            int(given.get("wait_s", 10) * _SECOND),
+            int(given.get("wait_s", UPDATES["wait_s"].default) * _SECOND),
         )
 
     def answer_updates(
@@ -213,7 +213,8 @@ class ClockedHandlers(Handlers):
     def _trace(self, frame: Frame) -> Json:
         given = read_optional(TRACE, codec.optional_object(frame))
         return self._operations.mode.trace(
-            given.get("last", 4096), given.get("format", "chrome")
+            given.get("last", TRACE["last"].default),
+            given.get("format", TRACE["format"].default),
         )
 
 

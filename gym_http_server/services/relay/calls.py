@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gym_http_server.operations.members import Members, even_null, read
 from gym_http_server.operations.runs import LIMITS
+from gym_http_server.operations.table import RUNS
 from gym_http_server.services.relay.files import FileSlice
 from gym_http_server.services.relay.leases import Leases
 from gym_http_server.services.relay.limiter import Limiter, LimiterSettings
@@ -37,6 +37,7 @@ SAMPLES, BLOBS = "samples", "blobs"
 #: Records from which the last returns of workers are read after a restart.
 RECORDS = 1000
 
+_WITH_BODIES = {row.op: row for row in RUNS if row.body is not None}
 _DEFAULTS = {name: member.default for name, member in LIMITS.items()}
 
 
@@ -240,11 +241,10 @@ class RunCall:
         self.store.changed(self.run)
 
 
-def read_members(body: bytes, members: Members) -> dict[str, Any]:
+def read_members(request: Request | RunCall) -> dict[str, Any]:
     """Read the members of a body, which is JSON, as web workers have checked.
 
     Raises:
         Problem: A member is missing or unknown, or has a value that it cannot have.
     """
-    given = msgspec.json.decode(body)
-    return read(members, given, is_given=even_null)
+    return _WITH_BODIES[request.op].read_body(msgspec.json.decode(request.body))

@@ -15,10 +15,6 @@ from gym_http_server.operations.runs import (
     LEASED_BATCHES,
     MOST_BATCHES,
     READER,
-    READER_COMMIT,
-    SAMPLES_ACK,
-    SAMPLES_LEASE,
-    SAMPLES_NACK,
 )
 from gym_http_server.services.relay.calls import (
     SAMPLES,
@@ -134,7 +130,7 @@ def get_reader(call: RunCall) -> Reply:
 def put_reader(call: RunCall) -> Reply:
     """Commit that a reader has used all batches up to a position."""
     name = READER.read(call.head.value, "reader")
-    move = check_move(call, name, **read_members(call.body, READER_COMMIT))
+    move = check_move(call, name, **read_members(call))
     move_reader(call, move)
     return _reader_reply(move.row)
 
@@ -228,7 +224,7 @@ def _reader_reply(row: ReaderRow) -> Reply:
 
 def lease(call: RunCall) -> Reply | None:
     """Lease the next batches."""
-    given = read_members(call.body, SAMPLES_LEASE)
+    given = read_members(call)
     batches = deliver(
         call.store,
         call.run,
@@ -249,7 +245,7 @@ def acknowledge(call: RunCall) -> Reply:
     totals = call.run.totals
     # A reader that is new may be behind what others were past.
     past = totals.stored if floor is None else max(floor, totals.floor)
-    leases = read_members(call.body, SAMPLES_ACK)["leases"]
+    leases = read_members(call)["leases"]
     changed, unknown = call.live.leases.ack(leases, past)
     for row in changed:
         call.store.put_lease(call.run, row)
@@ -258,7 +254,7 @@ def acknowledge(call: RunCall) -> Reply:
 
 def give_back(call: RunCall) -> Reply:
     """Return leased batches, which are delivered again at once."""
-    leases = read_members(call.body, SAMPLES_NACK)["leases"]
+    leases = read_members(call)["leases"]
     changed, unknown = call.live.leases.nack(leases)
     for row in changed:
         call.store.put_lease(call.run, row)

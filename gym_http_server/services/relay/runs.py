@@ -19,9 +19,7 @@ from gym_http_server.errors import (
 )
 from gym_http_server.operations.runs import (
     MOST_RECORDS,
-    RUN_CREATE,
     RUN_ROLES,
-    RUN_TOKEN_CREATE,
 )
 from gym_http_server.services.relay.calls import (
     DeclaredColumn,
@@ -127,7 +125,7 @@ def create_run(store: Store, keys: RunKeys, request: Request, now: float) -> Rep
     kept = keys.find(store, request.head.key, request.body, now)
     if kept is not None:
         return kept
-    new = msgspec.convert(read_members(request.body, RUN_CREATE), NewRun)
+    new = msgspec.convert(read_members(request), NewRun)
     name, limits, columns = new.run, new.limits, new.columns
     if limits.limiter is not None:
         # It refuses settings that end in a deadlock.
@@ -240,7 +238,7 @@ def delete_run(call: RunCall) -> Reply:
 
 def create_token(call: RunCall) -> Reply:
     """Make a further token."""
-    role = read_members(call.body, RUN_TOKEN_CREATE)["role"]
+    role = read_members(call)["role"]
     if len(call.store.tokens(call.run)) >= MOST_TOKENS:
         raise LimitReached(
             f"the run {call.run.run!r} has {MOST_TOKENS} tokens, which is the limit: "

@@ -22,7 +22,7 @@ from gym_http_server.errors import (
     ShareUsedUp,
     Stale,
 )
-from gym_http_server.operations.runs import COUNT, MOST_COUNT
+from gym_http_server.operations.runs import COUNT, MOST_COUNT, SAMPLES_SEND
 from gym_http_server.services.relay.calls import SAMPLES, DeclaredColumn, Reply, RunCall
 from gym_http_server.services.relay.columns import (
     MAX_JSON_BYTES,
@@ -138,9 +138,9 @@ def _head_of(call: RunCall) -> BatchHead:
     return BatchHead(
         args["session"],
         args["number"],
-        args.get("policy", 0),
-        args.get("count", 1),
-        args.get("dropped", 0),
+        args.get("policy", SAMPLES_SEND["policy"].default),
+        args.get("count", SAMPLES_SEND["count"].default),
+        args.get("dropped", SAMPLES_SEND["dropped"].default),
         content_type,
         digest=call.head.digest,
     )

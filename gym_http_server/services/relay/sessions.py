@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Container
 
 from gym_http_server.errors import TooManySessions, UnknownSession
-from gym_http_server.operations.runs import SESSION_CREATE
 from gym_http_server.services.relay.calls import LiveRun, Reply, RunCall, read_members
 from gym_http_server.services.relay.leases import SILENT_S
 from gym_http_server.services.relay.roles import find_token
@@ -37,7 +36,7 @@ RETRY_SECONDS = 60
 
 def create_session(call: RunCall) -> Reply:
     """Begin a session of a worker."""
-    worker = read_members(call.body, SESSION_CREATE)["worker"]
+    worker = read_members(call)["worker"]
     token = find_token(call.store, call.head)[1].id if call.head.token else ""
     counts = call.live.sessions
     if token and counts[token] >= MOST_OF_TOKEN:

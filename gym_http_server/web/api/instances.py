@@ -91,7 +91,8 @@ def _list_instances(web: Web, environ: Environ) -> Answer:
 
 def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
     given = read_parameters(environ, LOG)
-    offset, wait_s = given.get("from", 0), given.get("wait_s", 0)
+    offset = given.get("from", LOG["from"].default)
+    wait_s = given.get("wait_s", LOG["wait_s"].default)
     if web.settings.no_tracebacks:
         # Hosts print tracebacks, too.
         raise LogsDisabled(
