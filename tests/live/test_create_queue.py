@@ -1,6 +1,7 @@
 """Create requests wait for a host, while all else is answered, and come in bursts."""
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -34,7 +35,9 @@ TRAINERS = 16
 @pytest.fixture
 def busy() -> Iterator[None]:
     """Two processes that occupy the processors, in sessions of their own."""
-    loop = [sys.executable, "-c", "while True: pass"]
+    # A test run that is killed ends them, too.
+    lives = f"os.getppid() == {os.getpid()}"
+    loop = [sys.executable, "-c", f"import os\nwhile {lives}: sum(range(100_000))"]
     loops = [subprocess.Popen(loop, start_new_session=True) for _ in range(2)]
     yield
     for each in loops:
