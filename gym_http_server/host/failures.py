@@ -10,6 +10,7 @@ import msgspec
 
 from gym_http_core.env_errors import env_error
 from gym_http_server.host import plain_json, server_log
+from gym_http_server.host.dead_workers import follow_dead_worker
 from gym_http_server.linux import sandbox
 from gym_http_wire import spaces
 from gym_http_wire.frames import Frame
@@ -53,8 +54,8 @@ def refusal_of(error: Exception, *, tracebacks: bool) -> Frame:
         error: A `Problem`, or any other exception.
         tracebacks: Whether clients may see the traceback of an environment's exception.
     """
-    note_cause(error)
     problem = problem_of_error(error)
+    note_cause(error)
     frames = problem.extras.get("traceback")
     if frames:
         server_log.write(f"{problem.message.splitlines()[0]}\n{frames}")
@@ -106,10 +107,15 @@ def problem_frame(problem: Problem) -> Frame:
 def problem_of_error(error: Exception) -> Problem:
     """Return an exception as the problem that clients get; a `Problem` as it is.
 
+    If a worker of a vector has died, this process ends in the same way.
+
     Environments may return a reward that is not a number, flags that are arrays or an
     info that contains itself. So other exceptions count as the environment's, not as
     the server's.
     """
+    cause = error.__cause__ if isinstance(error, Problem) else error
+    if cause is not None:
+        follow_dead_worker(cause)
     if isinstance(error, Problem):
         return error
     if isinstance(error, spaces.UndescribableSpace):

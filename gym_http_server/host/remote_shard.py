@@ -6,11 +6,9 @@ two communicate over a pair of sockets. If one of them dies, the other dies, too
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
-import sys
 import traceback
 from collections.abc import Callable
 from enum import IntEnum
@@ -20,6 +18,7 @@ import msgspec
 
 from gym_http_core.vectors import call_some, vector_call
 from gym_http_server.host import env_warnings, fork_guard
+from gym_http_server.host.dead_workers import end_alike, flush
 from gym_http_server.host.failures import (
     note,
     note_cause,
@@ -91,7 +90,7 @@ class RemoteShard:
         except BaseException:
             traceback.print_exc()
         finally:
-            _flush()
+            flush()
             os._exit(status)
 
     def send(self, op: ShardOp, value: Any) -> None:
@@ -139,13 +138,7 @@ class RemoteShard:
         except ChildProcessError:
             # The environment has waited for it.
             os._exit(1)
-        _flush()
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            if number != signal.SIGKILL:
-                signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        os._exit(os.waitstatus_to_exitcode(status))
+        end_alike(os.waitstatus_to_exitcode(status))
 
 
 def _channel(end: socket.socket) -> FrameSocket:
@@ -235,10 +228,3 @@ def _frame_of(outcome: Any) -> Frame:
     if not env_warnings.pending:
         return frame
     return frame._replace(head=msgspec.json.encode(env_warnings.take()))
-
-
-def _flush() -> None:
-    # The environment may have closed them.
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-        sys.stderr.flush()

@@ -189,3 +189,71 @@ def test_many_processes_end_when_an_async_vector_does(
     action = [1] + [0] * (COUNT - 1)
     calls.error(instance.post("step/", {"action": action}), 504, "step-deadline")
     gone(pids)
+
+
+@pytest.mark.parametrize("number", [0, 5])
+@pytest.mark.parametrize(
+    ("vice", "output"),
+    [
+        ("Segfault", "SIGSEGV"),
+        ("KillSelf", "SIGKILL"),
+        ("Exit0", "exit status 0"),
+        ("CloseDescriptors", "exit status 1"),
+    ],
+)
+def test_the_death_of_an_async_worker_ends_the_instance_alike(
+    hostile: Callable[..., Any], vice: str, output: str, number: int
+) -> None:
+    instance, pids = hostile(vice, vectorization_mode="async", hosts=None)
+    action = [int(index == number) for index in range(COUNT)]
+    problem = calls.error(instance.post("step/", {"action": action}), 502)
+    assert problem["code"] == "env-crashed"
+    assert output in problem["message"]
+    assert "EOFError" not in problem["log_tail"]
+    if vice == "Segfault":
+        assert "about to read address 0" in problem["log_tail"]
+        assert "string_at" in problem["message"]
+    calls.error(instance.get(""), 410, "instance-ended")
+    gone(pids)
+
+
+def test_the_death_of_an_idle_async_worker_is_noticed(
+    hostile: Callable[..., Any],
+) -> None:
+    instance, pids = hostile("Harmless", vectorization_mode="async", hosts=None)
+    os.kill(pids[-1], signal.SIGTERM)
+    problem = calls.error(instance.post("step/", {"action": [0] * COUNT}), 502)
+    assert problem["signal"] == "SIGTERM"
+    gone(pids)
+
+
+def test_the_death_of_an_async_worker_ends_several_steps(
+    hostile: Callable[..., Any],
+) -> None:
+    instance, pids = hostile("KillSelf", vectorization_mode="async", hosts=None)
+    actions = [[0] * COUNT, [1] * COUNT]
+    problem = calls.error(instance.post("step/", {"actions": actions}), 502)
+    assert problem["signal"] == "SIGKILL"
+    gone(pids)
+
+
+def test_the_death_of_an_async_worker_fails_the_create(
+    hostile_server: Server,
+) -> None:
+    request = {"num_envs": COUNT, "vectorization_mode": "async"}
+    answer = Api(hostile_server).post(
+        "/v1/envs/", {"env_id": "hostile/DiesInWorker-v0", **request}
+    )
+    problem = calls.error(answer, 502, "env-crashed")
+    assert problem["signal"] == "SIGKILL"
+    wait_until(lambda: not hostile_server.environments(), 5.0, "the workers' end")
+
+
+def test_an_exception_in_an_async_worker_is_no_death(
+    hostile: Callable[..., Any],
+) -> None:
+    instance, _ = hostile("RaiseEOFError", vectorization_mode="async", hosts=None)
+    action = [0] * (COUNT - 1) + [1]
+    problem = calls.error(instance.post("step/", {"action": action}), 502, "env-error")
+    assert problem["error_type"] == "EOFError"
+    assert instance.get("").status == 200

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import msgspec
+from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 
 from gym_http_wire.problems import EnvError, Problem
 
@@ -200,6 +201,8 @@ def _constructor_arguments(error: BaseException) -> list[Any]:
             return [*error.args, *paths]
         case BaseExceptionGroup():
             return [error.message, _Members(error.exceptions)]
+        case AlreadyPendingCallError() | NoAsyncCallError():
+            return [*error.args, error.name]
     return list(error.args)
 
 

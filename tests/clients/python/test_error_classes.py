@@ -34,7 +34,15 @@ def content(error: BaseException) -> Any:
     seen: list[Any] = [type(error), str(error)]
     seen += [
         getattr(error, name, None)
-        for name in ("errno", "filename", "filename2", "encoding", "start", "end")
+        for name in (
+            "errno",
+            "filename",
+            "filename2",
+            "encoding",
+            "start",
+            "end",
+            "name",
+        )
     ]
     if isinstance(error, BaseExceptionGroup):
         seen.append([content(each) for each in error.exceptions])

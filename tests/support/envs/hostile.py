@@ -4,6 +4,7 @@ A server loads this module with ``--import tests.support.envs.hostile``.
 """
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -212,6 +213,13 @@ class RaiseKeyError(Hostile):
         raise KeyError("no such thing")
 
 
+class RaiseEOFError(Hostile):
+    """Raises an `EOFError`, as a broken pipe does."""
+
+    def misbehave(self) -> None:
+        raise EOFError("no more input")
+
+
 class HugeAnswer(Hostile):
     """Returns more than the limit of an answer's size."""
 
@@ -250,6 +258,15 @@ class SlowInit(Hostile):
     def __init__(self, seconds: float = 120.0, render_mode: str | None = None) -> None:
         super().__init__(render_mode)
         time.sleep(seconds)
+
+
+class DiesInWorker(Hostile):
+    """Kills its process when it is created, if that is a worker of a vector."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        if multiprocessing.parent_process() is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class FailInit(Hostile):

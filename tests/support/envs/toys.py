@@ -115,6 +115,14 @@ def _list() -> None:
     raise ValueError([b"\xff", "text", {"bytes": 1}])
 
 
+def _pending() -> None:
+    raise gymnasium.error.AlreadyPendingCallError("step is pending", "step")
+
+
+def _none_pending() -> None:
+    raise gymnasium.error.NoAsyncCallError("no step is pending", "step")
+
+
 ERRORS: dict[str, Callable[[], Any]] = {
     "decode": b"abc\xff".decode,
     "decode file": (b"x" * 100_000 + b"\xff\xfe").decode,
@@ -127,6 +135,8 @@ ERRORS: dict[str, Callable[[], Any]] = {
     "a file": lambda: os.listdir("/proc/self/status"),
     "group": _group,
     "list": _list,
+    "pending": _pending,
+    "none pending": _none_pending,
 }
 
 
