@@ -201,6 +201,46 @@ def test_methods_are_called_in_each(kind: Any, adapted: Callable[..., Gym3Env]) 
             env.callmethod("add", [1, 10])
 
 
+class Painted(Counter):
+    """Its pictures have the colour of its count."""
+
+    def __init__(self, length: int = 3, render_mode: str | None = "rgb_array") -> None:
+        super().__init__(length)
+        self.render_mode = render_mode
+        self.painted = 0
+
+    def render(self) -> Any:
+        self.painted += 1
+        return np.full((2, 4, 3), 10 * self.episode + self.count, np.uint8)
+
+
+@pytest.mark.parametrize("mode", [SAME, NEXT, DISABLED])
+def test_infos_have_the_pictures_of_what_was_observed(
+    mode: AutoresetMode, adapted: Callable[..., Gym3Env]
+) -> None:
+    env = adapted(
+        SyncVectorEnv([Painted, partial(Painted, 2)], autoreset_mode=mode), seed=1
+    )
+    for _ in range(4):
+        reward, ob, _ = env.observe()
+        for info, seen in zip(env.get_info(), ob, strict=True):
+            # As `Counter` observes: the episode, and the count as a decimal.
+            colour = np.uint8(np.round(seen * 10))
+            assert_identical(info["rgb"], np.full((2, 4, 3), colour, np.uint8))
+        painted = [each.painted for each in env.env.envs]
+        env.get_info()
+        assert [each.painted for each in env.env.envs] == painted
+        act(env, 1, 1)
+
+
+def test_infos_of_environments_that_do_not_render_have_no_pictures(
+    adapted: Callable[..., Gym3Env],
+) -> None:
+    for render_mode in (None, "human"):
+        vector = SyncVectorEnv([partial(Painted, render_mode=render_mode)])
+        assert "rgb" not in adapted(vector).get_info()[0]
+
+
 def test_a_vector_without_an_autoreset_mode_is_refused() -> None:
     vector = counters(SAME, 3)
     vector.metadata = {}
@@ -261,7 +301,11 @@ def test_values_that_are_no_vectors_are_refused() -> None:
 def test_a_remote_vector_is_like_a_local_one(
     mode: AutoresetMode, server: Server, adapted: Callable[..., Gym3Env]
 ) -> None:
-    options: dict[str, Any] = {"num_envs": 3, "max_episode_steps": 12}
+    options: dict[str, Any] = {
+        "num_envs": 3,
+        "max_episode_steps": 12,
+        "render_mode": "rgb_array",
+    }
     remote = adapted(
         RemoteVectorEnv(
             server.url,
@@ -294,6 +338,7 @@ def test_a_remote_vector_is_like_a_local_one(
         for one, other in zip(there, here, strict=True):
             assert_identical(one, other)
         for one, other in zip(remote.get_info(), local.get_info(), strict=True):
+            assert_identical(one.pop("rgb"), other.pop("rgb"))
             assert repr(one) == repr(other)
     assert begun > 3
-    assert remote.callmethod("render_mode") == [None] * 3
+    assert remote.callmethod("render_mode") == ["rgb_array"] * 3

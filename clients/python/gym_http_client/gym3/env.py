@@ -85,6 +85,8 @@ class Gym3Env(Env):
         self._observed: Observed = (reward, observation, ~nothing)
         self._infos = (infos, nothing, nothing)
         self._done = nothing
+        # Of what was observed last, once they were rendered.
+        self._pictures: Sequence[Any] | None = None
 
     def observe(self) -> Observed:
         """Return the results of the last act; repeated calls return the same.
@@ -102,8 +104,10 @@ class Gym3Env(Env):
     def get_info(self) -> list[dict[str, Any]]:
         """Return the info of each environment at the time of `observe`.
 
+        If the environments render with ``"rgb_array"``, the picture is ``rgb``.
+
         Raises:
-            Exception: As `observe`.
+            Exception: As `observe`, or an exception of rendering.
         """
         self._finish()
         infos, terminated, truncated = self._infos
@@ -111,7 +115,17 @@ class Gym3Env(Env):
         for index, info in enumerate(infos_of_each):
             info.setdefault("terminated", bool(terminated[index]))
             info.setdefault("truncated", bool(truncated[index]))
+        for info, picture in zip(infos_of_each, self._rendered(), strict=False):
+            info.setdefault("rgb", picture)
         return infos_of_each
+
+    def _rendered(self) -> Sequence[Any]:
+        """Return the picture of each environment; nothing if they render none."""
+        if getattr(self.env, "render_mode", None) != "rgb_array":
+            return ()
+        if self._pictures is None:
+            self._pictures = self.env.render()
+        return self._pictures
 
     def act(self, ac: Any) -> None:
         """Take an action in each environment, without waiting for the results.
@@ -234,6 +248,7 @@ class Gym3Env(Env):
         reward = np.array(rewards, np.float32)
         self._observed = (reward, observation, np.array(first, np.bool_))
         self._infos = (infos, terminated, truncated)
+        self._pictures = None
 
     def _begin_anew(self, done: Any, observation: Any, infos: Any) -> tuple[Any, Any]:
         options = {**(_copied(self._options) or {}), "reset_mask": done.copy()}
