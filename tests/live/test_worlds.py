@@ -134,6 +134,41 @@ def test_an_interface_gets_the_default_action_last(
     assert "-1" in path.read_text().splitlines()
 
 
+@pytest.mark.parametrize("mode", ["elastic", "free_running"])
+def test_max_episode_steps_truncates_the_episodes_of_an_interface(
+    env: MakeEnv, mode: str
+) -> None:
+    clock = {"mode": mode, "hz": 100}
+    drone = env(f"interface/{HERE}:Drone", clock, max_episode_steps=3)
+    action = np.array([0.5], np.float32)
+    for _ in range(2):
+        drone.reset()
+        taken = [drone.step(action)[2:]]
+        while not taken[-1][1]:
+            taken.append(drone.step(action)[2:])
+        # Free-running steps may stand for several ticks.
+        ticks = sum(1 + each[2]["realtime"]["merged"] for each in taken)
+        assert ticks == 3
+        assert not any(each[0] for each in taken)
+    # As rtgym's: an episode that terminates is not truncated.
+    high = env(f"interface/{HERE}:Drone", clock, height=60.0, max_episode_steps=1)
+    high.reset()
+    assert high.step(action)[2:4] == (True, False)
+
+
+def test_worlds_with_episodes_of_their_own_take_no_max_episode_steps(
+    server: Server,
+) -> None:
+    body = {
+        "env_id": f"world/{HERE}:Echo",
+        "realtime": {"preset": "myrtle"},
+        "max_episode_steps": 5,
+    }
+    problem = error(Api(server).post("/v1/envs/", body), 400, "bad-parameter")
+    assert "max_episode_steps is 5: expected null" in problem["message"]
+    assert "ends its episodes itself" in problem["message"]
+
+
 def world_processes(server: Server) -> list[psutil.Process]:
     """Return the processes of worlds that keep their own time."""
     found = []

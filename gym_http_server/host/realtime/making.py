@@ -91,6 +91,7 @@ def _world_of(
         raise
     except (Exception, SystemExit) as error:
         raise translate(request, error) from error
+    made = _limited(request, made)
     given |= _defaults(made.settings, given)
     if request.realtime is None and "hz" not in given:
         raise BadParameter(
@@ -98,6 +99,23 @@ def _world_of(
             '"realtime": {"mode": …, "hz": …} in the request'
         )
     return WorldEnv(made), made.world, made.default_action
+
+
+def _limited(request: CreateRequest, made: worlds.NewWorld) -> worlds.NewWorld:
+    """Return a world whose episodes have as many steps as the request permits.
+
+    Raises:
+        BadParameter: The world begins its episodes itself.
+    """
+    most = request.max_episode_steps
+    if most is None or most == -1:
+        return made
+    if isinstance(made.world, worlds.RunningWorld):
+        raise BadParameter(
+            f"max_episode_steps is {most}: expected null, since {request.env_id} runs "
+            "by itself, and ends its episodes itself"
+        )
+    return made._replace(world=worlds.LimitedWorld(made.world, most))
 
 
 def _defaults(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +138,6 @@ def _check_members(request: CreateRequest) -> None:
     """
     members = {
         "disable_env_checker": request.disable_env_checker,
-        "max_episode_steps": request.max_episode_steps,
         "render_mode": request.render_mode,
         "wrappers": [each.name for each in request.wrappers] or None,
     }

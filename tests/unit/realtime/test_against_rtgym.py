@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym_http_server.host.realtime.world import Capture
+from gym_http_server.host.realtime.worlds import LimitedWorld
 from tests.support.realtime import Run, ScriptedWorld
 from tests.support.rtgym_reference import FakeTime, Interface, rtgym_env
 
@@ -43,6 +44,7 @@ class Scenario(NamedTuple):
     keeps_actions: bool
     last_on_reset: bool
     start_s: int = 5
+    max_length: int | None = None
 
 
 class Outcome(NamedTuple):
@@ -72,6 +74,8 @@ def of_rtgym(scenario: Scenario) -> Outcome:
         "reset_act_buf": not scenario.keeps_actions,
         "last_act_on_reset": scenario.last_on_reset,
     }
+    if scenario.max_length is not None:
+        config["ep_max_length"] = scenario.max_length
     answers: list[Any] = []
     with rtgym_env(time, interface, **config) as env:
         env.reset()
@@ -82,8 +86,8 @@ def of_rtgym(scenario: Scenario) -> Outcome:
                 answers.append(_plain(observation))
                 continue
             result = env.step(_action(call))
-            answers.append((_plain(result[0]), *result[1:3]))
-            if result[2]:
+            answers.append((_plain(result[0]), *result[1:4]))
+            if result[2] or result[3]:
                 answers.append("over")
     calls = [(Fraction(at) * 10**9, name, value) for at, name, value in interface.log]
     return Outcome(calls, len(time.timeouts), answers)
@@ -114,10 +118,8 @@ def of_ours(scenario: Scenario) -> Outcome:
         else:
             run.wait_for(run.mode.may_step)
             result = run.mode.step(_action(call), "")
-            answers.append(
-                (_plain(result.observation), result.reward, result.terminated)
-            )
-            if result.terminated:
+            answers.append((_plain(result.observation), *result[1:4]))
+            if result.terminated or result.truncated:
                 answers.append("over")
                 agent = max(agent, run.clock.now)
                 continue
@@ -146,6 +148,8 @@ def _run_of(scenario: Scenario) -> Run:
     run.clock.now = scenario.start_s * 10**9
     run.world.__class__ = _World
     run.world.episode_length = scenario.episode_length
+    if scenario.max_length is not None:
+        run.mode._world = LimitedWorld(run.world, scenario.max_length)
     run.world.durations = {
         "send": iter(scenario.sends),
         "capture": iter(scenario.captures),
@@ -199,6 +203,7 @@ def scenario_of(draw: random.Random, unit: int, calls: int, start_s: int) -> Sce
         keeps_actions=keeps,
         last_on_reset=keeps and draw.random() < 0.5,
         start_s=start_s,
+        max_length=draw.choice([None, 1, 4, 30]),
     )
 
 

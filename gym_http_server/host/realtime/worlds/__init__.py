@@ -11,6 +11,8 @@ Modules are imported by the host only. The supervisor has checked before that th
 allowed.
 """
 
+from gym_http_server.host.realtime.worlds.adapters import LimitedWorld
 from gym_http_server.host.realtime.worlds.making import NewWorld, make
+from gym_http_server.host.realtime.worlds.running import RunningWorld
 
-__all__ = ["NewWorld", "make"]
+__all__ = ["LimitedWorld", "NewWorld", "RunningWorld", "make"]

@@ -2,6 +2,7 @@
 
 `InterfaceWorld` hosts a ``RealTimeGymInterface`` of rtgym as it is; rtgym itself need
 not be installed. `SteppedWorld` hosts a class with ``reset`` and ``step``.
+`LimitedWorld` truncates the episodes of either.
 """
 
 from __future__ import annotations
@@ -14,11 +15,20 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from gym_http_server.host.realtime.world import Capture
+from gym_http_server.host.realtime.world import Capture, World
 
-__all__ = ["INTERFACE_METHODS", "InterfaceWorld", "Shape", "SteppedWorld"]
+__all__ = [
+    "INTERFACE_METHODS",
+    "InterfaceWorld",
+    "LimitedWorld",
+    "Shape",
+    "SteppedWorld",
+]
 
 _MOST = 10_000_000
+# Names of a world's rate: ours, and those of Myrtle. Some worlds of Myrtle 0.6 have
+# both, and keep the first one of them.
+_RATES = ("hz", "loop_steps_per_second", "steps_per_second")
 #: The methods that an interface must have.
 INTERFACE_METHODS = (
     "get_observation_space",
@@ -122,12 +132,17 @@ def _count(made: Any, name: str, least: int) -> int:
 
 
 def _rate(made: Any) -> float | None:
-    hz = getattr(made, "hz", None)
-    if hz is None:
-        return None
-    if isinstance(hz, bool) or not isinstance(hz, int | float) or not hz > 0:
-        raise ValueError(f"hz of the world is {hz!r:.80}: expected a positive number")
-    return float(hz)
+    for name in _RATES:
+        hz = getattr(made, name, None)
+        if hz is None:
+            continue
+        numeric = isinstance(hz, int | float | np.number) and not isinstance(hz, bool)
+        if not numeric or not 0 < hz < math.inf:
+            raise ValueError(
+                f"{name} of the world is {hz!r:.80}: expected a positive number"
+            )
+        return float(hz)
+    return None
 
 
 class SteppedWorld:
@@ -197,6 +212,44 @@ class SteppedWorld:
         close = getattr(self._made, "close", None)
         if close is not None:
             close()
+
+
+class LimitedWorld:
+    """A world whose episodes are truncated after a number of captures.
+
+    As in rtgym, a capture that terminates the episode does not truncate it.
+
+    Args:
+        world: The world.
+        most: Number of captures.
+    """
+
+    def __init__(self, world: World, most: int) -> None:
+        self._world = world
+        self._most = most
+        self._captured = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world, name)
+
+    def reset(
+        self, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return observation and info."""
+        self._captured = 0
+        return self._world.reset(seed, options)
+
+    def send(self, action: Any) -> None:
+        """Send an action."""
+        self._world.send(action)
+
+    def capture(self) -> Capture:
+        """Capture the observation; truncate the episode if it is the last one."""
+        captured = self._world.capture()
+        self._captured += 1
+        if self._captured >= self._most and not captured.terminated:
+            return captured._replace(truncated=True)
+        return captured
 
 
 def _parameters(function: Any) -> frozenset[str]:
