@@ -222,7 +222,7 @@ def test_infos_have_the_pictures_of_what_was_observed(
         SyncVectorEnv([Painted, partial(Painted, 2)], autoreset_mode=mode), seed=1
     )
     for _ in range(4):
-        reward, ob, _ = env.observe()
+        _, ob, _ = env.observe()
         for info, seen in zip(env.get_info(), ob, strict=True):
             # As `Counter` observes: the episode, and the count as a decimal.
             colour = np.uint8(np.round(seen * 10))
