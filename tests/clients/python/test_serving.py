@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, serve_env
+from tests.support.identity import assert_identical
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -314,3 +316,57 @@ def test_a_zeromq_port_is_reported_once(
     found = [record.getMessage() for record in caplog.records]
     words = "this port is for ZeroMQ, and its address begins with zmq+tcp://"
     assert found == [f"external/cart: {words}; connecting anew"]
+
+
+class Judge(gymnasium.Env[int, Any]):
+    """Keeps the actions that reach it."""
+
+    observation_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, action_space: gymnasium.Space[Any]) -> None:
+        self.action_space = action_space
+        self.actions: list[Any] = []
+
+    def reset(self, **options: Any) -> tuple[int, dict[str, Any]]:
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.actions.append(action)
+        return 1, 1.0, False, False, {}
+
+
+_PAIR = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+_DIAL = gymnasium.spaces.Discrete(3)
+_HALVES = np.array([0.5, -0.5], np.float32)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("space", "sent", "expected"),
+    [
+        (_PAIR, [0.5, -0.5], _HALVES),
+        (_DIAL, 2, np.int64(2)),
+        (
+            gymnasium.spaces.Dict(dial=_DIAL, pair=_PAIR),
+            {"dial": np.int64(1), "pair": [0.5, -0.5]},
+            {"dial": np.int64(1), "pair": _HALVES},
+        ),
+        (gymnasium.spaces.Tuple([_DIAL, _PAIR]), [1, _HALVES], (np.int64(1), _HALVES)),
+        # A dtype was chosen by the agent, and the environment judges what is no action.
+        (_PAIR, np.array([0.1, 0.2]), np.array([0.1, 0.2])),
+        (_PAIR, [0.5], [0.5]),
+        (_DIAL, 7, 7),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["binary", "typed"])
+def test_plain_actions_are_cast_to_the_action_space(
+    server: Server, dialect: str, space: gymnasium.Space[Any], sent: Any, expected: Any
+) -> None:
+    judge = Judge(space)
+    with (
+        serving(lambda: judge, server.url, name="judge", dialect=dialect),
+        RemoteEnv(server.url, "external/judge", wait_s=20) as env,
+    ):
+        env.reset()
+        env.step(sent)
+    assert_identical(judge.actions, [expected])

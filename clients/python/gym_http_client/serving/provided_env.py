@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
-from gym_http_wire import spaces
+from gym_http_wire import elements, spaces
 from gym_http_wire.external.handshake import PROTOCOL, Hello
 from gym_http_wire.external.messages import Answer, Request
 from gym_http_wire.messages import Op
@@ -41,12 +42,12 @@ class ProvidedEnv:
         self.env: Env = factory() if env is None and factory is not None else env  # type: ignore[assignment]
         self.taken = False
         self._fresh = True
-        self._exact = LosslessCalls(Operations(self.env))
+        self._use(self.env)
         self._calls: dict[Op, Callable[[Values], Values]] = {
             Op.INIT: self._init,
             Op.CLOSE: self._close,
             Op.RESET: lambda given: self._exact.reset(given),
-            Op.STEP: lambda given: self._exact.step(given),
+            Op.STEP: self._step,
             Op.RENDER: lambda given: self._exact.render(),
             Op.DESCRIBE: lambda given: self._exact.describe(),
             Op.GENERATOR: lambda given: self._exact.generator(),
@@ -130,15 +131,59 @@ class ProvidedEnv:
             self.env = self._factory(**kwargs)
         self._fresh = False
         self.taken = True
-        self._exact = LosslessCalls(Operations(self.env))
+        self._use(self.env)
         return {
             "action_space": spaces.describe(self.env.action_space),
             "observation_space": spaces.describe(self.env.observation_space),
         }
 
+    def _use(self, env: Env) -> None:
+        self._exact = LosslessCalls(Operations(env))
+        self._cast = _caster(env.action_space)
+
+    def _step(self, given: Values) -> Values:
+        return self._exact.step({**given, "action": self._cast(given["action"])})
+
     def _close(self, given: Values) -> Values:
         self.taken = False
         return {}
+
+
+def _caster(space: gymnasium.Space[Any]) -> Callable[[Any], Any]:
+    """Make a function that casts plain data, as JSON has it, to elements of a space.
+
+    Arrays and NumPy's scalars have a dtype, which their sender has chosen. They are
+    returned unchanged, and so is what cannot be cast: the environment judges it.
+    """
+    if isinstance(space, gymnasium.spaces.Dict):
+        members = {key: _caster(inner) for key, inner in space.items()}
+        return lambda value: _cast_members(members, value)
+    if isinstance(space, gymnasium.spaces.Tuple):
+        parts = [_caster(inner) for inner in space]
+        return lambda value: _cast_parts(parts, value)
+    read = elements.reader(space)
+
+    def cast(value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic):
+            return value
+        try:
+            return read(value)
+        except elements.NotAnElement:
+            return value
+
+    return cast
+
+
+def _cast_members(members: Values, value: Any) -> Any:
+    if not isinstance(value, dict) or value.keys() != members.keys():
+        return value
+    return {key: members[key](each) for key, each in value.items()}
+
+
+def _cast_parts(parts: list[Callable[[Any], Any]], value: Any) -> Any:
+    if not isinstance(value, list | tuple) or len(value) != len(parts):
+        return value
+    return tuple(cast(each) for cast, each in zip(parts, value, strict=True))
 
 
 def problem_fields(problem: Problem) -> dict[str, Any]:
