@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import traceback
 
@@ -22,6 +23,8 @@ __all__ = ["note", "note_cause", "problem_frame", "problem_of_error", "refusal_o
 _MESSAGE_CHARS = 500
 _MISSING = {"builtins.ImportError", "gymnasium.error.DependencyNotInstalled"}
 _INSTALL = re.compile(r"pip install ([^`\n]+)`")
+#: Words of MuJoCo, Gymnasium and dm_control, which each have their own.
+_OPENGL = re.compile("MUJOCO_GL|GLContext|OpenGL")
 _NO_MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
 # Packages whose names differ from their modules' names.
 _PACKAGES = {
@@ -70,9 +73,16 @@ def _explain(problem: Problem) -> None:
     lineage = problem.extras.get("mro")
     if not isinstance(lineage, list):
         return
+    words = str(problem.extras.get("text", ""))
     if not _MISSING.isdisjoint(lineage):
-        commands = _installing(str(problem.extras.get("text", "")))
+        commands = _installing(words)
         problem.message += f"; on the server: {commands}" if commands else ""
+    if _OPENGL.search(words) and os.environ.get("MUJOCO_GL") == "disable":
+        problem.message += (
+            "; the server has no display and no library to draw without one "
+            "(MUJOCO_GL=disable): install libegl1, libopengl0 and libgl1-mesa-dri, or "
+            "libosmesa6, and start it again"
+        )
     if "builtins.PermissionError" in lineage and sandbox.confined():
         problem.message += (
             "; the sandbox lets environments write only below their own working and "

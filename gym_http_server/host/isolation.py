@@ -75,8 +75,6 @@ def isolate(
     os.chdir(work)
     os.environ["TMPDIR"] = temporary
     tempfile.tempdir = None
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
     reseed()
     faulthandler.enable()
 

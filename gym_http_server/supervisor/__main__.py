@@ -30,6 +30,7 @@ from gym_http_server.processes.service_process import limit_waits
 from gym_http_server.processes.titles import set_title
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor import prefork
+from gym_http_server.supervisor.opengl import choose_opengl
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.supervisor import Supervisor
 
@@ -89,6 +90,7 @@ def main(descriptor: int) -> int:
     try:
         _check_tango(start.settings)
         modules = Modules.load(_modules(start.settings))
+        choose_opengl()
         sandbox = prepare(start.settings, RunDir(start.run_path), start.secrets)
     except StartError as error:
         _report(start.report, {"error": str(error)})

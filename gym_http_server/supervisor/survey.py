@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import sys
 import time
@@ -139,6 +140,8 @@ class Survey:
 
 def _make(modules: tuple[str, ...], writer: int, parent_pid: int) -> int:
     isolate(parent_pid)
+    # Libraries have to say something when they are imported.
+    logging.disable(logging.INFO)
     with os.fdopen(writer, "wb") as pipe:
 
         def send(message: _SurveyMessage) -> None:

@@ -1,0 +1,38 @@
+"""The library by which MuJoCo draws without a display is one that can be loaded."""
+
+import os
+
+import pytest
+
+from gym_http_server.supervisor.opengl import choose_opengl
+
+
+@pytest.mark.parametrize(
+    ("loadable", "chosen"),
+    [
+        ({"libEGL.so.1", "libOSMesa.so.8"}, "egl"),
+        ({"libEGL.so"}, "egl"),
+        ({"libOSMesa.so.6"}, "osmesa"),
+        (set[str](), "disable"),
+    ],
+)
+def test_the_best_one_is_chosen(loadable: set[str], chosen: str) -> None:
+    variables: dict[str, str] = {"DISPLAY": ""}
+    choose_opengl(variables, loadable.__contains__)
+    assert variables == {"DISPLAY": "", "MUJOCO_GL": chosen}
+
+
+@pytest.mark.parametrize("given", [{"DISPLAY": ":0"}, {"MUJOCO_GL": "glfw"}])
+def test_the_choice_of_a_person_is_kept(given: dict[str, str]) -> None:
+    variables = dict(given)
+    choose_opengl(variables, lambda name: True)
+    assert variables == given
+
+
+def test_libraries_are_tried_in_a_child() -> None:
+    variables: dict[str, str] = {}
+    loaded = f"/proc/{os.getpid()}/maps"
+    choose_opengl(variables)
+    with open(loaded) as maps:
+        assert "libEGL" not in maps.read()
+    assert variables["MUJOCO_GL"] in ("egl", "osmesa", "disable")
