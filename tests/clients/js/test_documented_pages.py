@@ -1,7 +1,9 @@
 """The web pages of the documents run in Chromium and become external environments."""
 
 import http.server
+import json
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +12,8 @@ import gymnasium
 import pytest
 
 from gym_http_client import RemoteEnv
-from tests.support.drivers import needs
+from tests.support.drivers import CLIENTS, needs
+from tests.support.peers.checked_page import CheckedPage
 from tests.support.peers.chromium import Chromium
 from tests.support.server import ROOT, Server
 
@@ -75,6 +78,28 @@ def test_documented_pages_are_environments(
             name = re.search(r'name: "(\w+)"', block)
             assert name, document
             check(f"external/{name[1]}", server)
+
+
+def test_the_refusal_of_an_origin_is_shown_beside_its_cure(
+    make_server: MakeServer, folder: Path, origin: str
+) -> None:
+    needs("chromium")
+    server = make_server()
+    shown = {ADDRESS: server.url.removeprefix("http://")}
+    shown["127.0.0.1:8000"] = origin.removeprefix("http://")
+    block = page_in("docs/connect.md")
+    text = (ROOT / "docs/connect.md").read_text(encoding="utf-8")
+    script, socket = re.findall(r"^    ((?:Access|WebSocket) .*)$", text, re.MULTILINE)
+    own = re.sub('http://[^"]*/serve.js', "./src/serve.js", block)
+    shutil.copytree(CLIENTS / "js/src", folder / "src")
+    for page, message in ((block, script), (own, socket)):
+        for documented, actual in shown.items():
+            page, message = (x.replace(documented, actual) for x in (page, message))
+        (folder / "page.html").write_text(page, encoding="utf-8")
+        with CheckedPage() as browser:
+            browser.open(f"{origin}/page.html?{len(page)}")
+            browser.take_fault(json.dumps(message)[1:-1])
+    assert f"start it with --allow-origin {origin}" in server.stderr
 
 
 def check(env_id: str, server: Server) -> None:
