@@ -101,7 +101,9 @@ class Activity:
 
     def _note_episode(self, episode: dict[str, Any]) -> None:
         returned = episode["return"]
-        returned = math.nan if returned is None else returned
+        if not isinstance(returned, float):
+            # Unknown; or a list, for which the page has no place.
+            returned = math.nan
         self.page.set_last_episode(returned, episode["length"])
 
     def finish_unused(self) -> None:

@@ -103,7 +103,7 @@ class Batching:
         cast = self._checked if lossless(frame) else self._operations.action_of
         actions = _actions_of(given["actions"], "actions", cast)
         self._take_generator(frame, given)
-        episode = Episode()
+        episode = Episode(batched=self._operations.batched)
         return self._answer(frame, episode, lambda run: run.play(episode, actions))
 
     def rollout(self, frame: Frame) -> Frame:

@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any
 
 from gym_http_core.episode_log import VectorEpisodeLog
+from gym_http_core.returns import added, plain_return
 from gym_http_server.datadir.recording_files import EPISODES_FILE, path_parts
 from gym_http_server.host import plain_json
 from gym_http_wire.problems import DiskFull
@@ -54,7 +55,7 @@ class Monitor:
         self._lost = 0
         self._begun = time.monotonic()
         self._seed: int | None = None
-        self._return = 0.0
+        self._return: Any = 0.0
         self._length = 0
         self._active = False
 
@@ -67,11 +68,14 @@ class Monitor:
         self._length = 0
         self._active = True
 
-    def step(self, reward: float, terminated: bool, truncated: bool) -> None:
+    def step(self, reward: Any, terminated: bool, truncated: bool) -> None:
         """Record a step, and write the episode that it ends."""
         if not self._active:
             return
-        self._return += float(reward)
+        if isinstance(reward, float):
+            self._return += reward
+        else:
+            self._return = added(self._return, reward)
         self._length += 1
         if terminated or truncated:
             self._write(terminated=terminated, truncated=truncated)
@@ -111,7 +115,7 @@ class Monitor:
         self._write_line(
             {
                 "length": self._length,
-                "return": self._return,
+                "return": plain_return(self._return),
                 "seconds": round(time.monotonic() - self._begun, 6),
                 "seed": self._seed,
                 "terminated": bool(terminated),

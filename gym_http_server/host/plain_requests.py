@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gym_http_core.episodes import plain_reward
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import VectorOperations
 from gym_http_server.operations.instances import RESET, SEED
@@ -60,12 +61,15 @@ def _read_seed(seed: Any, env: Any, is_vector: bool) -> int | list[int | None]:
 
 
 def add_old_members(answer: Json, operations: Operations) -> None:
-    """Add ``done`` to a step's answer, and make flags and reward plain numbers."""
-    if isinstance(operations, VectorOperations):
+    """Add ``done`` to a step's answer, and make flags and reward plain.
+
+    Raises:
+        TypeError, ValueError, OverflowError: Flags or reward are neither.
+    """
+    if operations.batched:
         answer["done"] = np.logical_or(answer["terminated"], answer["truncated"])
         return
     answer["terminated"] = bool(answer["terminated"])
     answer["truncated"] = bool(answer["truncated"])
     answer["done"] = answer["terminated"] or answer["truncated"]
-    if not isinstance(answer["reward"], (float, np.floating)):
-        answer["reward"] = float(answer["reward"])
+    answer["reward"] = plain_reward(answer["reward"])

@@ -12,6 +12,8 @@ from gymnasium import spaces
 from gym_http_wire import elements
 from gym_http_wire.spaces import describe
 from tests.support.api import Api, Instance
+from tests.support.envs import several_rewards
+from tests.support.envs.several_rewards import LENGTH
 from tests.support.envs.toys import SPACES
 from tests.support.peers.checked_page import CheckedPage
 from tests.support.server import Server
@@ -65,6 +67,7 @@ _FILL_IN = """
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     flags = ("--import", "tests.support.envs.toys")
+    flags += ("--import", several_rewards.__name__)
     with Server(*flags, "--import", "tests.support.envs.printing") as started:
         yield started
 
@@ -268,4 +271,20 @@ def test_a_clock_shows_how_long_it_stood_still(
     stall = r"at most [\d.e+]+ ms without a tick"
     instance = open_clock(server, page, "free_running", 10, stall)
     assert "Lateness with ticks left out" in page.run(STATISTICS)
+    instance.close()
+
+
+def test_returns_of_several_components_have_a_curve_each(
+    server: Server, page: CheckedPage
+) -> None:
+    instance = Api(server).create("several/Rewards-v0", kwargs={"components": 2})
+    open_instance(page, instance)
+    for _ in range(2):
+        instance.reset()
+        for _ in range(LENGTH):
+            instance.step(0)
+    titles = "[...document.querySelectorAll('.curve-title')].map((e) => e.innerText)"
+    expected = ["Return, component 1", "Return, component 2", "Length (steps)"]
+    wait_until(lambda: page.run(titles)[:3] == expected, SECONDS, "the curves")
+    page.shows("return 7.5, -15")
     instance.close()

@@ -223,16 +223,23 @@ class _Missing(Exception):
 
 def _write(writer: Any, group: str, episode: dict[str, Any], step: int) -> None:
     for name in _FIGURES:
-        value = episode[name]
-        # TensorBoard marks a NaN; the server sends null for what is not finite.
-        number = math.nan if value is None else value
-        writer.add_scalar(f"{group}/{name}", number, step, walltime=episode["ended_at"])
+        # A return of several components is a list.
+        parts = {"": episode[name]}
+        if isinstance(episode[name], list):
+            parts = {f"-{index}": part for index, part in enumerate(episode[name], 1)}
+        for suffix, value in parts.items():
+            # TensorBoard marks a NaN; the server sends null for what is not finite.
+            number = math.nan if value is None else value
+            writer.add_scalar(
+                f"{group}/{name}{suffix}", number, step, walltime=episode["ended_at"]
+            )
 
 
 def _line_of(episode: dict[str, Any]) -> str:
     env = "" if episode["env"] is None else f"env {episode['env']}  "
     returned = episode["return"]
-    shown = "unknown" if returned is None else f"{returned:g}"
+    parts = returned if isinstance(returned, list) else [returned]
+    shown = ", ".join("unknown" if part is None else f"{part:g}" for part in parts)
     return (
         f"episode {episode['number']}  {env}return {shown}  "
         f"length {episode['length']}  {episode['seconds']:.3g} s  {episode['end']}"

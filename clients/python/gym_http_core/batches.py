@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gym_http_core.episodes import Episode, is_batch
+from gym_http_core.episodes import Episode
 from gym_http_core.operations import Operations
 
 __all__ = [
@@ -83,6 +83,8 @@ class BatchRun:
         self.steps = 0
         self.stopped: str | None = None
         self._operations = operations
+        # The environments of a vector reset themselves.
+        self._ends = not operations.batched
         self._share = share
         self._observer = observer or BatchObserver()
         self._clock = clock
@@ -121,7 +123,7 @@ class BatchRun:
                 self._look(list(row))
             if terminated is False and truncated is False:
                 continue
-            if _is_over(terminated, truncated):
+            if self._ends and (terminated or truncated):
                 self.stopped = "episode"
                 return
 
@@ -194,10 +196,3 @@ class Rollout:
                 episodes.append(episode.values(length, exact=exact))
                 count -= length
         return {"episodes": episodes}
-
-
-def _is_over(terminated: Any, truncated: Any) -> bool:
-    if is_batch(terminated) or is_batch(truncated):
-        # The environments of a vector reset themselves.
-        return False
-    return bool(terminated or truncated)

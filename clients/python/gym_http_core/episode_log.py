@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -10,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+
+from gym_http_core.returns import added, plain_return
 
 __all__ = ["MAX_KEPT", "EpisodeLog", "VectorEpisodeLog"]
 
@@ -61,7 +62,8 @@ class EpisodeLog(_Ended):
     """Counts the episodes of a single environment.
 
     Attributes:
-        returned: Sum of the rewards of the present episode.
+        returned: Sum of the rewards of the present episode; float (k,) if they have k
+            components.
         length: Its steps.
         failed: Whether a call of the environment has raised an exception in it.
     """
@@ -84,9 +86,9 @@ class EpisodeLog(_Ended):
         self._began = time.monotonic()
         self.returned, self.length = 0.0, 0
 
-    def add_odd(self, reward: Any) -> None:
-        """Add a reward that cannot be added to a number: the return is unknown."""
-        self.returned = math.nan
+    def add(self, reward: Any) -> None:
+        """Add a reward of any type to the sum."""
+        self.returned = added(self.returned, reward)
 
     def end(self, terminated: Any, truncated: Any) -> None:
         """End the episode, whose last step is counted already."""
@@ -97,7 +99,7 @@ class EpisodeLog(_Ended):
         )
         self._runs = False
 
-    def latest(self) -> tuple[float | None, int]:
+    def latest(self) -> tuple[Any, int]:
         """Return sum of rewards and steps of the present episode, or the last one."""
         figures = _figures(None, self.returned, self.length, self._began)
         return figures["return"], self.length
@@ -155,21 +157,19 @@ class VectorEpisodeLog(_Ended):
         """Count a step of all environments.
 
         Args:
-            rewards: float, (num_envs,); the returns of others are unknown.
+            rewards: float, (num_envs,) or, of k components, (num_envs, k); the returns
+                of others are unknown.
             terminated: bool, (num_envs,).
             truncated: bool, (num_envs,).
         """
         runs = self._runs
-        try:
-            given = np.asarray(rewards, np.float64)
-        except (TypeError, ValueError):
-            given = np.full(len(runs), math.nan)
+        given = self._fitting(rewards)
         done = np.logical_or(terminated, truncated)
         if runs.all():
             self._returned += given
             self._lengths += 1
         else:
-            np.add(self._returned, given, out=self._returned, where=runs)
+            self._returned[runs] += given[runs]
             self._lengths += runs
             done &= runs
             if self._mode == AutoresetMode.NEXT_STEP:
@@ -184,7 +184,7 @@ class VectorEpisodeLog(_Ended):
             else:
                 self._runs = self._runs & ~done
 
-    def latest(self) -> tuple[float | None, int]:
+    def latest(self) -> tuple[Any, int]:
         """Return sum of rewards and steps of the first environment's episode."""
         length = int(self._lengths[0])
         figures = _figures(0, self._returned[0], length, self._began[0])
@@ -202,6 +202,24 @@ class VectorEpisodeLog(_Ended):
             | {"seed": self._seeds[index]}
             for index in np.flatnonzero(self._runs)
         ]
+
+    def _fitting(self, rewards: Any) -> Any:
+        """Return rewards in the shape of the sums, which are given their components."""
+        try:
+            given = np.asarray(rewards, np.float64)
+        except (TypeError, ValueError):
+            given = np.array(np.nan)
+        sums = self._returned
+        if given.shape == sums.shape:
+            return given
+        count = len(sums)
+        if given.shape == (count,):
+            # Where all environments are reset, an asynchronous vector has numbers.
+            return np.broadcast_to(given[:, np.newaxis], sums.shape)
+        if given.ndim == 2 and len(given) == count and sums.ndim == 1:
+            self._returned = np.repeat(sums[:, np.newaxis], given.shape[1], axis=1)
+            return given
+        return np.full_like(sums, np.nan)
 
     def _begin(self, begun: Any) -> None:
         self._runs = self._runs | begun
@@ -225,14 +243,9 @@ class VectorEpisodeLog(_Ended):
 
 
 def _figures(env: int | None, returned: Any, length: int, began: float) -> Episode:
-    try:
-        number = float(returned)
-    except (TypeError, ValueError):
-        number = math.nan
     return {
         "env": env,
-        # JSON has no other numbers.
-        "return": number if math.isfinite(number) else None,
+        "return": plain_return(returned),
         "length": length,
         "seconds": round(float(time.monotonic() - began), 6),
     }

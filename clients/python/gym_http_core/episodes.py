@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SIMPLE", "Column", "Episode", "is_batch", "kept", "packed"]
+from gym_http_core.returns import plain_return, summed
+
+__all__ = [
+    "SIMPLE",
+    "Column",
+    "Episode",
+    "is_batch",
+    "kept",
+    "packed",
+    "plain_reward",
+]
 
 Values = dict[str, Any]
 
@@ -149,10 +159,12 @@ class Episode:
     Args:
         with_reset: Whether observations and infos begin with those of the reset, and
             actions are kept.
+        batched: Whether the steps are those of a vector.
     """
 
-    def __init__(self, *, with_reset: bool = False) -> None:
+    def __init__(self, *, with_reset: bool = False, batched: bool = False) -> None:
         self.length = 0
+        self._batched = batched
         self._with_reset = with_reset
         self._observations = Column()
         self._actions = Column()
@@ -203,8 +215,10 @@ class Episode:
         if self._with_reset:
             columns["actions"] = self._actions.value(count)
             columns["length"] = count
-            columns["return"] = _sum(columns["rewards"])
-        return _pack_columns(columns) if exact else _plain_columns(columns)
+            columns["return"] = plain_return(summed(columns["rewards"]))
+        if exact:
+            return _pack_columns(columns)
+        return _plain_columns(columns, batched=self._batched)
 
 
 def _pack_columns(columns: Values) -> Values:
@@ -217,34 +231,40 @@ def _pack_columns(columns: Values) -> Values:
     return columns
 
 
-def _plain_columns(columns: Values) -> Values:
-    terminated, truncated = columns["terminated"], columns["truncated"]
-    terminated = columns["terminated"] = [_as_flag(flag) for flag in terminated]
-    truncated = columns["truncated"] = [_as_flag(flag) for flag in truncated]
-    columns["done"] = [a | b for a, b in zip(terminated, truncated, strict=True)]
-    columns["rewards"] = [_as_float(reward) for reward in columns["rewards"]]
+def _plain_columns(columns: Values, *, batched: bool) -> Values:
+    for name in ("terminated", "truncated"):
+        columns[name] = [
+            flag if type(flag) is bool or batched else bool(flag)
+            for flag in columns[name]
+        ]
+    flags = zip(columns["terminated"], columns["truncated"], strict=True)
+    columns["done"] = [a | b for a, b in flags]
+    if not batched:
+        columns["rewards"] = [plain_reward(reward) for reward in columns["rewards"]]
     return columns
 
 
-def _as_flag(flag: Any) -> Any:
-    return flag if type(flag) is bool or is_batch(flag) else bool(flag)
+def plain_reward(reward: Any) -> Any:
+    """Return the reward of a single environment as plain JSON has it.
 
+    Returns:
+        A float; or an array of floats, if the reward has other than one component.
 
-def _as_float(reward: Any) -> Any:
-    # NumPy's floats are written as their own shortest decimals.
-    dtype = getattr(reward, "dtype", None)
-    if type(reward) is float or is_batch(reward) or getattr(dtype, "kind", "") == "f":
+    Raises:
+        TypeError, ValueError, OverflowError: It is no number.
+    """
+    if type(reward) is float:
         return reward
-    return float(reward)
-
-
-def _sum(rewards: Any) -> float | None:
-    try:
-        return float(sum(map(float, rewards)))
-    except (TypeError, ValueError):
-        return None
+    if not isinstance(reward, list | tuple) and not is_batch(reward):
+        # NumPy's floats are written as their own shortest decimals.
+        is_float = getattr(getattr(reward, "dtype", None), "kind", "") == "f"
+        return reward if is_float else float(reward)
+    parts = np.asarray(reward)
+    if parts.dtype.kind != "f":
+        parts = np.asarray(reward, np.float64)
+    return parts.reshape(())[()] if parts.size == 1 else parts
 
 
 def is_batch(value: Any) -> bool:
-    """Whether a value is a batch, of environments that step as one."""
+    """Whether a value is an array with axes, as those of a vector's environments."""
     return bool(getattr(value, "ndim", 0))

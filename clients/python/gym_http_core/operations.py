@@ -62,8 +62,11 @@ class Operations(Attributes):
         strict_actions: Refuse actions that the action space does not contain.
 
     Attributes:
+        batched: Whether it is a vector, whose results are batches.
         reset_seed: Seed of the last reset, which may be ``first_seed``; or ``None``.
     """
+
+    batched = False
 
     def __init__(
         self,
@@ -197,11 +200,10 @@ class Operations(Attributes):
             return
         log = self.episode_log
         log.length += 1
-        try:
+        if isinstance(reward, float):
             log.returned += reward
-        except Exception:
-            # Rewards of several agents, for example, are no numbers.
-            log.add_odd(reward)
+        else:
+            log.add(reward)
         if terminated or truncated:
             self._ended = True
             self.episodes += 1

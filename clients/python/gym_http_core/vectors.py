@@ -118,6 +118,8 @@ class VectorOperations(Operations):
         strict_actions: Refuse actions that the action space does not contain.
     """
 
+    batched = True
+
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],

@@ -132,5 +132,5 @@ def _first_action(space: Space[Any], action: Any) -> Any:
 
 
 def _first(batch: Any) -> Any:
-    """Return the first of a vector's rewards or flags."""
-    return None if batch is None else np.asarray(batch).flat[0]
+    """Return the reward or flag of a vector's first environment."""
+    return None if batch is None else np.asarray(batch)[0]

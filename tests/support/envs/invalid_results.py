@@ -72,7 +72,7 @@ class InvalidResults(gymnasium.Env[Any, Any]):
         "flags": _step(terminated=np.array([True, False])),
         "text": _step(reward="much"),
         "none": _step(reward=None),
-        "rewards": _step(reward=np.array([1.0, 2.0])),
+        "rewards": _step(reward=np.array(["much", "more"])),
         "complex": _step(reward=1j),
         "huge": _step(reward=10**400),
         "circle": _step(info=_circular()),

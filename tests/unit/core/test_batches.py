@@ -10,6 +10,7 @@ import pytest
 from gym_http_core import batches
 from gym_http_core.batches import BatchObserver, BatchRun, Episode, Rollout
 from gym_http_core.operations import Operations
+from gym_http_core.vectors import operations_of
 from gym_http_wire.problems import EnvError
 
 
@@ -150,15 +151,9 @@ def test_steps_before_a_failure_are_available() -> None:
 
 def test_many_environments_that_step_as_one_go_on() -> None:
     env = gymnasium.make_vec("CartPole-v1", num_envs=2, max_episode_steps=3)
-    operations = Operations(Counter())
-    operations.env = env
-
-    def step(action: Any) -> Any:
-        return env.step(action)
-
-    operations.step = step  # type: ignore[method-assign]
-    one, episode = BatchRun(operations, lambda value: 0.0), Episode()
-    env.reset(seed=0)
+    operations = operations_of(env)
+    one, episode = BatchRun(operations, lambda value: 0.0), Episode(batched=True)
+    operations.reset(0, None)
     one.play(episode, [np.array([0, 1])] * 5)
     answer = episode.values(exact=False)
     assert (one.steps, one.stopped) == (5, None)

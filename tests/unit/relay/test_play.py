@@ -15,6 +15,7 @@ from gym_http_client.relay import (
 )
 from gym_http_client.relay import play as play_function
 from gym_http_client.relay.episodes import episode_seed
+from tests.support.envs.several_rewards import SeveralRewards
 from tests.support.fake_relay import FakeRelay
 
 
@@ -86,3 +87,13 @@ def test_saved_weights_play_without_a_server(relay: FakeRelay, tmp_path: Path) -
     first = play(url, "r", env=env, policy=policy, episodes=2, save=path)
     weights = load_weights(path.read_bytes())
     assert play_weights(env, with_extras, weights, episodes=2) == first
+
+
+def test_rewards_of_several_components_have_as_many_returns(
+    relay: FakeRelay, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = play("", "run", env=SeveralRewards(2), policy=policy, episodes=2)
+    assert [(each.value.tolist(), each.length) for each in played] == [
+        ([7.5, -15.0], 3)
+    ] * 2
+    assert "mean return 7.5, -15.0 (7.5, -15.0 to" in capsys.readouterr().out

@@ -11,8 +11,17 @@ import numpy as np
 from gymnasium import spaces
 
 from gym_http_core.episodes import Column, Episode, packed
+from gym_http_core.returns import added
 
-__all__ = ["Columns", "EpisodePlay", "Mode", "Policy", "episode_seed", "play_episode"]
+__all__ = [
+    "Columns",
+    "EpisodePlay",
+    "Mode",
+    "Policy",
+    "episode_seed",
+    "play_episode",
+    "return_words",
+]
 
 Mode = Literal["training", "evaluation", "expert"]
 Columns = dict[str, Any]
@@ -107,7 +116,7 @@ class EpisodePlay:
 
     Attributes:
         length: Number of steps.
-        total: Sum of the rewards.
+        total: Sum of the rewards; float (k,) if they have k components.
         count: Number of steps of the current part.
     """
 
@@ -123,7 +132,7 @@ class EpisodePlay:
         mode: Mode = "training",
     ) -> None:
         self.length = 0
-        self.total = 0.0
+        self.total: Any = 0.0
         self._env = env
         self._policy = policy
         self._weights = weights
@@ -152,7 +161,7 @@ class EpisodePlay:
         for name, value in further.items():
             self._further[name].append(value)
         self.length += 1
-        self.total += float(reward)
+        self.total = added(self.total, reward)
         self._last = observation, info
         return bool(terminated or truncated)
 
@@ -201,6 +210,11 @@ class EpisodePlay:
             return False
         space = self._env.action_space
         return not (isinstance(space, spaces.Tuple) and space.contains(found))
+
+
+def return_words(total: Any) -> str:
+    """Format a return for people, with one decimal for each component."""
+    return ", ".join(f"{part:.1f}" for part in np.atleast_1d(total))
 
 
 def _checked(further: Columns) -> frozenset[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gym_http_client.relay.calls import RelayCalls
-from gym_http_client.relay.episodes import EpisodePlay, Policy
+from gym_http_client.relay.episodes import EpisodePlay, Policy, return_words
 from gym_http_client.relay.weights import load_weights
 
 __all__ = ["Played", "play", "play_weights"]
@@ -25,11 +25,12 @@ class Played(NamedTuple):
     """An episode that was played.
 
     Attributes:
-        value: Its return, the sum of its rewards.
+        value: Its return, the sum of its rewards; float (k,) if they have k
+            components.
         length: Number of its steps.
     """
 
-    value: float
+    value: Any
     length: int
 
 
@@ -78,9 +79,12 @@ def play(
         Path(save).write_bytes(found.data)
     played = play_weights(env, policy, weights, episodes=episodes, seed=seed)
     returns = [each.value for each in played]
+    mean, *ends = (
+        return_words(figure(returns, axis=0)) for figure in (np.mean, np.min, np.max)
+    )
     print(
-        f"{run}, version {found.version}: mean return {np.mean(returns):.1f} "
-        f"({min(returns):.1f} to {max(returns):.1f}) in {episodes} episodes",
+        f"{run}, version {found.version}: mean return {mean} "
+        f"({' to '.join(ends)}) in {episodes} episodes",
         flush=True,
     )
     return played

@@ -21,6 +21,7 @@ from types import FrameType, TracebackType
 from typing import Any, Literal, Self
 
 import gymnasium
+import numpy as np
 
 from gym_http_client.errors import ServerError
 from gym_http_client.http.addresses import Address
@@ -32,7 +33,13 @@ from gym_http_client.relay.batches import (
     pack,
 )
 from gym_http_client.relay.calls import RelayCalls
-from gym_http_client.relay.episodes import Columns, EpisodePlay, Mode, Policy
+from gym_http_client.relay.episodes import (
+    Columns,
+    EpisodePlay,
+    Mode,
+    Policy,
+    return_words,
+)
 from gym_http_client.relay.newest_weights import NewestWeights, Weights
 from gym_http_client.relay.sender import Sender, Stopped
 from gym_http_client.relay.spool import MAX_BYTES, Spool, SpoolClosed, WhenFull
@@ -250,7 +257,7 @@ class RolloutWorker:
         self,
         episodes: int = _EVALUATIONS,
         version: int | Literal["best"] | None = None,
-    ) -> list[float]:
+    ) -> list[Any]:
         """Play episodes that are recorded, but not sent; return their returns.
 
         Args:
@@ -277,7 +284,7 @@ class RolloutWorker:
             done = {"evaluated": episodes} if number == evaluations else {}
             self._play_evaluation(weights, done)
 
-    def _play_evaluation(self, weights: Weights, progress: dict[str, int]) -> float:
+    def _play_evaluation(self, weights: Weights, progress: dict[str, int]) -> Any:
         number = self.spool.progress.get("evaluations", 0) + 1
         play = self._new_play(self._evaluation_policy, weights, number, "evaluation")
         while not play.step() and play.length < self._max_steps:
@@ -376,8 +383,9 @@ class RolloutWorker:
     def _records(
         self, play: EpisodePlay, version: int, number: int, mode: Mode
     ) -> list[dict[str, Any]]:
-        if not math.isfinite(play.total):
-            _logger.warning("episode %d has the return %s", number, play.total)
+        if np.ndim(play.total) or not math.isfinite(play.total):
+            words = "episode %d has no record, which has one finite return, not %s"
+            _logger.warning(words, number, play.total)
             return []
         record = {
             "type": "episode",
@@ -541,12 +549,12 @@ class _Progress:
         self._seconds = seconds
         self._worker = worker
         self._shown = time.monotonic()
-        self._returns: deque[float] = deque(maxlen=_RECENT)
+        self._returns: deque[Any] = deque(maxlen=_RECENT)
         self._steps = 0
         self._version = 0
         self._waits = False
 
-    def episode(self, total: float, length: int, version: int) -> None:
+    def episode(self, total: Any, length: int, version: int) -> None:
         """Count an episode, and print a line if it is time."""
         self._returns.append(total)
         self._steps += length
@@ -564,7 +572,7 @@ class _Progress:
         spool = self._worker.spool
         text = (
             f"{spool.run}, worker {spool.worker}: episode {self._worker.episodes}, "
-            f"return {sum(self._returns) / len(self._returns):.1f} (mean of "
+            f"return {return_words(np.mean(self._returns, axis=0))} (mean of "
             f"{len(self._returns)}), version {self._version}, {rate:.0f} steps/s, "
             f"{spool.waiting} batches wait"
         )

@@ -74,8 +74,10 @@ export function wordsOf(update) {
   const words = [update.op];
   if (update.envs) words.push(`environment 0 of ${update.envs}`);
   if (update.action !== null && update.action !== undefined) words.push(`action ${short(update.action)}`);
-  if (typeof update.reward === "number") words.push(`reward ${numberText(update.reward)}`);
-  if (typeof update.return === "number") words.push(`return ${numberText(update.return)}`);
+  for (const name of ["reward", "return"]) {
+    const parts = [update[name]].flat().filter((part) => typeof part === "number");
+    if (parts.length) words.push(`${name} ${parts.map(numberText).join(", ")}`);
+  }
   if (typeof update.length === "number") words.push(`length ${update.length}`);
   if (update.terminated) words.push("terminated");
   if (update.truncated) words.push("truncated");

@@ -67,7 +67,7 @@ class Tile {
   }
 
   #show(update, blob) {
-    const figures = `return ${number(update.return)}, length ${number(update.length)}`;
+    const figures = `return ${[update.return].flat().map(number).join(", ")}, length ${number(update.length)}`;
     this.#words.textContent = blob || update.ansi ? figures : `${figures}; no picture`;
     this.#text.hidden = !update.ansi;
     if (update.ansi) this.#text.textContent = update.ansi.replaceAll(/\u001b\[[0-9;]*m/g, "");

@@ -1,0 +1,57 @@
+"""Sums of rewards: a number, or one for each component of the rewards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["added", "plain_return", "summed"]
+
+
+def added(total: Any, reward: Any) -> Any:
+    """Return a sum of rewards and one more reward.
+
+    Args:
+        total: The sum: a float; or float64, (k,), for rewards of k components.
+        reward: A number, or numbers.
+
+    Returns:
+        The new sum; NaN if the reward is no number, or has other components.
+    """
+    try:
+        parts = np.asarray(reward, np.float64)
+        return total + (parts.item() if parts.size == 1 else parts)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def summed(rewards: Iterable[Any]) -> Any:
+    """Return the sum of rewards, as `added` does."""
+    total: Any = 0.0
+    for reward in rewards:
+        total = added(total, reward)
+    return total
+
+
+def plain_return(total: Any) -> float | list[float | None] | None:
+    """Return a sum of rewards as JSON.
+
+    Returns:
+        A number, also for a single component; or a list of numbers, one for each
+        component. ``None`` stands for what is not finite.
+    """
+    try:
+        parts = np.asarray(total, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if parts.ndim > 1 or parts.size == 1:
+        return _finite(parts.item()) if parts.size == 1 else None
+    return [_finite(part) for part in parts.tolist()]
+
+
+def _finite(number: float) -> float | None:
+    # JSON has no other numbers.
+    return number if math.isfinite(number) else None
