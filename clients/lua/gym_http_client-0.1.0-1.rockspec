@@ -86,6 +86,7 @@ build = {
     ["gym_http_client.spaces.fields"] = "gym_http_client/spaces/fields.lua",
     ["gym_http_client.spaces"] = "gym_http_client/spaces/init.lua",
     ["gym_http_client.spaces.members"] = "gym_http_client/spaces/members.lua",
+    ["gym_http_client.spaces.opaque"] = "gym_http_client/spaces/opaque.lua",
     ["gym_http_client.spaces.sequences"] = "gym_http_client/spaces/sequences.lua",
     ["gym_http_client.spaces.printing"] = "gym_http_client/spaces/printing.lua",
     ["gym_http_client.spaces.texts"] = "gym_http_client/spaces/texts.lua",

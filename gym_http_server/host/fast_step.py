@@ -47,7 +47,7 @@ class FastStepper:
         self._page = activity.page
         self._handlers = dispatch.handlers
         self._operations = operations = dispatch.operations
-        self._takes = operations.takes if operations.strict_actions else None
+        self._takes = operations.takes if operations.checks_actions else None
         self._take = dispatch.exact.take
         self._sessions = dispatch.sessions
         self._broadcast = dispatch.broadcast

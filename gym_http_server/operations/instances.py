@@ -294,6 +294,14 @@ CALL: Members = {
         "Environments of a vector, from 0 on. The method is called of these alone, and "
         "`value` is a list with one item for each. Needs the vectorization mode sync.",
     ),
+    "method": Member(
+        Choice(("sample", "contains", "seed")),
+        "Where the attribute is a space, the method of it to call.",
+    ),
+    "path": Member(
+        ListOf(Anything({"type": ["string", "integer"]})),
+        "With `method`, the keys and indices that lead to a part of the space.",
+    ),
 }
 
 VIDEO: Members = {

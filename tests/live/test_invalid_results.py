@@ -93,7 +93,7 @@ def test_an_odd_environment_is_no_fault_of_the_servers(
     [
         ("half a character", 502, "env-error"),
         ("large", 400, "bad-parameter"),
-        ("no action", 501, "unsupported-space"),
+        ("no action", 502, "env-error"),
         ("deep action", 502, "env-error"),
     ],
 )

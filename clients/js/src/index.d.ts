@@ -804,6 +804,23 @@ export class Graph extends Space<GraphInstance> {
   readonly edgeSpace: Space | null;
 }
 
+/**
+ * A space of a class that Gymnasium does not have. Its values are sent as they are: only
+ * the server can draw them and test them.
+ */
+export class Opaque extends Space<any> {
+  /** @param description As `{class: "minigrid.core.mission:MissionSpace"}`. */
+  constructor(description: object);
+  /** The class, as `module:Class`. */
+  readonly class: string;
+  /** As Python prints it; null if that fails. */
+  readonly repr: string | null;
+  /** The nearest space of Gymnasium's, whose elements may differ; or null. */
+  readonly base: Space | null;
+  /** Arguments of which the class makes the space; null if they are not known. */
+  readonly arguments: object | null;
+}
+
 /** Make a space from a server's description. */
 export function spaceOf(description: object): Space;
 

@@ -19,6 +19,7 @@ export {
   MultiBinary,
   MultiDiscrete,
   OneOf,
+  Opaque,
   Sequence,
   Space,
   Text,

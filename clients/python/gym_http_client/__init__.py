@@ -19,6 +19,7 @@ from gym_http_client.errors import (
 from gym_http_client.http.retries import Retries
 from gym_http_client.registration import register
 from gym_http_client.serving import serve_env
+from gym_http_wire.opaque import RemoteSpace
 
 __all__ = [
     "AttributeNotSent",
@@ -27,6 +28,7 @@ __all__ = [
     "Paused",
     "RealTimeEnv",
     "RemoteEnv",
+    "RemoteSpace",
     "RemoteVectorEnv",
     "Retries",
     "Server",

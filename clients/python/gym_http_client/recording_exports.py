@@ -23,6 +23,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gym_http_client.recordings import RecordedEpisode, StepRecording
+from gym_http_wire.opaque import RemoteSpace, class_name
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
 
@@ -120,9 +121,12 @@ def _check_space(space: Space[Any], place: str) -> None:
     Raises:
         ValueError: It has none; the message names the space and its place.
     """
-    if isinstance(space, _REFUSED):
+    name = type(space).__name__
+    if isinstance(space, RemoteSpace):
+        name = class_name(space)
+    if isinstance(space, (*_REFUSED, RemoteSpace)):
         raise ValueError(
-            f"{place} is a {type(space).__name__}, for which Minari has no form: "
+            f"{place} is a {name}, for which Minari has no form: "
             "expected Box, Discrete, MultiBinary, MultiDiscrete, Text, or a Dict or "
             "Tuple of them"
         )

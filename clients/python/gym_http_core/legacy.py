@@ -20,6 +20,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from gym_http_wire.elements.arrays import array_reader, limits_of
 from gym_http_wire.elements.readers import keyed, positional, reader
 from gym_http_wire.elements.refusal import NotAnElement, Read
+from gym_http_wire.opaque import RemoteSpace, is_opaque
 from gym_http_wire.spaces import Array, is_uniform, numbers
 
 __all__ = [
@@ -50,27 +51,41 @@ class UnknownInfoKey(KeyError):
         return f"The space has no {self.key!r}; what it has is {known}"
 
 
-@singledispatch
 def info(space: Space[Any]) -> Info:
     """Describe a space as gym-http-api does, with more detail for composed spaces.
 
     Args:
-        space: Any space. One that old clients do not know has only its name.
+        space: Any space. One that old clients do not know has only its name; an opaque
+            one is described as the nearest of Gymnasium's, if that has a description.
 
     Returns:
         JSON-able data. Discrete and Box spaces have exactly the keys of gym-http-api,
         since some clients fail on others. Bounds are always floats.
     """
+    if isinstance(space, RemoteSpace):
+        name = space.description["class"].rpartition(":")[2].rpartition(".")[2]
+        return {"name": name} if space.base is None else info(space.base)
+    try:
+        return _info(space)
+    except Exception:
+        if is_opaque(space):
+            # The class need not have what its base has.
+            return {"name": type(space).__name__}
+        raise
+
+
+@singledispatch
+def _info(space: Space[Any]) -> Info:
     return {"name": type(space).__name__}
 
 
-@info.register
+@_info.register
 def _discrete(space: Discrete) -> Info:
     start = {"start": int(space.start)} if space.start else {}
     return {"name": "Discrete", "n": int(space.n), **start}
 
 
-@info.register
+@_info.register
 def _box(space: Box) -> Info:
     return {
         "name": "Box",
@@ -80,24 +95,24 @@ def _box(space: Box) -> Info:
     }
 
 
-@info.register
+@_info.register
 def _multi_discrete(space: MultiDiscrete) -> Info:
     return {"name": "MultiDiscrete", "nvec": space.nvec.tolist()}
 
 
-@info.register
+@_info.register
 def _multi_binary(space: MultiBinary) -> Info:
     n = space.n
     size = {"n": n} if isinstance(n, int) else {"shape": [int(size) for size in n]}
     return {"name": "MultiBinary", **size}
 
 
-@info.register(Tuple)
+@_info.register(Tuple)
 def _tuple(space: Tuple[Any]) -> Info:
     return {"name": "Tuple", "spaces": [info(inner) for inner in space.spaces]}
 
 
-@info.register
+@_info.register
 def _dict(space: Dict) -> Info:
     return {
         "name": "Dict",
@@ -167,7 +182,6 @@ def _single(number: int | float) -> float:
             return math.inf if number > 0 else -math.inf
 
 
-@singledispatch
 def lenient_reader(space: Space[Any]) -> Read:
     """Make a function that reads actions from plain JSON as gym-http-api did.
 
@@ -175,23 +189,28 @@ def lenient_reader(space: Space[Any]) -> Read:
     ``[[x]]`` for an array of one number, and ±1e100 for an infinite bound.
 
     Args:
-        space: One of Gymnasium's spaces.
+        space: The space.
 
     Returns:
         A function of a parsed JSON value. It returns an element as the space samples
         them and raises `NotAnElement`, whose message may name other limits than those
         of the space.
     """
+    return reader(space) if is_opaque(space) else _lenient_reader(space)
+
+
+@singledispatch
+def _lenient_reader(space: Space[Any]) -> Read:
     return reader(space)
 
 
-@lenient_reader.register
+@_lenient_reader.register
 def _lenient_discrete(space: Discrete) -> Read:
     read = reader(space)
     return lambda value: read(int(value) if type(value) is bool else value)
 
 
-@lenient_reader.register
+@_lenient_reader.register
 def _lenient_box(space: Box) -> Read:
     shape, dtype = space.shape, space.dtype
     if dtype.kind != "f":
@@ -214,24 +233,24 @@ def _lenient_box(space: Box) -> Read:
     return _one_number(space, read)
 
 
-@lenient_reader.register
+@_lenient_reader.register
 def _lenient_multi_discrete(space: MultiDiscrete) -> Read:
     high = space.start + (space.nvec - 1)
     read = array_reader(space.shape, space.dtype, space.start, high, flags=True)
     return _one_number(space, read)
 
 
-@lenient_reader.register
+@_lenient_reader.register
 def _lenient_multi_binary(space: MultiBinary) -> Read:
     return _one_number(space, reader(space))
 
 
-@lenient_reader.register
+@_lenient_reader.register
 def _lenient_dict(space: Dict) -> Read:
     return keyed({key: lenient_reader(inner) for key, inner in space.spaces.items()})
 
 
-@lenient_reader.register(Tuple)
+@_lenient_reader.register(Tuple)
 def _lenient_tuple(space: Tuple[Any]) -> Read:
     return positional([lenient_reader(inner) for inner in space.spaces])
 

@@ -128,14 +128,21 @@ class LosslessCalls:
         """Call a method with ``args`` and ``kwargs``.
 
         With ``indices``, call the method of these environments of a vector; the value
-        is then a list with one item for each.
+        is then a list with one item for each. With ``method``, which is ``"sample"``,
+        ``"contains"`` or ``"seed"``, the attribute is a space, and the method is one of
+        its part at ``path``, a list of keys and indices.
         """
         given = _object(given)
         args, kwargs = given.get("args", []), given.get("kwargs", {})
         if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
             raise BadParameter("expected args as a list and kwargs as an object")
         operations = self._operations
-        if "indices" in given:
+        if "method" in given:
+            path = given.get("path", [])
+            value = operations.call_space(
+                name, path, given["method"], list(args), kwargs
+            )
+        elif "indices" in given:
             value = operations.call_some(given["indices"], name, list(args), kwargs)
         else:
             value = operations.call_attribute(name, list(args), kwargs)

@@ -16,6 +16,7 @@ from gym_http_core import legacy
 from gym_http_core.attributes import Attributes
 from gym_http_core.env_errors import env_call, env_error, text_of
 from gym_http_core.episode_log import EpisodeLog
+from gym_http_core.opaque_calls import call_part, element_check, names_of
 from gym_http_wire import elements, spaces
 from gym_http_wire.problems import (
     BadParameter,
@@ -64,6 +65,7 @@ class Operations(Attributes):
     Attributes:
         batched: Whether it is a vector, whose results are batches.
         reset_seed: Seed of the last reset, which may be ``first_seed``; or ``None``.
+        checks_actions: Whether `check_action` refuses any.
     """
 
     batched = False
@@ -88,6 +90,9 @@ class Operations(Attributes):
         self._is_action = (
             elements.membership(env.action_space) if strict_actions else None
         )
+        # Of a vector, it is Gymnasium that decides which of them remain when batched.
+        self._check_opaque = element_check(self.space("action"))
+        self.checks_actions = strict_actions or self._check_opaque is not None
 
     def _new_log(self) -> Any:
         return EpisodeLog()
@@ -148,11 +153,18 @@ class Operations(Attributes):
         raise InvalidAction(str(error)) from None
 
     def check_action(self, action: Any) -> None:
-        """Refuse actions outside the action space, if the server is strict.
+        """Refuse actions outside opaque spaces, and if the server is strict, others.
 
         Raises:
-            InvalidAction: The server is strict and the space does not contain it.
+            InvalidAction: An opaque space does not contain its part of the action, or
+                the server is strict and the action space does not contain it.
+            EnvError: An opaque space raised an exception.
         """
+        if self._check_opaque is not None:
+            try:
+                self._check_opaque(action)
+            except elements.NotAnElement as error:
+                raise InvalidAction(str(error)) from None
         if self._is_action is not None and not self._is_action(action):
             raise InvalidAction(
                 f"the action {action!r:.80} is not in {self.env.action_space}, "
@@ -161,12 +173,11 @@ class Operations(Attributes):
 
     def takes(self, action: Any) -> bool:
         """Whether `check_action` accepts an action."""
-        if self._is_action is None:
-            return True
         try:
-            return self._is_action(action)
+            self.check_action(action)
         except Exception:
             return False
+        return True
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Take an action.
@@ -271,7 +282,7 @@ class Operations(Attributes):
         """Describe a space, for old clients (``info``) and in full (``space``).
 
         Raises:
-            UnsupportedSpace: Its class, or that of a space in it, is not Gymnasium's.
+            UnsupportedSpace: It, or a space in it, holds what JSON cannot represent.
         """
         space = self.space(which)
         try:
@@ -284,7 +295,7 @@ class Operations(Attributes):
 
         Raises:
             BadParameter: The mask does not fit the space.
-            EnvError: The space raised another exception.
+            EnvError: The space raised another exception, or any if it is opaque.
         """
         space = self.space(which)
         try:
@@ -292,36 +303,67 @@ class Operations(Attributes):
             if seed is not None:
                 space.seed(seed)
             return space.sample() if cast is None else space.sample(mask=cast)
-        except _UNFIT as error:
-            raise BadParameter(
-                f"cannot sample with this seed and mask: {text_of(error)}"
-            ) from None
         except (Exception, SystemExit) as error:
-            raise env_error(f"sampling its {which}_space", error) from error
+            opaque = "" if isinstance(error, elements.NotAnElement) else names_of(space)
+            if isinstance(error, _UNFIT) and not opaque:
+                raise BadParameter(
+                    f"cannot sample with this seed and mask: {text_of(error)}"
+                ) from None
+            call = f"sampling its {which}_space" + (opaque and f", of {opaque}")
+            raise env_error(call, error) from error
+
+    def call_space(
+        self, name: str, path: Any, method: Any, args: list[Any], kwargs: Any
+    ) -> Any:
+        """Call `sample`, `contains` or `seed` of a space, or of a part of it.
+
+        Args:
+            name: Name of the attribute that is the space.
+            path: Keys and indices that lead to the part.
+            method: Name of the method.
+            args: Its arguments.
+            kwargs: The same, by name.
+
+        Raises:
+            BadParameter: There is no such part or method, or no such space.
+            EnvError: The method raised an exception.
+        """
+        space = self.attribute(name)
+        if not isinstance(space, gymnasium.Space):
+            raise BadParameter(f"the attribute {name} is no space: expected no method")
+        if not isinstance(path, list | tuple):
+            raise BadParameter(f"path is {path!r:.80}: expected a list")
+        return call_part(space, list(path), method, args, kwargs)
 
     def contains(self, which: str, plain: object) -> bool:
         """Whether plain JSON is an element of a space.
 
         Raises:
-            UnsupportedSpace: The space's class, or that of a space in it, is not
-                Gymnasium's.
+            UnsupportedSpace: Plain JSON cannot represent the space's elements.
+            EnvError: The space is opaque and raised an exception.
         """
-        space = self.space(which)
         try:
-            element = elements.reader(space)(plain)
+            element = self._reader_of(which)(plain)
         except elements.NotAnElement:
             return False
         except spaces.UndescribableSpace as error:
             raise UnsupportedSpace(str(error)) from None
-        return bool(space.contains(element))
+        return self.has(which, element)
 
     def has(self, which: str, value: object) -> bool:
-        """Whether a value, as it is, is an element of a space."""
+        """Whether a value, as it is, is an element of a space.
+
+        Raises:
+            EnvError: The space is opaque and raised an exception.
+        """
         space = self.space(which)
         try:
             return bool(space.contains(value))
-        except Exception:
-            # A space raises on values that it does not know.
+        except (Exception, SystemExit) as error:
+            if opaque := names_of(space):
+                call = f"contains of its {which}_space, of {opaque}"
+                raise env_error(call, error) from error
+            # Gymnasium's spaces raise on values that they do not know.
             return False
 
     def about(self) -> dict[str, Any]:
@@ -329,7 +371,12 @@ class Operations(Attributes):
         return {}
 
     def _action_reader(self, make: MakeReader) -> Callable[[object], Any]:
-        return make(self.env.action_space)
+        return self._reader_of("action", make)
+
+    def _reader_of(
+        self, which: str, make: MakeReader = elements.reader
+    ) -> Callable[[object], Any]:
+        return make(self.space(which))
 
 
 def _reset(env: Any, seed: Any, options: Any) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ from gym_http_core.attributes import get_attribute
 from gym_http_core.env_errors import env_call, text_of
 from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_core.operations import MakeReader, Operations, episode_call
-from gym_http_wire import elements, spaces
+from gym_http_wire import elements
 from gym_http_wire.generators import describe_generator, restore_generator
 from gym_http_wire.problems import (
     BadParameter,
@@ -27,7 +27,6 @@ from gym_http_wire.problems import (
     NoAttribute,
     Problem,
     ResetNeeded,
-    UnsupportedSpace,
 )
 
 __all__ = [
@@ -296,21 +295,6 @@ class VectorOperations(Operations):
                 "with a list of seeds"
             )
 
-    def contains(self, which: str, plain: object) -> bool:
-        """Whether plain JSON is an element of the batched space.
-
-        Raises:
-            UnsupportedSpace: The space's class, or that of a space in it, is not
-                Gymnasium's.
-        """
-        try:
-            element = self._reader(which)(plain)
-        except elements.NotAnElement:
-            return False
-        except spaces.UndescribableSpace as error:
-            raise UnsupportedSpace(str(error)) from None
-        return bool(self.space(which).contains(element))
-
     def attribute(self, name: str) -> Any:
         """Return an attribute of the vector.
 
@@ -375,10 +359,7 @@ class VectorOperations(Operations):
             )
         return vector_call(name, call_some, env, checked, name, args, kwargs)
 
-    def _action_reader(self, make: MakeReader) -> Read:
-        return self._reader("action", make)
-
-    def _reader(self, which: str, make: MakeReader = elements.reader) -> Read:
+    def _reader_of(self, which: str, make: MakeReader = elements.reader) -> Read:
         """Make a reader of a batch, or of a list with an element per environment."""
         read_batch = make(self.space(which))
         single = self.space(f"single_{which}")

@@ -29,6 +29,16 @@ from gymnasium.spaces import (
     Tuple,
 )
 
+from gym_http_wire.opaque import (
+    OPAQUE,
+    RemoteSpace,
+    class_name,
+    constructor_arguments,
+    is_opaque,
+    nearest,
+    repr_of,
+)
+
 __all__ = [
     "DTYPES",
     "MAX_DEPTH",
@@ -65,29 +75,28 @@ DTYPES |= {
     if not swapped.isnative
 }
 
-_BEHAVIOUR = ("sample", "contains", "seed", "__contains__", "__eq__")
 _SHOWN = 80
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=repr)
 
 
 class UndescribableSpace(TypeError):
-    """A space that has no description, because its class is not Gymnasium's own."""
+    """A space of Gymnasium's that holds something that JSON cannot represent."""
 
 
 def describe(space: Space[Any]) -> Description:
     """Describe a space; `parse_space` returns an exactly equal one.
 
     Args:
-        space: One of Gymnasium's spaces. A subclass is described as its base when it
-            samples, seeds and compares as that does.
+        space: The space. A subclass of Gymnasium's is described as its base when it
+            samples, seeds and compares as that does, else as an opaque space.
 
     Returns:
         A dict of plain ``int``, ``float``, ``str``, ``bool``, ``None``, ``list`` and
         ``dict`` objects.
 
     Raises:
-        UndescribableSpace: The space, or one inside it, is of a custom class, or holds
-            something that JSON cannot represent.
+        UndescribableSpace: The space, or one inside it, holds something that JSON
+            cannot represent.
     """
     return _nested(space, MAX_DEPTH)
 
@@ -95,24 +104,33 @@ def describe(space: Space[Any]) -> Description:
 def _nested(space: Space[Any], depth: int) -> Description:
     if not depth:
         raise UndescribableSpace(f"The space is nested deeper than {MAX_DEPTH} levels")
-    _check(type(space))
+    if is_opaque(space):
+        return _opaque(space, depth - 1)
     return _describe(space, depth - 1)
 
 
-def _check(kind: type) -> None:
-    base = next((each for each in kind.__mro__ if each in _describe.registry), object)
-    if base is object:
-        why = "is not one of Gymnasium's own"
-    else:
-        # Rebuilt as its base, a subclass that behaves differently would lie.
-        changed = [n for n in _BEHAVIOUR if getattr(kind, n) != getattr(base, n)]
-        if not changed:
-            return
-        why = f"is a {base.__name__} with its own {', '.join(changed)}"
-    raise UndescribableSpace(
-        f"The space class {kind.__module__}.{kind.__qualname__} cannot be described: "
-        f"it {why}"
-    )
+def _opaque(space: Space[Any], depth: int) -> Description:
+    if isinstance(space, RemoteSpace):
+        return space.description
+    description: Description = {
+        "type": OPAQUE,
+        "class": class_name(space),
+        "repr": repr_of(space),
+        "base": _base(space, depth),
+    }
+    arguments = constructor_arguments(space)
+    return description if arguments is None else {**description, "arguments": arguments}
+
+
+def _base(space: Space[Any], depth: int) -> Description | None:
+    base = nearest(type(space))
+    if base is None:
+        return None
+    try:
+        return _describe.dispatch(base)(space, depth)
+    except Exception:
+        # The class need not have what its base has.
+        return None
 
 
 @singledispatch

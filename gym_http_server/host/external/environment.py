@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import time
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -22,6 +22,7 @@ from gym_http_wire.external.messages import BadMessage
 from gym_http_wire.external.steps import PackedStep, Step
 from gym_http_wire.generators import describe_generator
 from gym_http_wire.messages import Op
+from gym_http_wire.opaque import Path, bind
 from gym_http_wire.problems import (
     BadParameter,
     ExternalAway,
@@ -125,10 +126,21 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
             raise self._requester.reject(error) from None
         self.observation_space = self._results.observation_space
         self.action_space = self._results.action_space
+        if hello.has("attributes"):
+            bind(self.observation_space, partial(self._call_space, "observation_space"))
+            bind(self.action_space, partial(self._call_space, "action_space"))
         if len(self._connections.leased) == 1 and self._connections.blocks:
             self._set_fast_steps(self._results)
         if hello.has("attributes"):
             self._describe()
+
+    def _call_space(
+        self, name: str, path: Path, method: str, args: list[Any], kwargs: Any
+    ) -> Any:
+        """Call a method of an opaque space, which only the environment has."""
+        given = {"args": args, "kwargs": kwargs, "method": method, "name": name}
+        given["path"] = list(path)
+        return self._requester.request(Op.CALL_ATTRIBUTE, given).get("value")
 
     def _set_fast_steps(self, results: ResultReader) -> None:
         if results.steps is None or self._requester.deadline_s < ALONE_SECONDS:
@@ -345,10 +357,7 @@ def make_external(request: CreateRequest, connections: ExternalConnections) -> M
 
 def _begin(request: CreateRequest, connections: ExternalConnections) -> Made:
     """Begin the environments of the leased connections."""
-    makes = [
-        functools.partial(_make, request, connections, each)
-        for each in connections.leased
-    ]
+    makes = [partial(_make, request, connections, each) for each in connections.leased]
     if request.vector is not None:
         return Made(ExternalVectorEnv(connections, makes, request.vector.kwargs))
     env = makes[0]()

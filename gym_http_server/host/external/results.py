@@ -20,6 +20,7 @@ from gym_http_wire.external.steps import (
     step_packing,
     step_reader,
 )
+from gym_http_wire.opaque import members, opaque_parts
 from gym_http_wire.spaces import UndescribableSpace, elided
 
 __all__ = ["ResultReader", "read_rendered"]
@@ -67,7 +68,7 @@ class ResultReader:
         )
         self._channels = hello.reward_channels
         self._plain = hello.dialect in ("json", TANGO)
-        self._is_element = elements.membership(self.observation_space)
+        self._is_element = _membership(self.observation_space)
         # Values that are read from plain JSON have them.
         self._wants_arrays = not self._plain and _has_arrays(self.observation_space)
         self._read: Callable[[object], Any] | None = None
@@ -214,6 +215,27 @@ def _from_lists(value: object, field: str) -> Any:
     except elements.NotAnElement as error:
         error.root = field
         raise BadMessage(str(error), field=field) from None
+
+
+def _membership(space: Space[Any]) -> elements.Membership:
+    """Make the test of a space; in opaque ones, only the environment can test."""
+    if not opaque_parts(space):
+        return elements.membership(space)
+    tests = [(key, _membership(inner)) for key, inner in members(space)]
+    keys = {key for key, _ in tests}
+    if isinstance(space, spaces.Dict):
+        return lambda value: (
+            isinstance(value, dict)
+            and value.keys() == keys
+            and all(test(value[key]) for key, test in tests)
+        )
+    if isinstance(space, spaces.Tuple):
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == len(tests)
+            and all(test(value[index]) for index, (_, test) in enumerate(tests))
+        )
+    return lambda value: True
 
 
 def _is_finite(number: Any) -> bool:

@@ -11,9 +11,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from gym_http_core.opaque_calls import element_check
 from gym_http_server.host.realtime.actions import Action
 from gym_http_server.host.realtime.settings import SECOND, ActionLimits
 from gym_http_wire.elements import NotAnElement
+from gym_http_wire.opaque import is_opaque
 
 __all__ = ["ActionCheck", "ActionLimiter", "LimitedAction"]
 
@@ -45,7 +47,10 @@ class ActionCheck:
         self._check(self._space, action)
 
     def _check(self, space: Space, value: Any) -> None:
-        if isinstance(space, gymnasium.spaces.Box):
+        if is_opaque(space):
+            if (check := element_check(space)) is not None:
+                check(value)
+        elif isinstance(space, gymnasium.spaces.Box):
             self._check_box(space, value)
         elif isinstance(space, gymnasium.spaces.Dict):
             keys = list(space.spaces)

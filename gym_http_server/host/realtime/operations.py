@@ -96,10 +96,11 @@ class ClockedOperations(Operations):
         Raises:
             InvalidAction: It is not, or not finite.
         """
-        if self._check is None:
+        check = self._check or self._check_opaque
+        if check is None:
             return
         try:
-            self._check(action)
+            check(action)
         except NotAnElement as error:
             raise InvalidAction(str(error)) from None
 

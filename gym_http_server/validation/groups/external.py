@@ -151,6 +151,22 @@ def _spaces(target: Target) -> None:
         env.close_instance(instance)
 
 
+@external("opaque-space")
+def _opaque(target: Target) -> None:
+    space = {"type": "Opaque", "class": "validate:Words", "repr": None, "base": None}
+    with SocketEnv.welcomed(target, action_space=space) as env:
+        instance = env.create_and_reset()
+        actual = instance.get("action_space/").json()
+        equal(actual, {"info": {"name": "Words"}, "space": space}, "the action space")
+        action = {"word": ["go", 1, 0.5, None]}
+        agent = env.call_later(instance.post, "step/", {"action": action})
+        result = {name: each for name, each in STEP.items() if name != "done"}
+        request = env.answer("step", **result)
+        equal(request.get("action"), action, "the action, which is not cast")
+        equal(agent.body(200), STEP, "the answer to a step")
+        env.close_instance(instance)
+
+
 @external("reward-channels")
 def _channels(target: Target) -> None:
     with SocketEnv.welcomed(target, reward_channels=["food", "pain"]) as env:

@@ -207,7 +207,9 @@ def _described(case: dict[str, Any], target: Target) -> None:
     actual = answer.json().get("space")
     if not _alike(actual, case["space"]):
         raise Mismatch(shown(case["space"]), shown(actual))
-    _sampled(instance)
+    # Opaque spaces of the vectors have classes that no server has.
+    if not case["id"].startswith("opaque-"):
+        _sampled(instance)
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -92,8 +92,10 @@ def _spaces(case: Case) -> Iterator[Callable[[], Problem]]:
 
     def contained() -> Problem:
         space = parse_space(data)
-        space.seed(1)
-        samples = (space.sample() for _ in range(case.get("samples", _SAMPLES)))
+        count = case.get("samples", _SAMPLES)
+        if count:
+            space.seed(1)
+        samples = (space.sample() for _ in range(count))
         strange = [sample for sample in samples if not space.contains(sample)]
         return f"expected an element, actual {strange[0]!r}" if strange else None
 

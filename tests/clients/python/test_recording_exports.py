@@ -13,6 +13,7 @@ from gym_http_client import recording_exports, recordings
 from gym_http_client.recordings import StepRecording
 from gym_http_wire.spaces import describe
 from gym_http_wire.step_records import MAGIC, Kind, StepEncoder
+from tests.support.envs.opaque_spaces import Mission, polite
 
 NUMBER = spaces.Discrete(3)
 INFOS = [{"lives": 3}, {"lives": 2}]
@@ -53,6 +54,10 @@ def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             spaces.Tuple([NUMBER, spaces.OneOf([NUMBER, NUMBER])]),
             r"space\[1\] is a OneOf",
+        ),
+        (
+            spaces.Dict(a=Mission(polite)),
+            r"space\['a'\] is a tests.support.envs.opaque_spaces:Mission",
         ),
     ],
 )

@@ -19,6 +19,9 @@ _BOX = spaces.Box(-1, 1, (2,))
 def cases() -> Iterator[Case]:
     """Yield all cases."""
     groups = (_boxes(), _discretes(), _texts(), _made_of_others())
+    for name, data in _opaque().items():
+        # Only the process that has the class can draw samples.
+        yield {"id": f"opaque-{name}", "space": data, "samples": 0}
     for name, space in (item for group in groups for item in group.items()):
         # Gymnasium cannot sample all 64-bit integers: high + 1 is no such integer.
         samples = {"samples": 0} if name.endswith("-full") else {}
@@ -128,6 +131,30 @@ def _made_of_others() -> dict[str, Any]:
     }
 
 
+def _opaque() -> dict[str, Any]:
+    mission = {
+        "type": "Opaque",
+        "class": "minigrid.core.mission:MissionSpace",
+        "repr": "<minigrid.core.mission.MissionSpace object>",
+        "base": None,
+    }
+    even = {
+        "type": "Opaque",
+        "class": "company.spaces:Outer.Even",
+        "repr": None,
+        "base": described(_DISCRETE),
+        "arguments": {"limit": 3, "names": ["a", None], "more": {"x": 0.5}},
+    }
+    pairs = [["direction", described(spaces.Discrete(4))], ["mission", mission]]
+    return {
+        "text": mission,
+        "with-a-base": even,
+        "without-arguments": {**even, "arguments": {}},
+        "in-a-dict": {"type": "Dict", "spaces": pairs},
+        "in-a-sequence": {"type": "Sequence", "space": even, "stack": False},
+    }
+
+
 def _refused() -> dict[str, Any]:
     box = described(_BOX)
     discrete = described(_DISCRETE)
@@ -177,6 +204,9 @@ def _refused() -> dict[str, Any]:
         "tuple-no-list": {"type": "Tuple", "spaces": discrete},
         "tuple-of-null": {"type": "Tuple", "spaces": [None]},
         "sequence-no-space": {"type": "Sequence", "stack": False},
+        "opaque-no-class": {"type": "Opaque", "repr": None, "base": None},
+        "opaque-class-number": {"type": "Opaque", "class": 1},
+        "opaque-of-no-space": {"type": "Opaque", "class": "a:B", "base": {"n": 3}},
         "graph-no-nodes": {"type": "Graph", "edge_space": None},
         "deep": _deep(200),
     }

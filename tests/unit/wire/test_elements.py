@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gym_http_server.host.plain_json import dumps, loads
 from gym_http_wire.elements import NotAnElement, reader
 from gym_http_wire.spaces import UndescribableSpace
+from tests.support.envs.opaque_spaces import Even
 from tests.support.spaces import TAME, Custom, array, assert_same_element
 
 INF = float("inf")
@@ -422,20 +423,27 @@ def test_any_value_is_an_element_or_refused(
     assert len(words) < 2000
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        Custom(),
-        gs.Tuple([Custom()]),
-        gs.Sequence(Custom(), stack=False),
-        gs.Dict([("1", gs.Discrete(2)), (1, gs.Discrete(2))]),  # type: ignore[list-item]
-    ],
-)
-def test_a_space_that_plain_json_cannot_describe_is_refused(
-    space: gymnasium.Space[Any],
-) -> None:
+def test_a_space_that_plain_json_cannot_describe_is_refused() -> None:
+    space = gs.Dict([("1", gs.Discrete(2)), (1, gs.Discrete(2))])  # type: ignore[list-item]
     with pytest.raises(UndescribableSpace):
         reader(space)
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "element"),
+    [
+        (Custom(), {"a": [1]}, {"a": [1]}),
+        # The nearest class of Gymnasium's would read an integer.
+        (Even(4), "2", "2"),
+        (gs.Tuple([Custom(), gs.Discrete(2)]), [[1], "1"], ([1], np.int64(1))),
+        (gs.Sequence(Custom(), stack=False), [1, "x"], (1, "x")),
+        (gs.Sequence(Even(4), stack=True), [1, "x"], (1, "x")),
+    ],
+)
+def test_values_of_opaque_spaces_are_not_cast(
+    space: gymnasium.Space[Any], value: object, element: object
+) -> None:
+    assert_same_element(reader(space)(value), element)
 
 
 def test_a_node_costs_nothing_before_it_is_read() -> None:

@@ -36,11 +36,6 @@ class Grid(gs.Box):
     pass
 
 
-class Odd(gs.Box):
-    def sample(self, mask: Any = None, probability: Any = None) -> Any:
-        return None
-
-
 class Edges(GraphInstance):
     pass
 
@@ -153,7 +148,6 @@ REFUSED: list[tuple[Any, list[str]]] = [
     (Foreign(np.zeros(1, "V2")), ["value is of a dtype that cannot be sent: |V2"]),
     (np.ma.masked_array([1]), ["value is a masked array, whose mask would be lost"]),
     (np.array(["x"], np.dtypes.StringDType()), ["is of a dtype that cannot be sent"]),
-    (Odd(0, 1, (2,)), ["value cannot be sent: The space class"]),
     ({(1, frozenset()): 1}, ["value has a key of a type that no key may have"]),
     (objects(1, 2j), ["value[1] is of a type that cannot be sent: complex"]),
     (GraphInstance(1, 2j, None), ["value.edges is of a type"]),

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces as gs
 
 from gym_http_wire.elements import NotAnElement, mask_reader
-from tests.support.spaces import Custom, array, assert_same_element
+from tests.support.spaces import array, assert_same_element
 
 
 def bits(*values: int) -> Any:
@@ -62,7 +62,6 @@ NO_MASKS: list[tuple[gymnasium.Space[Any], object, str, str]] = [
     (gs.MultiBinary(2), [0, 3], "mask[1]", "an integer from 0 to 2"),
     (gs.MultiDiscrete([2, 3]), [[0, 1]], "mask", "a list of 2"),
     (gs.Box(0, 1), [1], "mask", "null: a Box space takes no mask"),
-    (Custom(), [1], "mask", "null: a Custom space takes no mask"),
     (gs.Dict(a=gs.Box(0, 1)), {"a": 1}, 'mask["a"]', "null: a Box space takes no mask"),
     (gs.Dict(a=gs.Box(0, 1)), {}, "mask", 'an object with the keys ["a"]'),
     (gs.Text(3), [4, None], "mask[0]", "an integer from 1 to 3"),

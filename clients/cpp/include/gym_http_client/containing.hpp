@@ -216,6 +216,9 @@ struct Containing {
         }
         return true;
     }
+    bool operator()(const spaces::Opaque& space) const {
+        space.refuse("test elements of", "send POST .../action_space/contains");
+    }
 
     static Number limit(const Dtype& dtype) {
         const std::size_t bits = 8 * dtype.item_size - (dtype.kind == 'i' ? 1 : 0);

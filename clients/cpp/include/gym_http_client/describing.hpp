@@ -130,6 +130,15 @@ inline Space read_dict_space(const Fields& fields) {
     return space;
 }
 
+inline Space read_opaque(const Fields& fields) {
+    spaces::Opaque space;
+    space.class_name = fields.text("class", nullptr);
+    if (fields.has("repr")) space.repr = fields.text("repr", nullptr);
+    if (fields.has("base")) space.base = read_inner(fields, "base");
+    if (fields.has("arguments")) space.arguments = fields.get("arguments");
+    return space;
+}
+
 inline Space read_space(const Fields& fields) {
     const std::string type = fields.text("type", nullptr);
     if (type == "Box") return read_box(fields);
@@ -146,7 +155,8 @@ inline Space read_space(const Fields& fields) {
         return spaces::Graph{read_inner(fields, "node_space"),
                              fields.has("edge_space") ? read_inner(fields, "edge_space")
                                                       : nullptr};
-    fields.refuse("type", "the name of a space of Gymnasium's");
+    if (type == "Opaque") return read_opaque(fields);
+    fields.refuse("type", "the name of a space of Gymnasium's, or Opaque");
 }
 
 inline Json number_data(const Dtype& dtype, const Number& number) {
@@ -234,6 +244,14 @@ inline Json describe(const Space& space) {
         return Json{{"type", "Sequence"},
                     {"space", describe(*sequence->space)},
                     {"stack", sequence->stack}};
+    if (const auto* opaque = std::get_if<Opaque>(&space.variant())) {
+        Json description{{"type", "Opaque"},
+                         {"class", opaque->class_name},
+                         {"repr", opaque->repr ? Json(*opaque->repr) : Json()},
+                         {"base", opaque->base ? describe(*opaque->base) : Json()}};
+        if (!opaque->arguments.is_null()) description["arguments"] = opaque->arguments;
+        return description;
+    }
     const auto& graph = space.as<Graph>();
     return Json{{"type", "Graph"},
                 {"node_space", describe(*graph.node_space)},

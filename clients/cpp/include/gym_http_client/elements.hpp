@@ -143,6 +143,7 @@ struct ElementReader {
         return Value::graph(std::move(nodes), read_batch(*space.edge_space, *edges),
                             plain_array(*links, Dtype::read("<i4"), {count, 2}));
     }
+    Value operator()(const spaces::Opaque&) const { return plain; }
 };
 
 }  // namespace detail

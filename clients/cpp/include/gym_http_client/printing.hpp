@@ -180,6 +180,9 @@ struct SpacePrinter {
         return "Graph(" + print(*space.node_space) + ", " +
                (space.edge_space ? print(*space.edge_space) : "None") + ")";
     }
+    std::string operator()(const spaces::Opaque& space) const {
+        return space.repr.value_or(space.class_name);
+    }
 
     std::string print(const Space& space) const { return std::visit(*this, space.variant()); }
     std::string all(const std::vector<Space>& members) const {

@@ -198,6 +198,9 @@ struct Sampler {
             stacked(*space.edge_space, sample_many(*space.edge_space, edges, generator)),
             std::move(links));
     }
+    Value operator()(const spaces::Opaque& space) {
+        space.refuse("sample", "call sample_action() of the environment");
+    }
 };
 
 }  // namespace detail

@@ -98,11 +98,25 @@ struct Graph {
     Inner edge_space{};  ///< Of each edge; empty if edges have no values.
 };
 
+/// Values of a class that Gymnasium does not have. Only the server can draw and test them.
+struct Opaque {
+    std::string class_name{};           ///< As `module:Class`.
+    std::optional<std::string> repr{};  ///< As Python prints it.
+    Inner base{};                       ///< The nearest of Gymnasium's; its elements may differ.
+    Json arguments{};                   ///< Arguments of the class, or null.
+
+    /// @throws UsageError Always: only the server can do this.
+    [[noreturn]] void refuse(const std::string& verb, const std::string& request) const {
+        throw UsageError("only the server can " + verb + " " + class_name +
+                         ", which is no class of Gymnasium's: " + request);
+    }
+};
+
 /// Any of them: a `std::variant`, for `std::visit` and `std::get_if`.
 struct Space : std::variant<Discrete, Box, MultiBinary, MultiDiscrete, Text, Dict, Tuple,
-                            OneOf, Sequence, Graph> {
+                            OneOf, Sequence, Graph, Opaque> {
     using Variant = std::variant<Discrete, Box, MultiBinary, MultiDiscrete, Text, Dict,
-                                 Tuple, OneOf, Sequence, Graph>;  ///< The space.
+                                 Tuple, OneOf, Sequence, Graph, Opaque>;  ///< The space.
     using Variant::Variant;
 
     /// The space as one of its kind.
@@ -125,6 +139,7 @@ struct Space : std::variant<Discrete, Box, MultiBinary, MultiDiscrete, Text, Dic
     /// @param generator Any uniform random bit generator, such as `std::mt19937`. Its
     ///     samples differ from those of the server's spaces.
     /// @returns An exact value, for `contains` and a step.
+    /// @throws UsageError It is `Opaque`, or has such a space in it.
     template <class Generator>
     Value sample(Generator& generator) const;
 
@@ -132,6 +147,7 @@ struct Space : std::variant<Discrete, Box, MultiBinary, MultiDiscrete, Text, Dic
     ///
     /// As in Gymnasium, an array's dtype must be safely castable to the space's; nested lists
     /// and plain numbers are converted.
+    /// @throws UsageError It is `Opaque`, or has such a space in it.
     bool contains(const Value& value) const;
 
     /// The variant itself.

@@ -18,6 +18,7 @@ const PRINTERS = {
   Sequence: ({ space, stack }) => `Sequence(${spaceText(space)}, stack=${pythonFlag(stack)})`,
   Graph: ({ node_space, edge_space }) =>
     `Graph(${spaceText(node_space)}, ${edge_space ? spaceText(edge_space) : "None"})`,
+  Opaque: (space) => space.repr ?? space.class,
 };
 
 /** Print the space of a description, as `toJSON` of spaces returns it. */

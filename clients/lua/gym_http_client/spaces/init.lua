@@ -3,6 +3,8 @@
 -- A space has its `type` (Gymnasium's name), `contains(value)`, `sample(rng)` and
 -- `describe()`. Discrete spaces have `n` and `start`, those of arrays `shape` and
 -- `dtype`, Box `low` and `high`, arrays, Dict `keys`, and composed ones `spaces`.
+-- Opaque spaces, of classes that Gymnasium does not have, have `class`, `repr` and `base`;
+-- only the server can sample them and test their elements.
 -- @module gym_http_client.spaces
 local base = require("gym_http_client.spaces.base")
 local integers = require("gym_http_client.integers")
@@ -15,6 +17,7 @@ require("gym_http_client.spaces.discrete")
 require("gym_http_client.spaces.texts")
 require("gym_http_client.spaces.containers")
 require("gym_http_client.spaces.sequences")
+require("gym_http_client.spaces.opaque")
 
 local spaces = {}
 

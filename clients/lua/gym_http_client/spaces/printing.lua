@@ -97,4 +97,8 @@ function printing.Graph(space)
     space.edge_space and tostring(space.edge_space) or "None")
 end
 
+function printing.Opaque(space)
+  return space.repr or space.class
+end
+
 return printing

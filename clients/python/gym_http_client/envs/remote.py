@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from gym_http_client.envs.server import Server
 from gym_http_client.envs.shared_rng import SharedGenerators
 from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
 from gym_http_wire.generators import describe_generator
+from gym_http_wire.opaque import Path, bind
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
 from gym_http_wire.values import UnsupportedValue
@@ -101,6 +103,19 @@ def _sendable(name: str, value: Any) -> Any:
     return value
 
 
+def _call_space(
+    handle: AnyHandle,
+    name: str,
+    path: Path,
+    method: str,
+    args: list[Any],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Call a method of a part of a space of an instance."""
+    given = {"args": args, "kwargs": kwargs, "method": method, "path": list(path)}
+    return handle.call("POST", f"attributes/{name}/call/", given)["value"]
+
+
 class Remote:
     """A remote instance with Gymnasium's interface.
 
@@ -164,7 +179,10 @@ class Remote:
         self.instance_id: str = answer["instance_id"]
         self.env_id: str = answer["env_id"]
         for name in self.SPACES:
-            setattr(self, name, parse_space(answer[name]))
+            space = parse_space(answer[name], imported=True)
+            # The environment must not be referenced by its spaces.
+            bind(space, functools.partial(_call_space, self._open_handle(), name))
+            setattr(self, name, space)
         self.metadata = answer["metadata"]
         self.render_mode = answer["render_mode"]
         spec = answer["spec"]

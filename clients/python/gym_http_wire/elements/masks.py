@@ -21,8 +21,9 @@ from gymnasium.spaces import (
 from gymnasium.vector.utils import batch_space
 
 from gym_http_wire.elements.arrays import array_reader, integer_reader
-from gym_http_wire.elements.readers import keyed, positional
+from gym_http_wire.elements.readers import keyed, positional, uncast
 from gym_http_wire.elements.refusal import NotAnElement, Read
+from gym_http_wire.opaque import is_opaque
 
 MAX_LENGTH = 65_536
 """The longest sequence that a mask may request."""
@@ -36,11 +37,12 @@ def mask_reader(space: Space[Any]) -> Read:
     """Make a function that reads masks for sampling a space from plain JSON.
 
     Args:
-        space: One of Gymnasium's spaces.
+        space: The space.
 
     Returns:
         A function of a parsed JSON value. It returns what ``space.sample(mask=...)``
-        accepts, ``None`` for null, and raises `NotAnElement` for anything else.
+        accepts, ``None`` for null, and raises `NotAnElement` for anything else. The
+        mask of an opaque space is returned as it is.
     """
     read_mask = _optional_mask(space)
 
@@ -55,7 +57,7 @@ def mask_reader(space: Space[Any]) -> Read:
 
 
 def _optional_mask(space: Space[Any]) -> Read:
-    return _optional(_mask_reader(space))
+    return uncast if is_opaque(space) else _optional(_mask_reader(space))
 
 
 @singledispatch

@@ -14,26 +14,32 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from gym_http_wire.opaque import is_opaque
+
 __all__ = ["Membership", "membership"]
 
 Membership = Callable[[Any], bool]
 
 
-@singledispatch
 def membership(space: spaces.Space[Any]) -> Membership:
     """Make the test of a space, which must not change any more.
 
     Returns:
         A function with the results and exceptions of ``space.contains``.
     """
+    kind = spaces.Space if is_opaque(space) else type(space)
+    return _membership.dispatch(kind)(space)
 
+
+@singledispatch
+def _membership(space: spaces.Space[Any]) -> Membership:
     def contains(value: Any) -> bool:
         return bool(space.contains(value))
 
     return contains
 
 
-@membership.register
+@_membership.register
 def _discrete(space: spaces.Discrete) -> Membership:
     first, end = int(space.start), int(space.start) + int(space.n)
     own = space.dtype.type
@@ -48,12 +54,12 @@ def _discrete(space: spaces.Discrete) -> Membership:
     return contains
 
 
-@membership.register
+@_membership.register
 def _box(space: spaces.Box) -> Membership:
     return _bounded(space, space.low, space.high)
 
 
-@membership.register
+@_membership.register
 def _multi_discrete(space: spaces.MultiDiscrete) -> Membership:
     return _bounded(space, space.start, space.start + (space.nvec - 1))
 

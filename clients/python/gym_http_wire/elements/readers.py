@@ -24,6 +24,7 @@ from gymnasium.spaces import (
 
 from gym_http_wire.elements.arrays import array_reader, integer_reader
 from gym_http_wire.elements.refusal import NotAnElement, Read
+from gym_http_wire.opaque import is_opaque
 from gym_http_wire.spaces import UndescribableSpace, elided
 
 ReadMany = Callable[[object], tuple[Any, int | None]]
@@ -79,36 +80,42 @@ def repeated(part: Read) -> Read:
     return read
 
 
-@singledispatch
 def reader(space: Space[Any]) -> Read:
     """Make a function that reads elements of a space from plain JSON.
 
     Args:
-        space: One of Gymnasium's spaces.
+        space: The space.
 
     Returns:
         A function of a parsed JSON value. It returns an element as the space samples
         them, equal in type, dtype and shape, and raises `NotAnElement` for other
-        values. Numbers of a Box may be out of its bounds, as they may be locally.
+        values. Numbers of a Box may be out of its bounds, as they may be locally. The
+        value for an opaque space is returned as it is, whether that contains it or not.
 
     Raises:
-        UndescribableSpace: The space, or one inside it, is of a custom class.
+        UndescribableSpace: Plain JSON cannot represent the keys of a Dict in it.
     """
-    kind = type(space)
-    raise UndescribableSpace(
-        f"Elements of the space class {kind.__module__}.{kind.__qualname__} cannot be "
-        "read from plain JSON: it is not one of Gymnasium's own"
-    )
+    return uncast if is_opaque(space) else _reader(space)
 
 
-@reader.register
+def uncast(value: object) -> Any:
+    """Return a value as it is: only the class of an opaque space knows its elements."""
+    return value
+
+
+@singledispatch
+def _reader(space: Space[Any]) -> Read:
+    raise NotImplementedError
+
+
+@_reader.register
 def _discrete(space: Discrete) -> Read:
     low = int(space.start)
     high = min(low + int(space.n) - 1, int(np.iinfo(space.dtype).max))
     return integer_reader(low, high, space.dtype.type)
 
 
-@reader.register
+@_reader.register
 def _box(space: Box) -> Read:
     return array_reader(space.shape, space.dtype)
 
@@ -126,18 +133,18 @@ def bounded_reader(space: Space[Any]) -> Read | None:
     return None
 
 
-@reader.register
+@_reader.register
 def _multi_binary(space: MultiBinary) -> Read:
     return array_reader(space.shape, np.dtype(np.int8), 0, 1, flags=True)
 
 
-@reader.register
+@_reader.register
 def _multi_discrete(space: MultiDiscrete) -> Read:
     high = space.start + (space.nvec - 1)
     return array_reader(space.shape, space.dtype, space.start, high)
 
 
-@reader.register
+@_reader.register
 def _text(space: Text) -> Read:
     shortest, longest, charset = space.min_length, space.max_length, space.character_set
     characters = elided(space.characters)
@@ -153,17 +160,17 @@ def _text(space: Text) -> Read:
     return read
 
 
-@reader.register
+@_reader.register
 def _dict(space: Dict) -> Read:
     return keyed({key: reader(inner) for key, inner in space.spaces.items()})
 
 
-@reader.register(Tuple)
+@_reader.register(Tuple)
 def _tuple(space: Tuple[Any]) -> Read:
     return positional([reader(inner) for inner in space.spaces])
 
 
-@reader.register(OneOf)
+@_reader.register(OneOf)
 def _one_of(space: OneOf[Any]) -> Read:
     index_reader = integer_reader(0, len(space.spaces) - 1, np.int64)
     readers = [reader(inner) for inner in space.spaces]
@@ -177,7 +184,7 @@ def _one_of(space: OneOf[Any]) -> Read:
     return read
 
 
-@reader.register
+@_reader.register
 def _sequence(space: Sequence) -> Read:
     if not space.stack:
         return repeated(reader(space.feature_space))
@@ -185,7 +192,7 @@ def _sequence(space: Sequence) -> Read:
     return lambda value: read_many(value)[0]
 
 
-@reader.register
+@_reader.register
 def _graph(space: Graph) -> Read:
     read_nodes = batch_reader(space.node_space)
     edge_space = space.edge_space
@@ -210,13 +217,17 @@ def _graph(space: Graph) -> Read:
     return read
 
 
-@singledispatch
 def batch_reader(space: Space[Any]) -> ReadMany:
     """Make a reader of many elements, batched as Gymnasium does, and of their number.
 
     Arrays are stacked, elements of Dict and Tuple spaces become one Dict or Tuple of
     batches, and those of other spaces a tuple. The number of empty elements is unknown.
     """
+    return _batch_reader.dispatch(object if is_opaque(space) else type(space))(space)
+
+
+@singledispatch
+def _batch_reader(space: Space[Any]) -> ReadMany:
     read = repeated(reader(space))
 
     def read_many(value: object) -> tuple[Any, int | None]:
@@ -226,10 +237,10 @@ def batch_reader(space: Space[Any]) -> ReadMany:
     return read_many
 
 
-@batch_reader.register(Box)
-@batch_reader.register(Discrete)
-@batch_reader.register(MultiBinary)
-@batch_reader.register(MultiDiscrete)
+@_batch_reader.register(Box)
+@_batch_reader.register(Discrete)
+@_batch_reader.register(MultiBinary)
+@_batch_reader.register(MultiDiscrete)
 def _arrays(space: Box | Discrete | MultiBinary | MultiDiscrete) -> ReadMany:
     read = repeated(reader(space))
     shape, dtype = space.shape or (), space.dtype
@@ -244,7 +255,7 @@ def _arrays(space: Box | Discrete | MultiBinary | MultiDiscrete) -> ReadMany:
     return read_many
 
 
-@batch_reader.register
+@_batch_reader.register
 def _dict_of_batches(space: Dict) -> ReadMany:
     read = keyed({key: batch_reader(inner) for key, inner in space.spaces.items()})
 
@@ -256,7 +267,7 @@ def _dict_of_batches(space: Dict) -> ReadMany:
     return read_many
 
 
-@batch_reader.register(Tuple)
+@_batch_reader.register(Tuple)
 def _tuple_of_batches(space: Tuple[Any]) -> ReadMany:
     read = positional([batch_reader(inner) for inner in space.spaces])
 

@@ -22,6 +22,7 @@ from gymnasium.spaces import (
 )
 from gymnasium.spaces.text import alphanumeric
 
+from gym_http_wire.opaque import OPAQUE, RemoteSpace, imported_space
 from gym_http_wire.space_parsing.fields import (
     MAX_AXES,
     BadDescription,
@@ -35,17 +36,22 @@ _FLAG = DTYPES["bool"]
 _DEFAULTS = {"Box": "float32", "MultiBinary": "int8"}
 
 
-def parse_space(description: object, max_element: int | None = None) -> Space[Any]:
+def parse_space(
+    description: object, max_element: int | None = None, *, imported: bool = False
+) -> Space[Any]:
     """Build the space of a description.
 
     Args:
         description: The result of `gym_http_wire.spaces.describe`, or parsed JSON.
         max_element: Bytes that an element of the space may take. This is checked
             before any array is made. The server sets it by ``--max-observation``.
+        imported: Whether an opaque space is made of its class, if its module is
+            imported here and its arguments are described. Nothing is imported.
 
     Returns:
         A new space, equal to the described one except for the state of its random
-        generator: with the same seed, both draw the same samples.
+        generator: with the same seed, both draw the same samples. An opaque space is
+        a `RemoteSpace`.
 
     Raises:
         BadDescription: A field of the description is wrong, or the space that it
@@ -59,7 +65,7 @@ def parse_space(description: object, max_element: int | None = None) -> Space[An
                 size,
                 f"at most {max_element} bytes (--max-observation)",
             )
-    return _build(Fields(description))
+    return _build(Fields(description, imported=imported))
 
 
 def _build(fields: Fields) -> Space[Any]:
@@ -179,6 +185,24 @@ def _graph(fields: Fields) -> Graph:
     return Graph(nodes, edges)
 
 
+def _opaque(fields: Fields) -> Space[Any]:
+    described: dict[str, Any] = {
+        "type": OPAQUE,
+        "class": fields.text("class"),
+        "repr": None if fields.get("repr", None) is None else fields.text("repr"),
+        "base": fields.get("base", None),
+    }
+    arguments = fields.get("arguments", None)
+    if arguments is not None:
+        if not isinstance(arguments, dict):
+            fields.refuse("arguments", "an object")
+        described["arguments"] = arguments
+    if fields.imported and (space := imported_space(described)) is not None:
+        return space
+    base = None if described["base"] is None else _build(fields.inner("base"))
+    return RemoteSpace(described, base)
+
+
 _BUILDERS: dict[str, Callable[[Fields], Space[Any]]] = {
     "Box": _box,
     "Discrete": _discrete,
@@ -190,6 +214,7 @@ _BUILDERS: dict[str, Callable[[Fields], Space[Any]]] = {
     "OneOf": _one_of,
     "Sequence": _sequence,
     "Graph": _graph,
+    OPAQUE: _opaque,
 }
 
 
@@ -198,7 +223,8 @@ def element_bytes(description: object) -> int:
 
     No array is made. Members of Dict and Tuple add up, of OneOf the largest counts. A
     Text counts with its greatest length in UTF-8; a Sequence counts as one element of
-    it, a Graph as one node and one edge, since their lengths are not described.
+    it, a Graph as one node and one edge, since their lengths are not described. An
+    opaque space counts as its base.
 
     Args:
         description: The argument of `parse_space`. Malformed parts count nothing, since
@@ -218,6 +244,8 @@ def _bytes(description: object, depth: int) -> int:
             for each in (members if isinstance(members, list) else ())
         ]
         return max(sizes, default=0) if kind == "OneOf" else sum(sizes)
+    if kind == OPAQUE:
+        return _bytes(description.get("base"), depth + 1)
     if kind in ("Sequence", "Graph"):
         parts = ("space",) if kind == "Sequence" else ("node_space", "edge_space")
         return sum(_bytes(description.get(part), depth + 1) for part in parts)

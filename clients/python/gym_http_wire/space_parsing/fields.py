@@ -44,7 +44,13 @@ class Budget:
 
 
 class Fields:
-    """The fields of one space, and where in the description it is."""
+    """The fields of one space, and where in the description it is.
+
+    Attributes:
+        value: The fields.
+        path: Where in the description they are.
+        imported: Whether opaque spaces are made of classes that are imported here.
+    """
 
     def __init__(
         self,
@@ -53,6 +59,7 @@ class Fields:
         depth: int = 1,
         copies: int = 1,
         budget: Budget | None = None,
+        imported: bool = False,
     ) -> None:
         if depth > MAX_DEPTH:
             raise BadDescription(path, value, f"nested at most {MAX_DEPTH} levels deep")
@@ -60,6 +67,7 @@ class Fields:
             raise BadDescription(path, value, 'an object with a "type"')
         self.value: dict[Any, Any] = value
         self.path = path
+        self.imported = imported
         self._depth = depth
         self._copies = copies
         self._budget = budget or Budget()
@@ -72,6 +80,7 @@ class Fields:
             self._depth + 1,
             self._copies * copies,
             self._budget,
+            self.imported,
         )
 
     def take(self, field: str, size: int) -> None:
@@ -105,7 +114,7 @@ class Fields:
             self.refuse(field, "a list")
         return value
 
-    def text(self, field: str, default: str) -> str:
+    def text(self, field: str, default: object = _MISSING) -> str:
         """Read a string."""
         value = self.get(field, default)
         if not isinstance(value, str):

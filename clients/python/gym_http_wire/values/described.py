@@ -58,6 +58,7 @@ def weigh(description: object, copies: int = 1, depth: int = 0) -> int:
     inner.append(
         (description.get("space"), copies * (1 + bool(description.get("stack"))))
     )
+    inner.append((description.get("base"), copies))
     inner += [
         (description.get(f"{part}_space"), copies * 2) for part in ("node", "edge")
     ]

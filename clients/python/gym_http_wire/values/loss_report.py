@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import Space
 from gymnasium.spaces import GraphInstance
 
+from gym_http_wire.opaque import RemoteSpace, is_opaque, members, nearest
 from gym_http_wire.values.arrays import check_shape
 from gym_http_wire.values.model import EXACT, name_of, standing_for
 from gym_http_wire.values.refusal import UnsupportedValue
 from gym_http_wire.values.treewriting import check_depth, write, write_keys
 
-_SPACES = {getattr(spaces, name) for name in spaces.__all__} - {Space}
 _CONTAINERS = (list, tuple, dict, GraphInstance)
 
 
@@ -89,7 +89,7 @@ def _arrives(kind: type, plain: Any) -> type:
         scalar: type = np.dtype(plain.dtype.str).type
         return scalar
     if kind is Space:
-        return next(base for base in type(plain).__mro__ if base in _SPACES)
+        return RemoteSpace if is_opaque(plain) else nearest(type(plain)) or RemoteSpace
     return kind
 
 
@@ -101,20 +101,6 @@ def _parts(kind: type, plain: Any) -> Iterator[tuple[Any, Any]]:
     elif kind in _CONTAINERS:
         yield from enumerate(plain)
     elif kind is Space:
-        yield from _members(plain)
+        yield from members(plain)
     elif _has_objects(plain):
         yield from enumerate(plain.ravel().tolist())
-
-
-def _members(space: Space[Any]) -> Iterator[tuple[Any, Any]]:
-    match space:
-        case spaces.Dict():
-            yield from space.spaces.items()
-        case spaces.Tuple() | spaces.OneOf():
-            yield from enumerate(space.spaces)
-        case spaces.Sequence():
-            yield "space", space.feature_space
-        case spaces.Graph():
-            yield "node_space", space.node_space
-            if space.edge_space is not None:
-                yield "edge_space", space.edge_space

@@ -25,17 +25,17 @@ export class ByHand {
    * @param {object} space Of the actions.
    * @param {import("./stepper.js").Stepper} stepper
    * @param {() => Promise<boolean>} mayStep Asks if others step the instance.
+   * @param {() => Promise<unknown>} draw Asks the server for an action.
    */
-  constructor(space, stepper, mayStep) {
+  constructor(space, stepper, mayStep, draw) {
     this.#stepper = stepper;
     this.#mayStep = mayStep;
-    this.#widget = widget(space);
+    this.#widget = widget(space, "action", draw);
     const reset = button("Reset", "Reset the environment", () => this.#run("reset", () => this.#reset()));
     const step = button("Step", "Step with this action", () => this.#run("step", () => this.#step()));
     const sample = button("Sample", "Sample an action", () => this.#sample());
-    const both = button("Sample and step", "Sample and step", () => {
-      this.#sample();
-      return this.#run("step", () => this.#step());
+    const both = button("Sample and step", "Sample and step", async () => {
+      if (await this.#sample()) await this.#run("step", () => this.#step());
     });
     this.#buttons = [reset, step, sample, both];
     this.element = h(
@@ -55,9 +55,15 @@ export class ByHand {
     );
   }
 
-  #sample() {
+  async #sample() {
     this.#error.textContent = "";
-    this.#widget.sample();
+    try {
+      await this.#widget.sample();
+      return true;
+    } catch (error) {
+      this.#error.textContent = error.message;
+      return false;
+    }
   }
 
   async #reset() {

@@ -201,7 +201,8 @@ class InstancePage {
       this.#play = new PlayPanel(keys, this.#stepper, mayStep, this.#frame.element);
       this.#control.append(panel("Play", this.#play.element));
     }
-    const byHand = new ByHand(action_space, this.#stepper, mayStep);
+    const draw = async () => (await this.#context.call("GET", `${this.#path}action_space/sample`)).action;
+    const byHand = new ByHand(action_space, this.#stepper, mayStep, draw);
     this.#control.append(panel("By hand", byHand.element));
   }
 

@@ -6,7 +6,7 @@ import { spaceOf } from "../../v1/external/client/spaces/index.js";
 import { arrayWidget } from "./widgets/arrays.js";
 import { dictWidget, oneOfWidget, sequenceWidget, tupleWidget } from "./widgets/containers.js";
 import { graphWidget } from "./widgets/graphs.js";
-import { initialOf } from "./widgets/plan.js";
+import { initialOf, isOpaque } from "./widgets/plan.js";
 import { jsonWidget, textWidget } from "./widgets/texts.js";
 
 const MAKERS = {
@@ -20,6 +20,7 @@ const MAKERS = {
   OneOf: oneOfWidget,
   Sequence: sequenceWidget,
   Graph: graphWidget,
+  Opaque: (space, name) => jsonWidget(initialOf(space), `${name} of ${space.class}`),
 };
 const ARRAYS = new Set(["Box", "Discrete", "MultiBinary", "MultiDiscrete"]);
 
@@ -28,12 +29,14 @@ const ARRAYS = new Set(["Box", "Discrete", "MultiBinary", "MultiDiscrete"]);
  *
  * @param {object} space Its description, with a `type`.
  * @param {string} [name] What its controls are called.
+ * @param {() => Promise<unknown>} [draw] Asks the server for an element of an opaque space.
  * @returns {{ element: Element, value(): unknown, set(value: unknown): void,
- *   sample(): void }} Values are plain: lists, objects, numbers, strings. `value` throws an
- *   `InputError` for input that is no element.
+ *   sample(): Promise<void> | void }} Values are plain: lists, objects, numbers, strings.
+ *   `value` throws an `InputError` for input that is no element.
  */
-export function widget(space, name = "action") {
+export function widget(space, name = "action", draw = undefined) {
   const made = makeWidget(space, name);
+  if (draw && isOpaque(space)) return { ...made, sample: async () => made.set(await draw()) };
   const parsed = spaceOf(space);
   return { ...made, sample: () => made.set(plainOf(parsed.sample())) };
 }
@@ -42,6 +45,7 @@ function makeWidget(space, name) {
   // The parts of a batch of others are arrays of arrays, which lists do not show.
   const isBatch = space.type === "Sequence" && space.stack && !ARRAYS.has(space.space.type);
   const isGraphOfOthers = space.type === "Graph" && !isGraphOfArrays(space);
+  if ((isBatch || isGraphOfOthers) && isOpaque(space)) return jsonWidget(null, name);
   if (isBatch || isGraphOfOthers) return jsonWidget(plainOf(spaceOf(space).sample()), name);
   return MAKERS[space.type](space, name, makeWidget) ?? jsonWidget(initialOf(space), name);
 }

@@ -186,11 +186,19 @@ export function initialOf(space) {
       return [0, initialOf(space.spaces[0])];
     case "Sequence":
       return [];
+    case "Opaque":
+      return space.base ? initialOf(space.base) : null;
     case "Graph":
       return { nodes: [initialOf(space.node_space)], edges: null, edge_links: null };
     default:
       return arrayOf(space);
   }
+}
+
+/** Whether a space is, or has in it, one whose elements only the server knows. */
+export function isOpaque(space) {
+  if (typeof space !== "object" || space === null) return false;
+  return space.type === "Opaque" || Object.values(space).some(isOpaque);
 }
 
 function arrayOf(space) {
