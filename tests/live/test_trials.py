@@ -20,7 +20,7 @@ from gym_http_client.myrtle import bench
 from gym_http_client.myrtle.__main__ import main
 from gym_http_client.myrtle.agents import BaseAgent
 from gym_http_client.myrtle.recording import read_runs
-from tests.support.envs import worlds
+from tests.support.envs import myrtle_worlds, worlds
 from tests.support.envs.worlds import Counter
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
@@ -32,7 +32,9 @@ FAST = {"hz": 100}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server("--allow-module", worlds.__name__) as started:
+    modules = worlds, myrtle_worlds
+    flags = [flag for each in modules for flag in ("--allow-module", each.__name__)]
+    with Server(*flags) as started:
         yield started
 
 
@@ -125,6 +127,67 @@ def test_a_world_with_its_own_time_ends_the_trial(server: Server) -> None:
     )
     assert trial.updates >= 1
     assert trial.timing["state"] == "ended"
+
+
+@pytest.mark.parametrize("episodes", [1, 3])
+def test_each_message_of_a_world_of_myrtle_reaches_the_agent(
+    server: Server, tmp_path: Path, episodes: int
+) -> None:
+    heard = tmp_path / "heard"
+    steps = 400 // episodes
+    trial = bench.run(
+        myrtle_worlds.Listening,
+        myrtle_worlds.Beating,
+        record=False,
+        agent_args={"path": str(heard)},
+        world_args={"n_time_steps": steps, "n_episodes": episodes},
+        url=server.url,
+    )
+    # At the rate that the world declares.
+    assert trial.timing["settings"]["hz"] == 100
+    assert (trial.updates, trial.episodes) == (steps * episodes, episodes)
+    assert (trial.reward, trial.lost) == (steps * episodes, 0)
+    assert trial.timing["state"] == "ended"
+    told = [json.loads(line) for line in heard.read_text().splitlines()]
+    messages = [each for each in told if each["sensors"]]
+    numbers = [each["sensors"][:2] for each in messages]
+    assert numbers == [[i, step] for i in range(episodes) for step in range(steps)]
+    # The agent's actions reach the world: mostly in its next beat, in any case soon.
+    delays = [each["sensors"][1] + 100 - each["sensors"][2] for each in messages]
+    assert len([each for each in delays if 1 <= each < 20]) > len(messages) // 2
+    ends = [each for each in told if not each["sensors"]]
+    assert [each for each in ends if "truncated" in each] == ends[:-1]
+    assert (len(ends), ends[-1]["terminated"]) == (episodes + 1, True)
+
+
+def test_worlds_and_agents_of_myrtle_0_6_get_queues_in_place_of_a_connection(
+    server: Server, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
+    trial = bench.run(
+        myrtle_worlds.Asking,
+        myrtle_worlds.Topical,
+        record=False,
+        agent_args={"path": str(heard)},
+        url=server.url,
+    )
+    assert trial.timing["settings"]["hz"] == 100
+    assert (trial.updates, trial.episodes, trial.reward) == (33, 3, 33.0)
+    assert trial.timing["actions"]["applied"] > 0
+    told = [json.loads(line) for line in heard.read_text().splitlines()]
+    steps = [each["sensors"] for each in told if isinstance(each, dict)]
+    assert steps == [[i, step] for i in range(3) for step in range(11)]
+    assert told[-1] == "terminated"
+
+
+def test_the_exit_of_a_world_with_a_reason_is_a_failure(server: Server) -> None:
+    with pytest.raises(RuntimeError, match="SystemExit: the motor is not connected"):
+        bench.run("random", myrtle_worlds.Chatty, 20, record=False, url=server.url)
+
+
+def test_a_world_without_queues_says_which_it_may_have(server: Server) -> None:
+    with pytest.raises(Exception, match="Queueless takes no queues: expected the"):
+        bench.run("random", myrtle_worlds.Queueless, record=False, url=server.url)
 
 
 def test_gymnasium_s_environments_are_worlds(server: Server) -> None:

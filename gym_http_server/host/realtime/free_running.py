@@ -166,17 +166,19 @@ class FreeRunning(Mode):
         update.timed_out = shifted
         self._recorded.append((trace.TICK, tick, now, self._clock() - now, late))
         if self.settings.ticks_per_update == 1 or self._gather(update):
-            self._newest = update
-            self._publish(update)
-            self._add_to_callers(update)
+            self._show(update)
         if self._state.phase == "done" and self.settings.on_done == "reset":
-            try:
-                self._begin_episode(None, None, self._clock())
-            except (Exception, SystemExit) as error:
-                # The caller of this tick gets the end; the next call raises this.
-                self._fail(error, "reset")
-            else:
-                self._state.phase = "running"
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        """Begin the next episode in the tick that ended one."""
+        try:
+            self._begin_episode(None, None, self._clock())
+        except (Exception, SystemExit) as error:
+            # The caller of this tick gets the end; the next call raises this.
+            self._fail(error, "reset")
+        else:
+            self._state.phase = "running"
 
     def _gather(self, update: Update) -> bool:
         """Return whether an update has enough ticks, or ends an episode."""
@@ -192,7 +194,10 @@ class FreeRunning(Mode):
         self._gathered = Merged(update)
         return False
 
-    def _add_to_callers(self, update: Update) -> None:
+    def _show(self, update: Update) -> None:
+        """Publish an update, and keep it for each agent that steps."""
+        self._newest = update
+        self._publish(update)
         over = update.terminated or update.truncated
         for caller in self._callers.known.values():
             if caller.pending is None:

@@ -113,6 +113,8 @@ class ClockedHost(Host):
         stuck = self._server.stuck
         if external is not None:
             external.wait_with(self._pause_world)
+        if mode.source is not None:
+            self._poller.add(mode.source, lambda events: mode.wake())
         only_rang = [(timer.fileno(), READ)]
         while self._open:
             timer.set(self._wake_ns(), mode.period_ns)

@@ -18,7 +18,9 @@ from gym_http_server.host.realtime.environment import (
     WorldEnv,
     clocked_env,
 )
+from gym_http_server.host.realtime.following import Following
 from gym_http_server.host.realtime.free_running import FreeRunning
+from gym_http_server.host.realtime.mode import Mode
 from gym_http_server.host.realtime.operations import ClockedOperations
 from gym_http_server.host.realtime.settings import ELASTIC
 from gym_http_server.host.realtime.settings_request import read_settings
@@ -68,7 +70,11 @@ def make_clocked(
         fork_guard.check()
         page.begin_tick(now_ns)
 
-    kind = Elastic if settings.mode == ELASTIC else FreeRunning
+    kind: Callable[..., Mode] = FreeRunning
+    if settings.mode == ELASTIC:
+        kind = Elastic
+    elif isinstance(world, worlds.RunningWorld):
+        kind = Following
     mode = kind(settings, world, time.monotonic_ns, begin)
     return ClockedOperations(
         clocked_env(env, settings),

@@ -123,6 +123,8 @@ class Mode:
         period_ns: The period, rounded down.
         world_ns: Time spent in calls of the world.
         answers_ns: Time spent on answers, which the caller adds up.
+        source: A descriptor that is readable when `wake` is to be called; ``None``:
+            only time wakes this clock.
         left_out: Ticks that were left out, for the caller to take away: the lateness
             of the last one in ns, and how many there were, each a period later than
             the one after it.
@@ -142,6 +144,7 @@ class Mode:
         self.period_ns = settings.period[0] // settings.period[1]
         self.world_ns = 0
         self.answers_ns = 0
+        self.source: int | None = None
         self.left_out: list[tuple[int, int]] = []
         self._world = world
         self._clock = clock
@@ -195,6 +198,10 @@ class Mode:
 
     def advance(self) -> list[Event]:
         """Do what is due; return the resets and steps of the world."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Make the next tick due, since the source is readable."""
         raise NotImplementedError
 
     def may_reset(self, caller: str) -> bool:
@@ -392,6 +399,7 @@ class Mode:
             "settings": self.settings.shown(),
             "now_ns": elapsed,
             "episode": self._state.episode,
+            "follows": self.source is not None,
             "stall_ns": self._stall_ns(now),
             **self._statistics.shown(*times, missing),
             "actions": self._actions.counts(),

@@ -6,7 +6,7 @@ division is carried over, so that a grid does not drift.
 
 from __future__ import annotations
 
-__all__ = ["ElasticPacer", "GridPacer"]
+__all__ = ["ElasticPacer", "FollowingPacer", "GridPacer"]
 
 Period = tuple[int, int]
 
@@ -196,3 +196,37 @@ class GridPacer:
             periods * self._numerator + self._remainder, self._denominator
         )
         self.due += whole
+
+
+class FollowingPacer(GridPacer):
+    """Ticks that something else makes; without it, one comes after two periods.
+
+    Args:
+        period: Numerator and denominator of the expected period, in ns.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, period: Period) -> None:
+        super().__init__(period, "shift", None)
+
+    def change(self, period: Period, now: int) -> None:
+        """Expect another period from now on."""
+        self._set(period)
+        self.due = max(now, self.time + 2 * self._shortest)
+
+    def anchor(self, now: int) -> None:
+        """Expect the next tick a period from now."""
+        self.time, self.due = now, now + 2 * self._shortest
+
+    def follow(self, now: int) -> int:
+        """Note a tick; return how much later it is than a period after the last one."""
+        late = now - self.time - self._shortest
+        self.index += 1
+        self.anchor(now)
+        return max(0, late)
+
+    def wait_on(self, now: int) -> None:
+        """Note a tick that came by itself, and expect the next one as before."""
+        self.index += 1
+        self.due = now + 2 * self._shortest

@@ -89,7 +89,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         metavar="VALUE",
         help="the action without an agent's, as 0 or [0.0]; by default zeros",
     )
-    add("--episodes", type=int, default=1, help="end after so many; 1 by default")
+    add("--episodes", type=int, help="end after so many; by default 1, or all that a "
+        "world with run() has")  # fmt: skip
     add("--timeout", type=float, metavar="SECONDS", help="end after this time")
     add("--seed", type=int, help="seed of the world")
     for each in ("agent", "world"):
@@ -152,7 +153,9 @@ def _agent(given: str) -> Any:
 
 
 def _clock(options: argparse.Namespace) -> dict[str, Any]:
-    clock: dict[str, Any] = {"episodes": options.episodes}
+    clock: dict[str, Any] = {}
+    if options.episodes is not None:
+        clock["episodes"] = options.episodes
     if options.hz is not None:
         clock["hz"] = options.hz
     if options.default_action is not None:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from typing import Any, Self
 
+from gym_http_core.myrtle_queues import make_agent
 from gym_http_core.value_queue import ValueQueue
 
 __all__ = ["AgentFailed", "AgentProcess"]
@@ -23,8 +24,7 @@ class AgentProcess:
     """An agent in a process of its own, which is forked: agents need no pickle.
 
     Args:
-        make: Makes the agent, with the keyword arguments ``sensor_q`` and
-            ``action_q``.
+        make: Makes the agent, as `myrtle_queues.make_agent` calls it.
 
     Attributes:
         sensor_q: This process's end of the queue of updates.
@@ -91,7 +91,7 @@ class AgentProcess:
         self.sensor_q.abandon()
         self.action_q.abandon()
         try:
-            make(sensor_q=sensors, action_q=actions).run()
+            make_agent(make, sensors, actions).run()
         except EOFError:
             # The trial was killed.
             if not sensors.ended:

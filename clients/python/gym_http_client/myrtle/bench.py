@@ -121,8 +121,9 @@ def run(
         agent_args: Further arguments of the agent.
         world_args: Arguments of the world.
         realtime: Changes of the clock, such as ``{"hz": 20}``. By default it is
-            Myrtle's (``{"preset": "myrtle"}``) for one episode, at the world's rate.
-            An environment with a Discrete action space needs a ``default_action``.
+            Myrtle's (``{"preset": "myrtle"}``) at the world's rate, for one episode, or
+            for all that a world with a method ``run`` has. An environment with a
+            Discrete action space needs a ``default_action``.
         seed: Seed of the world.
         url: The server to use; by default one that is started for the trial.
 
@@ -136,7 +137,7 @@ def run(
     """
     make_agent, agent_name = _agent_of(Agent)
     env_id, flags, folders = _world_of(World)
-    clock = {"preset": "myrtle", "episodes": 1, "buffer": _BUFFER, **(realtime or {})}
+    clock = {"preset": "myrtle", "buffer": _BUFFER, **(realtime or {})}
     if "default_action" in clock:
         # Myrtle's is zero, which not all action spaces have.
         clock.setdefault("no_action", "default")
@@ -150,7 +151,9 @@ def run(
         recording = None
         if path is not None:
             recording = stack.enter_context(Recording(path, agent_name, env_id, name))
-        trial = _Trial(env, functools.partial(make_agent, **(agent_args or {})))
+        # A world that keeps its own time has its own number of episodes.
+        one = "episodes" not in clock and not env.timing()["follows"]
+        trial = _Trial(env, functools.partial(make_agent, **(agent_args or {})), one)
         began = time.monotonic()
         trial.run(recording, seed, began + (math.inf if timeout is None else timeout))
         return Summary(
@@ -221,10 +224,12 @@ class _Trial:
     Args:
         env: The world.
         make: Makes the agent.
+        one: Whether to end with the first episode.
     """
 
-    def __init__(self, env: RealTimeEnv, make: Any) -> None:
+    def __init__(self, env: RealTimeEnv, make: Any, one: bool) -> None:
         self._env = env
+        self._one = one
         self._n_sensors, self._sensors = sensors_of(env.observation_space)
         self._n_actions, self._action = actions_of(env.action_space)
         self._make = make
@@ -240,8 +245,10 @@ class _Trial:
         self, recording: Recording | None, seed: int | None, deadline: float
     ) -> None:
         """Run until the world or the agent ends, or the deadline is over."""
-        self._env.reset(seed=seed)
-        with self._env.updates(deliver="all") as updates:
+        _, info = self._env.reset(seed=seed)
+        # The agent gets what the reset returned as its first update.
+        before = info["realtime"]["update"] - 1
+        with self._env.updates(after=before, deliver="all") as updates:
             try:
                 self._run(updates, recording, deadline)
             finally:
@@ -270,7 +277,8 @@ class _Trial:
             try:
                 for update in itertools.chain(first, updates):
                     self._forward(update, agent, recording)
-                    if time.monotonic() > deadline or self._refused is not None:
+                    over = self._one and self.episodes
+                    if over or time.monotonic() > deadline or self._refused is not None:
                         break
                 agent.finish()
             except BrokenPipeError:
@@ -305,8 +313,10 @@ class _Trial:
                 self._counts[index] += 1
         if recording is not None:
             recording.add(update, rewards)
-        sensors = self._sensors(update.observation)
-        agent.sensor_q.put({"sensors": sensors, "rewards": rewards})
+        # At an end of which a world only says that it is one, agents get no sensors.
+        if update.info.get("messages") != 0:
+            sensors = self._sensors(update.observation)
+            agent.sensor_q.put({"sensors": sensors, "rewards": rewards})
         if update.terminated or update.truncated:
             self.episodes += 1
             agent.sensor_q.put({"truncated": True})

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gym_http_core.myrtle_queues import make_world
 from gym_http_core.value_queue import ValueQueue
 from gym_http_server.host import fork_guard
 from gym_http_server.host.isolation import close_descriptors, reseed
@@ -44,14 +45,15 @@ class RunningWorld:
     for the world's next episode.
 
     A capture has the newest sensors. It adds the rewards of all messages since the
-    last capture, by channel; their number is ``messages`` in its info.
+    last capture, by channel; the number of those with sensors is ``messages`` in its
+    info. Where it takes one message at a time, it has what this one says.
 
     Args:
-        make: Makes the object, with the keyword arguments ``sensor_q`` and
-            ``action_q``.
+        make: Makes the object, as `myrtle_queues.make_world` calls it.
 
     Attributes:
         ended: Whether the world's last episode has ended.
+        singly: Whether a capture takes one message, instead of all.
     """
 
     def __init__(self, make: Make) -> None:
@@ -63,6 +65,7 @@ class RunningWorld:
         self._rewards: list[float | None] = []
         self._count = 0
         self.ended = False
+        self.singly = False
         # The object may have opened a device, so one that only announces its sizes ends
         # before the next one is made.
         announcing = _Process(make, None, run=False)
@@ -70,11 +73,14 @@ class RunningWorld:
             self.shape = Shape(*announcing.next()["shape"])
         finally:
             announcing.end()
+        # It stays the same while processes and their queues come and go.
+        self._ear = select.epoll()
+        self._hears = False
 
     def reset(self, seed: int | None, options: Any) -> tuple[Any, dict[str, Any]]:
         """Wait for the first sensors of an episode; return them and an info."""
         if self._process is None or self._in_episode or self.ended:
-            self.close()
+            self._stop()
             self.ended = False
             self._process = _Process(self._make, seed, run=True)
             self._process.next()
@@ -99,10 +105,12 @@ class RunningWorld:
         if self._process is None:
             raise RuntimeError("the world does not run: expected a reset first")
         over = False
-        if not self.ended:
+        if not self.ended and not (self.singly and self._messages):
             self._messages.extend(self._process.all())
         while self._messages and not over:
             over = self._take(self._messages.popleft())
+            if self.singly:
+                break
         captured = Capture(
             self._sensors, self._rewards, False, over, {"messages": self._count}
         )
@@ -118,8 +126,48 @@ class RunningWorld:
         """Send the last action."""
         self.send(action)
 
+    @property
+    def n_rewards(self) -> int:
+        """The number of reward channels."""
+        return self.shape.n_rewards
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a message that has arrived waits for `capture`."""
+        return bool(self._messages)
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when a world that is heard speaks."""
+        return self._ear.fileno()
+
+    def listen(self, hears: bool) -> None:
+        """Let the descriptor be readable when the world speaks, or not."""
+        if hears == self._hears or self._process is None:
+            return
+        self._hears = hears
+        if hears:
+            self._ear.register(self._process, select.EPOLLIN)
+        else:
+            self._ear.unregister(self._process)
+
+    def speaks(self) -> bool:
+        """Receive what has arrived; return whether there is a message.
+
+        Raises:
+            RuntimeError: The world failed, or its process has ended.
+        """
+        if not self._messages and not self.ended and self._process is not None:
+            self._messages.extend(self._process.all())
+        return bool(self._messages)
+
     def close(self) -> None:
+        """End the process, for good."""
+        self._stop()
+        self._ear.close()
+
+    def _stop(self) -> None:
         """End the process."""
+        self.listen(False)
         process, self._process = self._process, None
         self._messages.clear()
         self._in_episode = False
@@ -177,6 +225,10 @@ class _Process:
         finally:
             _flush()
             os._exit(status)
+
+    def fileno(self) -> int:
+        """Return the descriptor from which the world's messages are read."""
+        return self._from_world.fileno()
 
     def put(self, message: dict[str, Any]) -> None:
         """Send a message to the world."""
@@ -272,15 +324,15 @@ def _checked(message: Any) -> dict[str, Any]:
 def _run(make: Make, sensors: ValueQueue, actions: ValueQueue, *, run: bool) -> int:
     """Make a world and run it; return the exit status of this process."""
     try:
-        world = make(sensor_q=sensors, action_q=actions)
+        world = make_world(make, sensors, actions)
         sensors.put({"shape": list(Shape.of(world))})
         if run:
-            world.run()
+            _run_to_end(world)
             # Its last episode is over, whether it said so or not.
             sensors.put({"terminated": True})
         sensors.close()
         return 0
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = f"{type(error).__name__}: {error}"
         with contextlib.suppress(OSError):
             sensors.put((text, traceback.format_exc()))
@@ -288,6 +340,15 @@ def _run(make: Make, sensors: ValueQueue, actions: ValueQueue, *, run: bool) -> 
         with contextlib.suppress(OSError):
             traceback.print_exc()
         return 1
+
+
+def _run_to_end(world: Any) -> None:
+    try:
+        world.run()
+    except SystemExit as error:
+        # Those of Myrtle 0.0.1 to 0.0.5 end so.
+        if error.code:
+            raise
 
 
 def _seed(seed: int | None) -> None:
