@@ -130,6 +130,10 @@ build/minari/.installed: $(VENV)/.dev
 	@build/minari/bin/pip install --quiet "jax[cpu]"
 	@touch $@
 
+.PHONY: packages
+packages: $(VENV)/.dev ## Compare published packages with local ones (or PACKAGES="minigrid …")
+	@$(BIN)/python -m tests.packages $(PACKAGES)
+
 .PHONY: docs
 docs: build/docs/site build/docs/lua build/docs/cpp build/docs/js ## Make the site of all documents, and the references of clients
 	@echo "Open build/docs/site/README.html, and look into $(wordlist 2, 4, $^)"

@@ -1,0 +1,114 @@
+"""Makes a virtual environment for each package, with the wheels of this repository."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.packages.table import Package
+from tests.support.server import ROOT
+
+# As in the Dockerfile: all files that an installation uses.
+_SOURCES = (
+    *("LICENSE", "README.md", "pyproject.toml", "gym_http_server"),
+    *("clients/js/src", "clients/python", "tests/conformance/vectors"),
+)
+_MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "tests")
+#: Lines of pip that are about this machine and not about the packages.
+_NOISE = re.compile(r"^\s*(WARNING|\[notice\]|DEPRECATION)|^\s*$")
+_LIST = """
+import importlib.metadata, json
+found = importlib.metadata.distributions()
+print(json.dumps({each.name.lower(): each.version for each in found}))
+"""
+
+
+class InstallError(Exception):
+    """pip refused; the message has its reason."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment with a package and this project.
+
+    Attributes:
+        python: Its interpreter.
+        versions: The versions of all distributions in it, by their names.
+        conflict: Why pip refused the versions of ``requirements.txt``; "" if it
+            installed these.
+    """
+
+    python: Path
+    versions: dict[str, str]
+    conflict: str
+
+    @property
+    def server(self) -> str:
+        """The shipped command."""
+        return str(self.python.with_name("gym-http-server"))
+
+
+def build_wheels(folder: Path) -> list[Path]:
+    """Build the wheels of client and server from the working tree, and return them."""
+    shutil.rmtree(folder, ignore_errors=True)
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for name in _SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=_MADE)
+        else:
+            shutil.copy(ROOT / name, source / name)
+    _pip("wheel", "--no-deps", "-w", folder, source / "clients/python", source)
+    return sorted(folder.glob("*.whl"))
+
+
+def install(package: Package, wheels: list[Path], folder: Path) -> Installed:
+    """Install a package beside the wheels, with our pinned versions if they fit.
+
+    Raises:
+        InstallError: The package cannot be installed beside the server.
+    """
+    pins = (ROOT / "requirements.txt").read_text()
+    folder.mkdir(parents=True, exist_ok=True)
+    pinned = folder / "pinned.txt"
+    pinned.write_text(re.sub(r"\[.*\]", "", pins))
+    try:
+        python = _install(package, wheels, folder, "--constraint", pinned)
+        conflict = ""
+    except InstallError as error:
+        conflict = str(error)
+        python = _install(package, wheels, folder)
+    listed = subprocess.check_output([python, "-c", _LIST], text=True)
+    return Installed(python, json.loads(listed), conflict)
+
+
+def _install(
+    package: Package, wheels: list[Path], folder: Path, *flags: str | Path
+) -> Path:
+    python = folder / "venv" / "bin" / "python"
+    command = [sys.executable, "-m", "venv", "--clear", "--without-pip"]
+    subprocess.run([*command, folder / "venv"], check=True)
+    _pip(
+        "install", "--no-compile", *flags, *wheels, *package.requirements, python=python
+    )
+    return python
+
+
+def _pip(*words: str | Path, python: Path | None = None) -> str:
+    where = ("--python", python) if python else ()
+    flags = ("--disable-pip-version-check", "--no-input", "--quiet")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", *where, *words[:1], *flags, *words[1:]],
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = (done.stdout + done.stderr).splitlines()
+        raise InstallError("\n".join(each for each in lines if not _NOISE.match(each)))
+    return done.stdout

@@ -1,0 +1,216 @@
+"""Plays an environment, local or remote, and records all that it returns.
+
+``python -m tests.packages.playing ORDER`` plays in a process of its own: a package's
+environment may crash, hang or change its process. It needs Gymnasium, NumPy and, for a
+remote environment, the client. A remote one is played without importing its package.
+"""
+
+import importlib
+import json
+import pickle
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+from gymnasium import spaces
+
+from tests.support.identity import difference
+
+Record = tuple[str, Any]
+SEEDS = (3, 4, 5)
+#: A frame is rendered after each of so many steps.
+FRAME_EVERY = 20
+COUNT = 4
+#: Ways of playing, by the names of columns on the page.
+WAYS = ("single", "vector", "rendering")
+#: A description has so much of a space's `repr`.
+_REPR_CHARS = 1000
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def record(
+    make: Callable[[], Any],
+    way: str,
+    steps: int,
+    actions: Sequence[Any] = (),
+    seeds: Sequence[int] = SEEDS,
+) -> Iterator[Record]:
+    """Play an environment, and yield what it is and what it returns, with labels.
+
+    An exception of the environment is the last record.
+
+    Args:
+        make: Makes the environment, of the way's kind.
+        way: One of `WAYS`.
+        steps: The number of steps from each seed.
+        actions: Actions to take in turn; otherwise the space is sampled.
+        seeds: Seeds of resets, and of the space that actions are drawn from.
+    """
+    where = "the beginning"
+    env = None
+    try:
+        env = make()
+        yield from _description(env)
+        for seed in seeds:
+            for label, value in _walk(env, way, seed, steps, actions):
+                where = f"{label} of seed {seed}"
+                yield where, value
+    except Exception as error:
+        yield f"error after {where}", (type(error).__name__, str(error))
+    finally:
+        if env is not None:
+            env.close()
+
+
+def _description(env: Any) -> Iterator[Record]:
+    yield "observation_space", named_parts(env.observation_space)
+    yield "action_space", named_parts(env.action_space)
+    yield "metadata", env.metadata
+    names = ("id", "kwargs", "max_episode_steps", "reward_threshold")
+    yield "spec", env.spec and {name: getattr(env.spec, name) for name in names}
+
+
+def named_parts(space: Any) -> Any:
+    """Return a space with the names and reprs of opaque spaces in their places.
+
+    The client has both in the description of an opaque space, whose class it does not
+    import.
+    """
+    if isinstance(space, spaces.Dict):
+        return {name: named_parts(part) for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple | spaces.OneOf):
+        return [type(space).__name__, *(named_parts(part) for part in space.spaces)]
+    if isinstance(space, spaces.Sequence):
+        return ["Sequence", space.stack, named_parts(space.feature_space)]
+    kind = type(space)
+    if kind.__module__.startswith("gymnasium.spaces"):
+        return space
+    if description := getattr(space, "description", None):
+        return [description["class"], description["repr"]]
+    # The addresses of functions are others in every process.
+    text = _ADDRESS.sub("", repr(space))[:_REPR_CHARS]
+    return [f"{kind.__module__}:{kind.__qualname__}", text]
+
+
+def _walk(
+    env: Any, way: str, seed: int, steps: int, actions: Sequence[Any]
+) -> Iterator[Record]:
+    yield "reset", env.reset(seed=seed)
+    # Not earlier, and anew: a reset may make another space.
+    env.action_space.seed(seed)
+    for number in range(1, steps + 1):
+        if not actions:
+            action = env.action_space.sample()
+        elif way == "vector":
+            several = range(number, number + COUNT)
+            action = tuple(actions[each % len(actions)] for each in several)
+        else:
+            action = actions[number % len(actions)]
+        yield f"action {number}", action
+        result = env.step(action)
+        yield f"step {number}", result
+        if way == "rendering" and number % FRAME_EVERY == 0:
+            yield f"frame {number}", env.render()
+        if way != "vector" and (result[2] or result[3]):
+            yield f"reset after step {number}", env.reset()
+            env.action_space.seed(seed + number)
+
+
+def local(case: dict[str, Any], way: str) -> Callable[[], Any]:
+    """Return a function that makes a local environment, or vector of them."""
+    env_id, options = case["env_id"], _options(case, way)
+    if way == "vector":
+        return lambda: gymnasium.make_vec(env_id, **options)
+    return lambda: gymnasium.make(env_id, **options)
+
+
+def remote(case: dict[str, Any], way: str, url: str) -> Callable[[], Any]:
+    """Return a function that makes the same one on a server."""
+    from gym_http_client import RemoteEnv, RemoteVectorEnv
+
+    env_id, options = case["env_id"], _options(case, way)
+    if way == "vector":
+        return lambda: RemoteVectorEnv(url, env_id, **options)
+    return lambda: RemoteEnv(url, env_id, **options)
+
+
+def _options(case: dict[str, Any], way: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if way == "rendering":
+        options["render_mode"] = case["render_mode"]
+    if way == "vector":
+        options |= {"num_envs": COUNT, "vectorization_mode": case["vectorized_by"]}
+    return options | case["kwargs"]
+
+
+def load(module: str) -> None:
+    """Import the module that registers environments, by its name or its file."""
+    if module.endswith(".py"):
+        # As the server does with a file after --import.
+        sys.path.insert(0, str(Path(module).parent))
+        importlib.import_module(Path(module).stem)
+    else:
+        importlib.import_module(module)
+
+
+def compare(found: list[Record], wanted: list[Record]) -> dict[str, str]:
+    """Compare a recording with the local one that is its reference.
+
+    Returns:
+        Where they differ, as ``different``; or, of two that are the same to the bit and
+        end with an exception, its text as ``error``.
+    """
+    # The first one of each kind: when a step differs, so do most that follow.
+    differences: dict[str, str] = {}
+    for (label, value), (other_label, other_value) in zip(found, wanted, strict=False):
+        if label != other_label:
+            instead = _event(other_label, other_value)
+            differences[""] = f"{_event(label, value)}, locally {instead}"
+            break
+        if different := difference(value, other_value, label):
+            differences.setdefault(label.split()[0], different)
+    if differences:
+        return {"different": "; ".join(differences.values())}
+    label, value = wanted[-1]
+    return {"error": _event(label, value)} if label.startswith("error") else {}
+
+
+def _event(label: str, value: Any) -> str:
+    if label.startswith("error"):
+        kind, message = value
+        return f"{kind} {label.removeprefix('error ')}: {message}"
+    return label
+
+
+def _run(order: dict[str, Any]) -> None:
+    """Play one side of a case, and compare it with the local recording.
+
+    Args:
+        order: The ``case``, its ``way``, the ``url`` of the server or "", and the
+            ``module`` to import for a local environment. The recording and the result
+            go to ``folder``. ``against`` is the folder of the local recording, or "".
+    """
+    case, way = order["case"], order["way"]
+    if order["url"]:
+        make = remote(case, way, order["url"])
+    else:
+        load(order["module"])
+        make = local(case, way)
+    records = list(record(make, way, case["steps"], case["actions"]))
+    folder = Path(order["folder"])
+    (folder / "recording").write_bytes(pickle.dumps(records))
+    result = {}
+    if order["against"]:
+        # Not earlier: it may hold values of the package's classes.
+        reference = (Path(order["against"]) / "recording").read_bytes()
+        result = compare(records, pickle.loads(reference))
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    _run(json.loads(sys.argv[1]))

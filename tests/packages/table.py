@@ -1,0 +1,210 @@
+"""The published packages that ``make packages`` compares, and what each one needs."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """One environment of a package.
+
+    Attributes:
+        env_id: Its ID in Gymnasium's registry.
+        kwargs: Its arguments, for both sides.
+        render_mode: The mode in which it is rendered; "" for no rendering.
+        steps: The number of steps from each seed.
+        actions: Actions to take in turn; otherwise the space is sampled.
+        vectorized_by: The ``vectorization_mode`` of vectors.
+    """
+
+    env_id: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    render_mode: str = "rgb_array"
+    steps: int = 200
+    actions: tuple[Any, ...] = ()
+    vectorized_by: str = "sync"
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.kwargs.items())
+        return f"{self.env_id}({given})" if given else self.env_id
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of PyPI, and environments that use it.
+
+    Attributes:
+        requirements: What pip installs; the first one names the package.
+        module: The module that registers the environments, a name or, for environments
+            of ours that use what a package offers, a file beside this one.
+        cases: The environments.
+        variables: Environment variables that the package documents, for both sides.
+        note: What a reader has to know, as Markdown.
+    """
+
+    requirements: tuple[str, ...]
+    module: str
+    cases: tuple[Case, ...]
+    variables: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the package."""
+        return self.requirements[0].partition("==")[0]
+
+    @property
+    def version(self) -> str:
+        """The version that is compared."""
+        return self.requirements[0].partition("==")[2]
+
+
+PACKAGES = (
+    Package(
+        ("minigrid==3.2.0",),
+        "minigrid",
+        (
+            Case("MiniGrid-Empty-8x8-v0"),
+            Case("MiniGrid-Fetch-8x8-N3-v0"),
+            Case("BabyAI-GoToLocal-v0"),
+        ),
+    ),
+    Package(
+        ("mo-gymnasium==1.3.2",),
+        "made/mo_vectors.py",
+        (
+            Case("deep-sea-treasure-v0"),
+            Case("resource-gathering-v0"),
+            Case("made/MOMountainCar-v0", vectorized_by="vector_entry_point"),
+        ),
+    ),
+    Package(
+        ("metaworld==3.1.1",),
+        "metaworld",
+        (Case("Meta-World/MT1", {"env_name": "reach-v3", "seed": 1}),),
+    ),
+    Package(
+        ("gymnasium-robotics==1.4.2",),
+        "gymnasium_robotics",
+        (
+            Case("FetchReach-v4"),
+            Case("PointMaze_UMaze-v3"),
+        ),
+    ),
+    Package(
+        ("highway-env==1.12.1",),
+        "highway_env",
+        (
+            Case("highway-fast-v0", {"config": {"vehicles_count": 5}}),
+            Case("parking-v0"),
+        ),
+    ),
+    Package(
+        ("panda-gym==3.0.7",),
+        "panda_gym",
+        (
+            Case("PandaReach-v3"),
+            Case("PandaPush-v3"),
+        ),
+    ),
+    Package(
+        ("miniworld==2.1.0",),
+        "miniworld",
+        (
+            Case("MiniWorld-Hallway-v0"),
+            Case("MiniWorld-FourRooms-v0"),
+        ),
+    ),
+    Package(
+        ("flappy-bird-gymnasium==0.4.0",),
+        "flappy_bird_gymnasium",
+        (
+            Case("FlappyBird-v0", {"use_lidar": False}),
+            Case("FlappyBird-v0", {"use_lidar": True}),
+        ),
+    ),
+    Package(
+        ("gym-pusht==0.1.8",),
+        "gym_pusht",
+        (
+            Case("gym_pusht/PushT-v0"),
+            Case("gym_pusht/PushT-v0", {"obs_type": "pixels_agent_pos"}),
+        ),
+    ),
+    Package(
+        ("gym-aloha==0.1.5",),
+        "gym_aloha",
+        (Case("gym_aloha/AlohaTransferCube-v0", {"obs_type": "pixels_agent_pos"}),),
+    ),
+    Package(
+        ("miniwob==1.1.0",),
+        "made/miniwob_spaces.py",
+        (Case("made/MiniWoBSpaces-v0", render_mode=""),),
+        note="Its spaces, without a browser.",
+    ),
+    Package(
+        ("stable-retro==1.0.1",),
+        "made/retro_game.py",
+        (Case("made/Airstriker-v0"),),
+        note="The game that comes with it, Airstriker.",
+    ),
+    Package(
+        ("crafter==1.8.3",),
+        "made/crafter_game.py",
+        (Case("made/Crafter-v0"),),
+        note="Its environment has Gym's old interface, which a class of ours adapts.",
+    ),
+    Package(
+        ("sumo-rl==1.4.5", "eclipse-sumo==1.28.0"),
+        "made/sumo_crossing.py",
+        (Case("made/SumoCrossing-v0", render_mode=""),),
+    ),
+    Package(
+        # It imports PettingZoo, which it does not require.
+        (
+            "supersuit==3.11.0",
+            "pettingzoo==1.27.0",
+            "gymnasium[box2d,classic-control]",
+        ),
+        "made/supersuit_wrappers.py",
+        (
+            Case("made/SuperSuitImages-v0"),
+            Case("made/SuperSuitVectors-v0"),
+        ),
+        note="Its wrappers for single agents, around environments of Gymnasium.",
+    ),
+    Package(
+        ("pybullet-envs-gymnasium==0.6.0",),
+        "pybullet_envs_gymnasium",
+        (
+            Case("HopperBulletEnv-v0"),
+            Case("InvertedPendulumBulletEnv-v0"),
+        ),
+    ),
+    Package(
+        ("browsergym-core==0.14.3",),
+        "made/browsergym_spaces.py",
+        (
+            Case(
+                "made/BrowserGymSpaces-v0",
+                render_mode="",
+                # Its space of actions cannot be sampled.
+                actions=("noop()", "click('a51')", "fill('7', 'ä€𝄞')", ""),
+            ),
+        ),
+        note="Its spaces, without a browser.",
+    ),
+    Package(
+        ("jumanji==1.1.2",),
+        "made/jumanji_games.py",
+        (
+            Case("made/JumanjiSnake-v1", render_mode=""),
+            Case("made/JumanjiGame2048-v1", render_mode=""),
+        ),
+    ),
+    Package(
+        ("gymnax==1.0.1",),
+        "made/gymnax_games.py",
+        (Case("made/GymnaxCatch-v0", render_mode=""),),
+    ),
+)
