@@ -68,6 +68,7 @@ _FILL_IN = """
 def server() -> Iterator[Server]:
     flags = ("--import", "tests.support.envs.toys")
     flags += ("--import", several_rewards.__name__)
+    flags += ("--import", "tests.support.envs.opaque_spaces")
     with Server(*flags, "--import", "tests.support.envs.printing") as started:
         yield started
 
@@ -184,6 +185,8 @@ def test_taking_over_asks_first(server: Server, page: CheckedPage) -> None:
     page.shows("Take it over?")
     assert steps_of(instance) == 3
     page.press("dialog button:last-of-type")
+    closed = "!document.querySelector('dialog')"
+    wait_until(lambda: page.run(closed), SECONDS, "the question to be gone")
     page.press("[aria-label='Sample and step']")
     page.shows("Take it over?")
     page.press("dialog button")
@@ -197,6 +200,24 @@ def test_taking_over_asks_first(server: Server, page: CheckedPage) -> None:
     instance.close()
     page.shows("It has ended: closed")
     assert page.run(closing) is False
+
+
+def test_the_server_draws_and_tests_actions_of_opaque_spaces(
+    server: Server, page: CheckedPage
+) -> None:
+    instance = Api(server).create("opaque/Errand-v0")
+    instance.reset()
+    open_instance(page, instance)
+    page.shows("action[0] of tests.support.envs.opaque_spaces:Mission, as JSON")
+    page.shows("Tuple(<tests.support.envs.opaque_spaces.Mission object>, Discrete(6))")
+    page.press("[aria-label='Sample and step']")
+    page.shows("please ")
+    wait_until(lambda: steps_of(instance) == 1, SECONDS, "the step")
+    page.write(".by-hand .widget-json textarea", '"go"')
+    page.press("[aria-label='Step with this action']")
+    page.shows('action[0] is "go", but must be an element of')
+    assert steps_of(instance) == 1
+    instance.close()
 
 
 def test_a_printed_line_is_shown_as_it_is_also_on_a_telephone(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import gymnasium
@@ -14,6 +14,7 @@ from tests.support import api as calls
 from tests.support.api import Api, Instance
 from tests.support.envs.opaque_spaces import WORDS, Even
 from tests.support.identity import assert_identical
+from tests.support.peers.provider_process import provided_env
 from tests.support.peers.zmq_peers import zmq_url
 from tests.support.server import Server
 from tests.support.websocket import TEXT, WebSocket
@@ -157,11 +158,25 @@ def test_values_pass_uncast_and_the_class_decides(
         assert f"an element of {MODULE}:{name}" in problem["message"]
 
 
-@pytest.mark.parametrize("way", ["http", "zeromq"])
+@contextmanager
+def remote_env(server: Server, way: str) -> Iterator[RemoteEnv]:
+    """Make the environment on a server, or provide it to the server."""
+    url = zmq_url(server) if way == "zeromq" else server.url
+    if way != "provided":
+        with RemoteEnv(url, ENV_ID) as env:
+            yield env
+        return
+    with (
+        provided_env(url, f"{MODULE}:{ENV_ID}"),
+        RemoteEnv(url, "external/provided", wait_s=20) as env,
+    ):
+        yield env
+
+
+@pytest.mark.parametrize("way", ["http", "zeromq", "provided"])
 def test_python_has_them_as_spaces(server: Server, way: str) -> None:
     local = gymnasium.make(ENV_ID)
-    url = server.url if way == "http" else zmq_url(server)
-    with RemoteEnv(url, ENV_ID) as env:
+    with remote_env(server, way) as env:
         mission, even = env.action_space.spaces  # type: ignore[attr-defined]
         assert isinstance(mission, RemoteSpace)
         assert (mission.description, mission.base) == (MISSION, None)
@@ -209,6 +224,22 @@ def test_vectors_have_them(server: Server, options: dict[str, Any]) -> None:
         with pytest.raises(gymnasium.error.Error, match=f"{MODULE}:Mission"):
             env.step(wrong)
         assert_identical(env.step(actions), local.step(actions))
+
+
+def test_vectors_of_external_environments_have_them(server: Server) -> None:
+    with (
+        provided_env(server.url, f"{MODULE}:{ENV_ID}", n=2),
+        closing(
+            RemoteVectorEnv(server.url, "external/provided", num_envs=2, wait_s=20)
+        ) as env,
+    ):
+        env.reset(seed=1)
+        assert env.single_action_space.spaces[0].contains("please go")  # type: ignore[attr-defined]
+        missions = ("please go", "please stay")
+        observation, *_ = env.step((missions, np.array([0, 4])))
+        assert observation["mission"] == missions
+        with pytest.raises(gymnasium.error.Error, match=f"{MODULE}:Mission"):
+            env.step((("go", "please stay"), np.array([0, 4])))
 
 
 def test_many_remote_environments_make_a_vector(server: Server) -> None:

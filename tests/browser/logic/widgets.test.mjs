@@ -5,6 +5,7 @@ import {
   controlOf,
   flatten,
   initialOf,
+  isOpaque,
   limitsOf,
   nest,
   readNumber,
@@ -64,6 +65,16 @@ test("nested lists are in C order, and places are named as in Python", () => {
   assert.equal(nest([7], []), 7);
   assert.equal(placeOf(3, [3, 2]), "[1][1]");
   assert.equal(placeOf(0, []), "");
+});
+
+test("an opaque space begins with an element of its base, or null", () => {
+  const opaque = { type: "Opaque", class: "a:B", repr: null, base: null };
+  const even = { ...opaque, base: { type: "Discrete", n: 2, start: 4 } };
+  const space = { type: "Dict", spaces: [["even", even], ["text", opaque]] };
+  assert.deepEqual(initialOf(space), { even: 4, text: null });
+  assert.ok(isOpaque(space));
+  assert.ok(isOpaque({ type: "Sequence", space: even }));
+  assert.ok(!isOpaque({ type: "Text", max_length: 6, charset: "Opaque" }));
 });
 
 test("a widget begins with an element near zero", () => {

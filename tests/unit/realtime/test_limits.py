@@ -19,6 +19,7 @@ from gymnasium.spaces import (
 from gym_http_server.host.realtime.limits import ActionCheck
 from gym_http_wire.elements import NotAnElement
 from gym_http_wire.problems import ExternalAway
+from tests.support.envs.opaque_spaces import Even
 from tests.support.realtime import MS, Run
 
 FREE = {"mode": "free_running", "period_s": 0.01, "default_action": [0]}
@@ -69,6 +70,7 @@ def refusal(space: Space[Any], action: Any, *, bounds: bool = True) -> str:
         (MultiDiscrete([3, 4]), np.array([2, 3], np.int32)),
         (MultiBinary(2), np.array([0, 1])),
         (NESTED, ELEMENT),
+        (Tuple([Even(6), NARROW]), (4, np.array([0.7, -0.7]))),
     ],
 )
 def test_legal_actions_pass_in_any_dtype(space: Space[Any], action: Any) -> None:
@@ -108,6 +110,12 @@ def test_legal_actions_pass_in_any_dtype(space: Space[Any], action: Any) -> None
         (BYTES, np.array([np.nan]), "action[0] is NaN, but must be an integer"),
         (Discrete(3), 3, "action is 3, but must be an element of Discrete(3)"),
         (Discrete(3), "x", "but must be an element of Discrete(3)"),
+        (
+            Tuple([Even(6), NARROW]),
+            (3, np.zeros(2)),
+            "action[0] is 3, but must be an element of "
+            "tests.support.envs.opaque_spaces:Even",
+        ),
         (MultiDiscrete([3, 4]), np.array([3, 0]), "an element of MultiDiscrete"),
         (NESTED, {"arm": NARROW.high}, "but must be an object with the keys ['arm'"),
         (
