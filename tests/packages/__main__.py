@@ -6,7 +6,6 @@ each, they are written to the page ``docs/packages.md``.
 
 import argparse
 import json
-import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -60,7 +59,6 @@ def _compare(package: Package, wheels: list[Path]) -> None:
             for each in outcomes:
                 print(f"  {case}, {each.way}: {each.kind} {each.detail}", flush=True)
     (_BUILD / f"{package.name}.json").write_text(json.dumps(result, indent=1))
-    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

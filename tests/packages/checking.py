@@ -77,6 +77,7 @@ class Checker:
             for case in self._package.cases:
                 ways = [way for way in WAYS if way != "rendering" or case.render_mode]
                 yield case, [self._outcome(case, way, server.url) for way in ways]
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _outcome(self, case: Case, way: str, url: str) -> Outcome:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -69,33 +69,50 @@ def build_wheels(folder: Path) -> list[Path]:
 def install(package: Package, wheels: list[Path], folder: Path) -> Installed:
     """Install a package beside the wheels, with our pinned versions if they fit.
 
+    What an earlier call has installed is used again, with the new wheels.
+
     Raises:
         InstallError: The package cannot be installed beside the server.
     """
-    pins = (ROOT / "requirements.txt").read_text()
-    folder.mkdir(parents=True, exist_ok=True)
-    pinned = folder / "pinned.txt"
-    pinned.write_text(re.sub(r"\[.*\]", "", pins))
-    try:
-        python = _install(package, wheels, folder, "--constraint", pinned)
-        conflict = ""
-    except InstallError as error:
-        conflict = str(error)
-        python = _install(package, wheels, folder)
+    pins = re.sub(r"\[.*\]", "", (ROOT / "requirements.txt").read_text())
+    order = {"requirements": package.requirements, "pins": pins}
+    record = folder / "installed.json"
+    done = json.loads(record.read_text()) if record.exists() else {}
+    python = folder / "venv" / "bin" / "python"
+    if done.get("order") == json.loads(json.dumps(order)):
+        flags = ("--no-compile", "--no-deps", "--force-reinstall")
+        _pip("install", *flags, *wheels, python=python)
+        conflict = done["conflict"]
+    else:
+        conflict = _install_anew(package, wheels, python, pins)
+        record.write_text(json.dumps({"order": order, "conflict": conflict}))
     listed = subprocess.check_output([python, "-c", _LIST], text=True)
     return Installed(python, json.loads(listed), conflict)
 
 
+def _install_anew(package: Package, wheels: list[Path], python: Path, pins: str) -> str:
+    """Make the virtual environment; return why our pins do not fit, or ""."""
+    folder = python.parents[2]
+    folder.mkdir(parents=True, exist_ok=True)
+    pinned = folder / "pinned.txt"
+    pinned.write_text(pins)
+    conflict = ""
+    try:
+        _install(package, wheels, python, "--constraint", pinned)
+    except InstallError as error:
+        conflict = str(error)
+        _install(package, wheels, python)
+    return conflict
+
+
 def _install(
-    package: Package, wheels: list[Path], folder: Path, *flags: str | Path
-) -> Path:
-    python = folder / "venv" / "bin" / "python"
+    package: Package, wheels: list[Path], python: Path, *flags: str | Path
+) -> None:
     command = [sys.executable, "-m", "venv", "--clear", "--without-pip"]
-    subprocess.run([*command, folder / "venv"], check=True)
+    subprocess.run([*command, python.parents[1]], check=True)
     _pip(
         "install", "--no-compile", *flags, *wheels, *package.requirements, python=python
     )
-    return python
 
 
 def _pip(*words: str | Path, python: Path | None = None) -> str:
