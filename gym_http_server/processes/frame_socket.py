@@ -147,7 +147,18 @@ class FrameSocket:
         Descriptors are sent with the first byte, and then closed. What cannot be sent
         is dropped, and the connection ends: `receive` returns ``None``.
         """
-        self._unsent.append((encode(frame), descriptors))
+        data: bytes | memoryview = encode(frame)
+        if not descriptors and not self._unsent:
+            # Nearly always all of it, and cheaper than by the queue.
+            try:
+                sent = self.socket.send(data)
+            except OSError:
+                # The next attempt, in `flush`, tells why.
+                sent = 0
+            if sent == len(data):
+                return
+            data = memoryview(data)[sent:]
+        self._unsent.append((data, descriptors))
         self.flush()
 
     def flush(self) -> None:

@@ -85,7 +85,10 @@ def test_a_client_that_leaves_in_create_leaves_nothing(
         connection.sendall(head.encode() + b"\r\n\r\n" + body)
         wait_until(server.environments, 5.0, "a host")
     wait_until(lambda: not server.environments(), 3.0, "the host to be gone")
-    assert calls.ok(api.get("/v1/"))["instances"] == 0
+    # The supervisor notices the end of a process after the process has ended.
+    wait_until(
+        lambda: calls.ok(api.get("/v1/"))["instances"] == 0, 3.0, "the slot to be free"
+    )
     assert server.instance_folders() == set()
 
 

@@ -102,9 +102,10 @@ def test_elastic_steps_return_what_the_action_before_caused(
             return calls.ok(instance.post(f"{op}/", given))
 
         observation, _ = local.reset(seed=7)
+        # The clock begins before the answer is here, which may take its time.
+        began = time.monotonic()
         begun = call("reset")
         assert np.float32(begun["observation"]).tobytes() == observation.tobytes()
-        began = time.monotonic()
         actions = [[0.0], [1.0], [-2.0], [0.5]]
         for number, action in enumerate(actions):
             answer = call("step", action=(*actions, action)[number + 1])
