@@ -371,7 +371,9 @@ SEARCH: Members = {
 }
 
 _BATCH_STEP: Members = {
-    "instance_id": Member(Text(0, 200), "The instance to step.", required=True),
+    "instance_id": Member(
+        Anything({"type": "string"}), "The instance to step.", required=True
+    ),
     "action": Member(Anything(), "As for a step of this instance.", null=True),
     "actions": Member(Anything(), "As for a step of this instance.", null=True),
     "key": Member(
