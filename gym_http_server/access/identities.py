@@ -171,7 +171,7 @@ def read_file(path: str) -> str:
             malformed.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             _check_permissions(path, os.fstat(file.fileno()))
             text = file.read(MAX_FILE_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:

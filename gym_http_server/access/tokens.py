@@ -125,7 +125,8 @@ def to_show(token: str, token_file: str, environ: Mapping[str, str]) -> str:
 
 def _read(path: str) -> str:
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        # Editors of Windows may begin a file with a byte order mark.
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"cannot read the token file: {error}") from None
     token = lines[0].strip() if lines else ""

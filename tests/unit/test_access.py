@@ -118,6 +118,15 @@ def test_a_single_token_beside_several_is_refused(
         tokens.resolve_tokens(Settings(tokens=path, **flag))  # type: ignore[arg-type]
 
 
+def test_files_of_tokens_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    single = tmp_path / "single"
+    single.write_bytes(b"\xef\xbb\xbf" + b"x" * 16 + b"\r\n")
+    resolved = tokens.resolve_tokens(Settings(token_file=str(single)))
+    assert resolved.token == tokens.to_show("", str(single), {}) == "x" * 16
+    several = file_of(tmp_path, f"\ufeffada {HASH} read\n")
+    assert read_file(several) == f"ada {HASH} read\n"
+
+
 def test_several_tokens_are_enough_beyond_loopback(tmp_path: Path) -> None:
     path = file_of(tmp_path, f"ada {HASH} read\n")
     settings = tokens.resolve_tokens(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import requests
 
-from gym_http_client import Client, Retries, ServerUnreachable
+from gym_http_client import Client, Retries, Server, ServerUnreachable
 from tests.support.peers.scripted_server import (
     ScriptedServer,
     http_answer,
@@ -74,6 +74,23 @@ def test_a_proxy_is_used(
         "GET http://gym.invalid:5000/v1/envs/"
     ]
     assert len(sessions) == 1
+
+
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_a_token_file_may_begin_with_a_byte_order_mark(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(b"\xef\xbb\xbfs3cret\r\n")
+    argument = str(file) if by == "argument" else None
+    if argument is None:
+        monkeypatch.setenv("GHS_TOKEN_FILE", str(file))
+    with (
+        ScriptedServer.of(EMPTY) as scripted,
+        Server(scripted.url, token_file=argument).link() as link,
+    ):
+        link.request("GET", "/v1/envs/")
+    assert scripted.seen[0].header("Authorization") == "Bearer s3cret"
 
 
 @pytest.mark.parametrize(

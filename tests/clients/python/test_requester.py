@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 import requests
 
-from gym_http_client import ServerTimeout, ServerUnreachable, UnexpectedAnswer
+from gym_http_client import (
+    Client,
+    RemoteEnv,
+    ServerTimeout,
+    ServerUnreachable,
+    UnexpectedAnswer,
+)
 from gym_http_client.errors import Failure
 from gym_http_client.http.addresses import Address
 from gym_http_client.http.requester import Requester, Transport
@@ -427,6 +433,40 @@ def test_failures_through_a_proxy(
             slow.request("GET", "/a b")
     with pytest.raises(ServerUnreachable, match="refused"):
         connect("http://there.invalid", **once).request("GET", "/")
+
+
+SHOWN = r"through the proxy http://127\.0\.0\.1:\d+"
+
+
+@pytest.mark.parametrize("status", [403, 407, 200])
+def test_an_answer_of_a_proxy_names_it(
+    proxied: Callable[[str], None], status: int
+) -> None:
+    page = http_answer(b"<html>Not from here.</html>", status=status)
+    with ScriptedServer.of(page, page) as proxy:
+        proxied(f"http://me:secret@127.0.0.1:{proxy.port}")
+        with pytest.raises(UnexpectedAnswer, match=SHOWN) as caught:
+            RemoteEnv("http://there.invalid", "CartPole-v1")
+        assert "secret" not in str(caught.value)
+        assert "NO_PROXY" in str(caught.value)
+        with (
+            pytest.raises(UnexpectedAnswer, match=SHOWN),
+            Client("http://there.invalid") as client,
+        ):
+            client.env_create("CartPole-v1")
+
+
+def test_a_refused_tunnel_names_the_proxy(
+    proxied: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, time: FakeClock
+) -> None:
+    with ScriptedServer.of(http_answer(b"", status=407)) as proxy:
+        proxied(proxy.url)
+        monkeypatch.setenv("https_proxy", proxy.url)
+        link = Requester("https://there.invalid", retries=time.retries(0.0))
+        with pytest.raises(ServerUnreachable, match=f"407.*{SHOWN}"):
+            link.request("GET", "/")
+    with pytest.raises(ServerUnreachable, match=f"refused.*{SHOWN}"):
+        link.request("GET", "/")
 
 
 def test_no_proxy_is_used_for_excluded_hosts(

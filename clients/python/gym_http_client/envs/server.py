@@ -245,5 +245,6 @@ def _zeromq_address(url: str, token: str | None = None) -> Address:
 
 
 def _first_line(path: str) -> str:
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    # Editors of Windows may begin a file with a byte order mark.
+    lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     return lines[0].strip() if lines else ""

@@ -28,6 +28,7 @@ __all__ = [
     "expect_object",
     "json_object",
     "parse_object",
+    "sender_of",
     "unanswered_error",
 ]
 
@@ -121,9 +122,23 @@ def error_from_reply(reply: Reply, url: str) -> Exception:
         return error_from_problem(problem, reply.status, url)
     return UnexpectedAnswer(
         f"{url} answered with status {reply.status} without a reason; "
-        "is it a gym_http_server?",
+        + sender_of(reply),
         reply.status,
         url=url,
+    )
+
+
+def sender_of(reply: Reply) -> str:
+    """Return the question where an answer came from that no server of this API sends.
+
+    Args:
+        reply: The answer.
+    """
+    if not reply.proxy:
+        return "is it a gym_http_server?"
+    return (
+        f"the request went through the proxy {reply.proxy}: did the proxy answer? "
+        "The environment variable NO_PROXY names servers to reach without it"
     )
 
 

@@ -219,11 +219,13 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         headers: By lower-case name.
         content: The body, without the transfer coding. A large one is usually in
             writeable memory.
+        proxy: URL of the proxy that it came through, without password; "" if none.
     """
 
     status: int
     headers: Mapping[str, str]
     content: bytes | memoryview
+    proxy: str = ""
 
     @property
     def body(self) -> bytes:

@@ -25,7 +25,7 @@ from gym_http_client.errors import (
     refusal,
 )
 from gym_http_client.http.addresses import Address
-from gym_http_client.http.error_mapping import json_object
+from gym_http_client.http.error_mapping import json_object, sender_of
 from gym_http_client.http.http1 import MAX_BODY, Reply
 from gym_http_client.http.requester import Requester, Transport
 from gym_http_client.http.requests_transport import (
@@ -252,7 +252,7 @@ def _error_in(reply: Reply, url: str) -> ServerError:
 def _unexpected(reply: Reply, url: str, why: str) -> UnexpectedAnswer:
     response = _response_of(reply, url)
     error = UnexpectedAnswer(
-        f"The answer of {url} {why}: is it a gym_http_server?",
+        f"The answer of {url} {why}: {sender_of(reply)}",
         reply.status,
         url=url,
         body=response.text,

@@ -10,7 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import requests
@@ -54,18 +54,18 @@ _PIECE = 64 * 1024
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
-def requests_failure(error: Exception, limit: float | None) -> Failure:
+def requests_failure(error: Exception, limit: float | None, proxy: str = "") -> Failure:
     """Convert an exception of ``requests`` or ``urllib3`` to a failure.
 
     Args:
         error: The exception.
         limit: Time limit of each wait, in seconds.
+        proxy: URL of the proxy that the request was sent through; "" if none.
     """
     kind = _kind_of(error)
     timeout = kind is FailureKind.TIMEOUT and limit is not None
-    failure = Failure(
-        kind, f"nothing within {limit:g} s" if timeout else _reason(error)
-    )
+    reason = f"nothing within {limit:g} s" if timeout else str(_reason(error))
+    failure = Failure(kind, f"{reason}, through the proxy {proxy}" if proxy else reason)
     failure.__cause__ = error
     return failure
 
@@ -231,7 +231,7 @@ class RequestsTransport:
                 if isinstance(error, ValueError):
                     # The session's settings do not permit this request.
                     raise
-                raise requests_failure(error, time_limit) from error
+                raise requests_failure(error, time_limit, self._proxy) from error
             except BadAnswer as error:
                 raise Failure(FailureKind.MALFORMED, error) from error
 
@@ -262,6 +262,18 @@ class RequestsTransport:
     def interrupt(self) -> None:
         """Close idle connections; ``requests`` cannot end a running exchange."""
         self._session.close()
+
+    @cached_property
+    def _proxy(self) -> str:
+        """The URL of the proxy for this server, without password; "" if none."""
+        found = self._session.merge_environment_settings(
+            self._base, {}, None, None, None
+        )
+        proxy = select_proxy(self._base, found["proxies"])
+        if not proxy:
+            return ""
+        scheme, _, place = proxy.rpartition("://")
+        return f"{scheme or 'http'}://{place.rpartition('@')[2]}"
 
     def _send(self, request: Request, time_limit: float) -> requests.Response:
         headers = {
@@ -296,7 +308,7 @@ class RequestsTransport:
             if self._clock() > end:
                 raise requests.ReadTimeout("the body did not come within its time")
         headers = {name.lower(): value for name, value in response.headers.items()}
-        reply = Reply(response.status_code, headers, bytes(body))
+        reply = Reply(response.status_code, headers, bytes(body), self._proxy)
         check_head(reply)
         return reply
 
