@@ -188,6 +188,7 @@ class Batching:
             exact = wants_lossless(frame)
             value = taken.values(exact=exact)
             value |= {"steps": run.steps, "stopped": run.stopped, **self._members()}
+            value |= self._operations.spaces_version()
             reply = value_frame(frame, value)
             if len(reply.body) > self._max_answer:
                 raise AnswerTooLarge(

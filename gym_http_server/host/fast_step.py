@@ -46,8 +46,7 @@ class FastStepper:
         self._dispatch = dispatch
         self._page = activity.page
         self._handlers = dispatch.handlers
-        self._operations = operations = dispatch.operations
-        self._takes = operations.takes if operations.checks_actions else None
+        self._operations = dispatch.operations
         self._take = dispatch.exact.take
         self._sessions = dispatch.sessions
         self._broadcast = dispatch.broadcast
@@ -77,12 +76,15 @@ class FastStepper:
         if monitor is not None and (self._handlers.recorder is None or monitor.error):
             return False
         action = given.get("action", _ABSENT)
-        if action is _ABSENT or (self._takes is not None and not self._takes(action)):
+        operations = self._operations
+        if action is _ABSENT or (
+            operations.checks_actions and not operations.takes(action)
+        ):
             return False
         session = stream.session
         if not self._sessions.accept_next(session, number):
             return False
-        page, operations, dispatch = self._page, self._operations, self._dispatch
+        page, dispatch = self._page, self._dispatch
         page.begin(time.monotonic_ns())
         outcome: Any = None
         answer, external_step = None, self._external_step

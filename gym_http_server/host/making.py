@@ -14,7 +14,7 @@ import gymnasium
 from gymnasium.envs import registration
 from gymnasium.vector import VectorEnv
 
-from gym_http_core.env_errors import env_error
+from gym_http_core.env_errors import env_error, env_exceptions
 from gym_http_server.errors import UnknownEnv, did_you_mean
 from gym_http_server.host import env_warnings
 from gym_http_server.host.create_request import CreateRequest
@@ -55,7 +55,7 @@ def make(request: CreateRequest) -> Made:
     except Problem:
         # Another process made it, and reports the problem.
         raise
-    except (Exception, SystemExit) as error:
+    except env_exceptions() as error:
         raise translate(request, error) from error
     try:
         _check_render_mode(request, env)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gym_http_core.env_errors import expect_interrupts
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import operations_of
@@ -127,6 +128,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     fork_guard.claim(channel)
     server_log.connect(channel)
     env_warnings.capture()
+    expect_interrupts()
     try:
         dispatch, activity = _make(start, channel, page)
         fork_guard.check()

@@ -20,6 +20,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import CallsSome, VectorOperations
 from gym_http_server.host import env_warnings, fork_guard
@@ -225,7 +226,7 @@ class VideoRecorder:
                     rendered = operations.call_some([0], "render", [], {})[0]
                 else:
                     rendered = operations.render()[0]
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             self._fail(f"rendering has failed: {error}"[:500])
             return None
         finally:

@@ -70,7 +70,12 @@ def test_an_exit_with_status_0_is_a_crash_too(hostile: Callable[..., Instance]) 
 
 
 @pytest.mark.parametrize(
-    ("vice", "kind"), [("RaiseKeyError", "KeyError"), ("SystemExits", "SystemExit")]
+    ("vice", "kind"),
+    [
+        ("RaiseKeyError", "KeyError"),
+        ("SystemExits", "SystemExit"),
+        ("Interrupts", "KeyboardInterrupt"),
+    ],
 )
 def test_an_exception_is_502_and_the_instance_lives(
     hostile: Callable[..., Instance], vice: str, kind: str

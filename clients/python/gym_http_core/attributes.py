@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from gym_http_core.env_errors import env_call, text_of
+from gym_http_core.env_errors import env_call, env_exceptions, text_of
 from gym_http_wire.generators import (
     describe_generator,
     rebuild_generator,
@@ -143,7 +143,7 @@ class Attributes:
                 restore_generator(found, state, seed_sequence)
         except Problem:
             raise
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             raise BadParameter(
                 f"the generator refuses this state: {text_of(error)}"
             ) from None

@@ -18,6 +18,8 @@ __all__ = [
     "MAX_TRACEBACK_BYTES",
     "env_call",
     "env_error",
+    "env_exceptions",
+    "expect_interrupts",
     "shortened",
     "text_of",
     "traceback_of",
@@ -42,6 +44,9 @@ _OUR_PACKAGES = (
 _SIMPLE = {bool, float, int, str}
 
 
+_exceptions: list[type[BaseException]] = [Exception, SystemExit]
+
+
 class _Part(NamedTuple):
     """A part of bytes or text, and how many bytes or characters precede it."""
 
@@ -53,6 +58,19 @@ class _Members(NamedTuple):
     """The exceptions in a group."""
 
     exceptions: tuple[BaseException, ...]
+
+
+def env_exceptions() -> tuple[type[BaseException], ...]:
+    """Return the classes of exceptions that count as those of an environment."""
+    return tuple(_exceptions)
+
+
+def expect_interrupts() -> None:
+    """Count KeyboardInterrupt as an exception of the environment in this process.
+
+    For processes without a terminal. In all others, the user has pressed Ctrl-C.
+    """
+    _exceptions.append(KeyboardInterrupt)
 
 
 def env_call(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +91,7 @@ def env_call(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any)
         return function(*args, **kwargs)
     except Problem:
         raise
-    except (Exception, SystemExit) as error:
+    except env_exceptions() as error:
         failed = env_error(call, error)
         if isinstance(error, AttributeError) and _misses(text_of(error), [call, args]):
             # `hasattr` looks it up, so the log has no need of a traceback.

@@ -9,8 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from gym_http_core.operations import Operations
-from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.problems import (
+    BadJSON,
+    BadParameter,
+    MissingParameter,
+    UnrepresentableValue,
+)
 from gym_http_wire.specs import describe_spec
+from gym_http_wire.values import UnsupportedValue
 from gym_http_wire.values.treewriting import write
 
 __all__ = ["LosslessCalls", "step_values"]
@@ -40,6 +46,7 @@ class LosslessCalls:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
+        self._glance = operations.space_changes.glance
 
     def reset(self, given: Any) -> Values:
         """Begin an episode with ``seed`` and ``options``, unchanged."""
@@ -48,7 +55,8 @@ class LosslessCalls:
         observation, info = self._operations.reset(
             given.get("seed"), given.get("options")
         )
-        return {"info": info, "observation": observation}
+        value = {"info": info, "observation": observation}
+        return value | self._operations.spaces_version()
 
     def step(self, given: Any) -> Values:
         """Take an ``action``, unchanged."""
@@ -61,13 +69,18 @@ class LosslessCalls:
         """Take an action that was checked already."""
         observation, reward, terminated, truncated, info = self._operations.step(action)
         # As `step_values`, without a call.
-        return {
+        value = {
             "info": info,
             "observation": observation,
             "reward": reward,
             "terminated": terminated,
             "truncated": truncated,
         }
+        # As a local variable, which Python calls faster than an attribute.
+        spaces_may_differ = self._glance
+        if spaces_may_differ():
+            value |= self._operations.spaces_version()
+        return value
 
     def render(self) -> Values:
         """Render the environment."""
@@ -88,6 +101,7 @@ class LosslessCalls:
             "spec_error": spec_error,
             "steps": operations.steps,
             **operations.about(),
+            **operations.spaces_version(),
         }
 
     def generator(self) -> Values:
@@ -110,8 +124,18 @@ class LosslessCalls:
         return {}
 
     def attribute(self, name: str) -> Values:
-        """Return an attribute, or that it can be called."""
+        """Return an attribute, or that it can be called.
+
+        Raises:
+            UnrepresentableValue: It is a class.
+        """
         value = self._operations.attribute(name)
+        if isinstance(value, type):
+            # Callable, too; but users read the members of an Enum or of constants.
+            raise UnrepresentableValue(
+                f"the attribute {name} is the class {value.__module__}."
+                f"{value.__qualname__}, and classes cannot be sent"
+            )
         if callable(value):
             return {"callable": True}
         return {"callable": False, "value": value}
@@ -122,7 +146,8 @@ class LosslessCalls:
         force = given.get("force", True)
         if not isinstance(force, bool):
             raise BadParameter(f"force is {force!r:.80}: expected true or false")
-        return {"set": self._operations.set_attribute(name, value, force=force)}
+        done = self._operations.set_attribute(name, value, force=force)
+        return {"set": done, **self._operations.spaces_version()}
 
     def call_attribute(self, name: str, given: Any) -> Values:
         """Call a method with ``args`` and ``kwargs``.
@@ -146,7 +171,7 @@ class LosslessCalls:
             value = operations.call_some(given["indices"], name, list(args), kwargs)
         else:
             value = operations.call_attribute(name, list(args), kwargs)
-        return {"value": value}
+        return {"value": value, **operations.spaces_version()}
 
     def _set_drawn_generator(self, given: Values) -> None:
         # A client that drew from its copy of the generator sends the new state.
@@ -171,11 +196,37 @@ def _required(given: Any, name: str) -> Any:
 
 
 def _spec(env: Any) -> tuple[Any, str | None]:
+    """Describe the spec of an environment, without arguments that cannot be sent.
+
+    Returns:
+        The description or ``None``, and what is missing from it.
+    """
     try:
         if env.spec is None:
             return None, "the environment has no spec"
         spec = describe_spec(env.spec)
+        missing: list[str] = []
+        spec["kwargs"] = {
+            name: value
+            for name, value in spec["kwargs"].items()
+            if _is_sent(f"kwargs[{name!r}]", value, missing)
+        }
+        for wrapper in spec["additional_wrappers"]:
+            named = f"the arguments of the wrapper {wrapper['name']}"
+            if not _is_sent(named, wrapper["kwargs"], missing):
+                # As for wrappers that do not keep their arguments.
+                wrapper["kwargs"] = None
         write(spec)
-        return spec, None
+        return spec, "; ".join(missing)[:500] or None
     except Exception as error:
         return None, f"{type(error).__name__}: {error}"[:500]
+
+
+def _is_sent(name: str, value: Any, missing: list[str]) -> bool:
+    try:
+        write(value)
+    except UnsupportedValue as error:
+        error.root = name
+        missing.append(str(error))
+        return False
+    return True

@@ -14,10 +14,12 @@ from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 
 from gym_http_core import legacy
 from gym_http_core.attributes import Attributes
-from gym_http_core.env_errors import env_call, env_error, text_of
+from gym_http_core.env_errors import env_call, env_error, env_exceptions, text_of
 from gym_http_core.episode_log import EpisodeLog
 from gym_http_core.opaque_calls import call_part, element_check, names_of
+from gym_http_core.space_changes import SpaceChanges
 from gym_http_wire import elements, spaces
+from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.problems import (
     BadParameter,
     InvalidAction,
@@ -66,6 +68,7 @@ class Operations(Attributes):
         batched: Whether it is a vector, whose results are batches.
         reset_seed: Seed of the last reset, which may be ``first_seed``; or ``None``.
         checks_actions: Whether `check_action` refuses any.
+        space_changes: Notices that the environment has other spaces.
     """
 
     batched = False
@@ -86,13 +89,30 @@ class Operations(Attributes):
         self.strict_actions = strict_actions
         self._failed = False
         self._ended = True
+        self.space_changes = SpaceChanges(env)
+        self._read_action_space()
+
+    def _read_action_space(self) -> None:
+        """Make what reads and checks actions."""
+        space = self.space("action")
         self._read_action = self._action_reader(elements.reader)
-        self._is_action = (
-            elements.membership(env.action_space) if strict_actions else None
-        )
+        self._is_action = elements.membership(space) if self.strict_actions else None
         # Of a vector, it is Gymnasium that decides which of them remain when batched.
-        self._check_opaque = element_check(self.space("action"))
-        self.checks_actions = strict_actions or self._check_opaque is not None
+        self._check_opaque = element_check(space)
+        self.checks_actions = self.strict_actions or self._check_opaque is not None
+        self._has_other_space = False
+
+    def spaces_version(self) -> dict[str, int]:
+        """Look at the spaces; return their version as a member of an answer.
+
+        Returns:
+            ``{"spaces_version": n}``, or an empty dict if they are those of the start.
+        """
+        changes = self.space_changes
+        if changes.look():
+            # It may be no space at all, which the next action will report.
+            self._has_other_space = self.checks_actions = True
+        return {SPACES_VERSION: changes.version} if changes.version else {}
 
     def _new_log(self) -> Any:
         return EpisodeLog()
@@ -136,6 +156,8 @@ class Operations(Attributes):
         Raises:
             InvalidAction: It is not an action.
         """
+        if self._has_other_space:
+            self._read_action_space()
         try:
             action = self._read_action(plain)
         except elements.NotAnElement as error:
@@ -160,6 +182,8 @@ class Operations(Attributes):
                 the server is strict and the action space does not contain it.
             EnvError: An opaque space raised an exception.
         """
+        if self._has_other_space:
+            self._read_action_space()
         if self._check_opaque is not None:
             try:
                 self._check_opaque(action)
@@ -198,7 +222,7 @@ class Operations(Attributes):
         except Problem:
             # An external environment raised it, and knows whether it needs a reset.
             raise
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             self._failed = self.episode_log.failed = True
             raise env_error("step", error) from error
         self.count(reward, terminated, truncated)
@@ -242,7 +266,7 @@ class Operations(Attributes):
             # "human" would open a window on the server, and is refused.
             known = self.env.metadata.get("render_modes", [])
             modes = [each for each in known if each != "human"]
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             raise env_error("render", error) from error
         if not modes:
             raise NoRenderMode(
@@ -274,7 +298,7 @@ class Operations(Attributes):
             if not isinstance(space, gymnasium.Space):
                 kind = type(space).__qualname__
                 raise TypeError(f"its {name} is no space, but of the type {kind}")
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             raise env_error(name, error) from error
         return space
 
@@ -303,7 +327,7 @@ class Operations(Attributes):
             if seed is not None:
                 space.seed(seed)
             return space.sample() if cast is None else space.sample(mask=cast)
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             opaque = "" if isinstance(error, elements.NotAnElement) else names_of(space)
             if isinstance(error, _UNFIT) and not opaque:
                 raise BadParameter(
@@ -359,7 +383,7 @@ class Operations(Attributes):
         space = self.space(which)
         try:
             return bool(space.contains(value))
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             if opaque := names_of(space):
                 call = f"contains of its {which}_space, of {opaque}"
                 raise env_error(call, error) from error

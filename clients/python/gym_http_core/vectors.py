@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from gym_http_core.attributes import get_attribute
-from gym_http_core.env_errors import env_call, text_of
+from gym_http_core.env_errors import env_call, env_exceptions, text_of
 from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_core.operations import MakeReader, Operations, episode_call
 from gym_http_wire import elements
@@ -263,7 +263,7 @@ class VectorOperations(Operations):
             self._set_generator(state, seed_sequence)
         except Problem:
             raise
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             raise BadParameter(
                 f"the generators refuse these states: {text_of(error)}"
             ) from None

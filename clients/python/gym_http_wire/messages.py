@@ -17,6 +17,7 @@ from gym_http_wire.problems import Problem
 __all__ = [
     "MEDIA_TYPES",
     "PLAIN_BOTH_WAYS",
+    "SPACES_VERSION",
     "WARNINGS",
     "WARNINGS_HEADER",
     "AnswerHead",
@@ -158,6 +159,7 @@ MEDIA_TYPES = {
 
 
 #: The place of warnings in an answer: a member of its value, or a header (ASCII JSON).
+SPACES_VERSION = "spaces_version"
 WARNINGS, WARNINGS_HEADER = "warnings", "Gym-Warnings"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_server.host.realtime import trace
 from gym_http_server.host.realtime.actions import Action
 from gym_http_server.host.realtime.callers import Caller
@@ -176,7 +177,7 @@ class Elastic(Mode):
         self._history.add(default.value)
         try:
             self._begin(default)
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             self._fail(error, "step")
 
     def _capture_now(self, now: int) -> None:
@@ -188,7 +189,7 @@ class Elastic(Mode):
             self._count_missed(1)
             self._pacer.extend()
             return
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             self._in_flight, self._pending = False, None
             self._fail(error, "step")
             return

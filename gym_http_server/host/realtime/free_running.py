@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_server.host.realtime import trace
 from gym_http_server.host.realtime.callers import Caller
 from gym_http_server.host.realtime.mode import (
@@ -50,7 +51,7 @@ class FreeRunning(Mode):
                     self._tick(now)
                 except MISSED:
                     pass
-                except (Exception, SystemExit) as error:
+                except env_exceptions() as error:
                     self._fail(error, "step")
             self._set_due()
         events, self._events = self._events, []
@@ -174,7 +175,7 @@ class FreeRunning(Mode):
         """Begin the next episode in the tick that ended one."""
         try:
             self._begin_episode(None, None, self._clock())
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             # The caller of this tick gets the end; the next call raises this.
             self._fail(error, "reset")
         else:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_server.host import codec, env_warnings
 from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.failures import note
@@ -92,7 +93,7 @@ class ClockedHandlers(Handlers):
         """
         try:
             self._operations.mode.end()
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             note(error)
         super().close()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_server.host import fork_guard
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.host.making import translate
@@ -95,7 +96,7 @@ def _world_of(
         made = worlds.make(request.env_id, request.kwargs)
     except Problem:
         raise
-    except (Exception, SystemExit) as error:
+    except env_exceptions() as error:
         raise translate(request, error) from error
     made = _limited(request, made)
     given |= _defaults(made.settings, given)

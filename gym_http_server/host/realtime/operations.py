@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 
-from gym_http_core.env_errors import env_error
+from gym_http_core.env_errors import env_error, env_exceptions
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_server.host.realtime.limits import ActionCheck
@@ -46,17 +46,20 @@ class ClockedOperations(Operations):
         *,
         first_seed: int | None = None,
     ) -> None:
-        settings = mode.settings
-        strict, limits = settings.strict_actions, settings.limits
-        super().__init__(env, first_seed=first_seed, strict_actions=strict)
-        bounds = limits is None or not limits.clips
-        check = ActionCheck(env.action_space, bounds=bounds)
-        self._check: ActionCheck | None = check if strict else None
         self.mode = mode
+        strict = mode.settings.strict_actions
+        super().__init__(env, first_seed=first_seed, strict_actions=strict)
         self.caller = ""
         self.max_hz = 0.0
         self.scheduler: dict[str, Any] = {}
         self.result: Result | None = None
+
+    def _read_action_space(self) -> None:
+        super()._read_action_space()
+        limits = self.mode.settings.limits
+        bounds = limits is None or not limits.clips
+        check = ActionCheck(self.space("action"), bounds=bounds)
+        self._check: ActionCheck | None = check if self.strict_actions else None
 
     def reset(
         self, seed: int | None, options: dict[str, Any] | None
@@ -96,6 +99,8 @@ class ClockedOperations(Operations):
         Raises:
             InvalidAction: It is not, or not finite.
         """
+        if self._has_other_space:
+            self._read_action_space()
         check = self._check or self._check_opaque
         if check is None:
             return
@@ -112,7 +117,7 @@ class ClockedOperations(Operations):
                 array of the right shape with values beyond its bounds.
         """
         space = self.env.action_space
-        if self._check is not None:
+        if self.strict_actions:
             self.check_action(action)
         elif not self.has("action", action) and not _is_like(action, space):
             raise InvalidAction(f"the action {action!r:.80} is not in {space}")
@@ -174,5 +179,5 @@ def _translated(call: str) -> Iterator[None]:
         raise
     except GymnasiumResetNeeded as error:
         raise ResetNeeded(str(error)) from None
-    except (Exception, SystemExit) as error:
+    except env_exceptions() as error:
         raise env_error(call, error) from error

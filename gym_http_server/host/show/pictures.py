@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Dict, Space
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import CallsSome, VectorOperations
 from gym_http_server.host import env_warnings, fork_guard
@@ -77,7 +78,7 @@ class Pictures:
             if mode is None:
                 return None if self._find_cut() else "no-render-mode"
             return "list" if mode.endswith("_list") else None
-        except (Exception, SystemExit):
+        except env_exceptions():
             return "render-failed"
 
     def view(self, observation: Any) -> View:
@@ -98,7 +99,7 @@ class Pictures:
             return self._view_of(rendered, observation)
         except ResetNeeded:
             return View([], why="not-reset")
-        except (Exception, SystemExit) as error:
+        except env_exceptions() as error:
             return View([], why="render-failed", error=f"{error}"[:500])
         finally:
             fork_guard.check()

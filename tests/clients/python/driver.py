@@ -86,11 +86,11 @@ def agree(url: str, env_id: str, seed: str, transport: str, path: str) -> int:
         env = RemoteEnv.attach(with_streams, env_id[1:])
     else:
         env = RemoteEnv(with_streams, env_id)
-    read = reader(env.action_space)
     print("reset", in_hex(env.reset(seed=int(seed))[0]))
     with open(path, encoding="utf-8") as lines:
         for line in lines:
-            action = read(json.loads(line))
+            # Some environments change it in a reset.
+            action = reader(env.action_space)(json.loads(line))
             observation, reward, terminated, truncated, _ = env.step(action)
             flags = f"{bool(terminated):d} {bool(truncated):d}"
             print(in_hex(observation), struct.pack("<d", reward).hex(), flags)

@@ -15,6 +15,7 @@ from gym_http_client import (
 )
 from gym_http_client.gym3 import Gym3Env
 from tests.support.api import Api
+from tests.support.envs import toys
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -68,6 +69,26 @@ def test_a_missing_attribute_leaves_no_line_in_the_servers_log(
         for each in (env, vector, spread)
     ]
     assert not any("nonsense" in each for each in printed)
+
+
+@pytest.mark.parametrize("way", ["server", "in process"])
+def test_a_class_is_not_taken_for_a_method(
+    toy_server: Server, closing: Callable[[Any], Any], way: str
+) -> None:
+    """As `actions` of MiniGrid, whose members users read."""
+    if way == "server":
+        env = closing(RemoteEnv(toy_server.url, "toys/Echo-v0"))
+    else:
+        env = closing(through_wire(toys.Echo()))
+    assert env.has_wrapper_attr("kinds")
+    with pytest.raises(AttributeNotSent, match=r"toys\.Kinds, and classes cannot"):
+        _ = env.unwrapped.kinds.LEFT
+
+
+def test_a_vector_refuses_a_clock(server: Server) -> None:
+    with pytest.raises(TypeError, match=r"realtime is .*, and vectors have no clock"):
+        RemoteVectorEnv(server.url, "CartPole-v1", num_envs=2, realtime={"hz": 5})
+    assert not Api(server).instances()
 
 
 @pytest.mark.parametrize("way", ["server", "in process"])

@@ -93,6 +93,13 @@ class SystemExits(Hostile):
         sys.exit("enough")
 
 
+class Interrupts(Hostile):
+    """Raises `KeyboardInterrupt`, as if somebody had pressed Ctrl-C."""
+
+    def misbehave(self) -> None:
+        raise KeyboardInterrupt
+
+
 class Abort(Hostile):
     """Aborts the process."""
 

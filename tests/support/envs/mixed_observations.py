@@ -61,6 +61,20 @@ class Mixture(gymnasium.Env[Any, Any]):
         return draw.integers(*ends, space.shape, space.dtype, endpoint=True)
 
 
+class Growing(Mixture):
+    """A mixture with one action more in each episode, so that its space changes."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__("int64", render_mode=render_mode)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        count = self.action_space.n + 1  # type: ignore[attr-defined]
+        self.action_space = spaces.Discrete(count, start=-1, seed=7)
+        return super().reset(seed=seed, options=options)
+
+
 def _weight(action: Any) -> float:
     """Return a number that depends on every bit of an action."""
     if isinstance(action, dict):
@@ -133,3 +147,5 @@ for _kind, _env_id in zip(OBSERVATIONS, ENV_IDS, strict=True):
         Mixture,
         kwargs={"kind": _kind, "actions": _ACTIONS_FOR.get(_kind, "discrete")},
     )
+gymnasium.register("mixed/Growing-v0", Growing)
+ENV_IDS.append("mixed/Growing-v0")

@@ -3,6 +3,7 @@
 A server loads this module with ``--import tests.support.envs.toys``.
 """
 
+import enum
 import os
 import pathlib
 import time
@@ -31,8 +32,16 @@ SPACES: dict[str, spaces.Space[Any]] = {
 }
 
 
+class Kinds(enum.IntEnum):
+    """A class among the attributes of an environment, as `actions` of MiniGrid."""
+
+    LEFT = 0
+
+
 class Echo(gymnasium.Env[Any, Any]):
     """Returns each action as the observation, in a space of any kind."""
+
+    kinds = Kinds
 
     def __init__(self, space: str = "box", render_mode: str | None = None) -> None:
         self.action_space = self.observation_space = SPACES[space]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from gymnasium.envs.registration import EnvSpec
+
 from gym_http_client.calls.real_time_calls import Updates, info_of
 from gym_http_client.envs.handles import Handle
 from gym_http_client.envs.remote import AnyHandle
@@ -55,6 +57,16 @@ class RealTimeEnv(RemoteEnv):
     ) -> None:
         options = {**options, "realtime": self._realtime}
         super()._create(server, env_id, options, kwargs)
+
+    def _set_spec(
+        self,
+        spec: EnvSpec,
+        made_by: tuple[str | Server, str] | None,
+        made_with: dict[str, Any],
+    ) -> None:
+        # The clock of an attached instance is unknown.
+        known = made_by if "realtime" in made_with else None
+        super()._set_spec(spec, known, made_with)
 
     def _hold(self, handle: AnyHandle, answer: dict[str, Any] | None = None) -> None:
         if not isinstance(handle, Handle):

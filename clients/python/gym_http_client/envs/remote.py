@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
@@ -11,11 +12,14 @@ from typing import Any, ClassVar, Protocol, Self
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
+from gym_http_client.envs.remote_specs import RemoteEntryPoint, RemoteSpec
 from gym_http_client.envs.server import Server
 from gym_http_client.envs.shared_rng import SharedGenerators
 from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
 from gym_http_wire.generators import describe_generator
+from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.opaque import Path, bind
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
@@ -141,7 +145,12 @@ class Remote:
             ServerError: There is no such instance.
             TypeError: The instance is of another kind: an environment or a vector.
         """
-        return cls.over(Server.of(server).handle(instance_id))
+        server = Server.of(server)
+        env = cls.over(server.handle(instance_id))
+        if env._spec is not None:
+            # Its options are unknown; the spec has most of them.
+            env._set_spec(env._spec, (server, env.env_id), {})
+        return env
 
     @classmethod
     def over(cls, handle: AnyHandle) -> Self:
@@ -157,7 +166,7 @@ class Remote:
             answer = handle.call("GET", "")
             cls._check_kind(answer)
             env = cls.__new__(cls)
-            env._made_by = None
+            env._made_by, env._made_with = None, {}
             env._hold(handle, answer)
         except BaseException:
             handle.release()
@@ -178,15 +187,67 @@ class Remote:
         """Set this object's attributes from the description of the instance."""
         self.instance_id: str = answer["instance_id"]
         self.env_id: str = answer["env_id"]
+        self._take_spaces(answer)
+        self.metadata = answer["metadata"]
+        self.render_mode = answer["render_mode"]
+        described = answer["spec"]
+        self._spec: EnvSpec | None = None
+        if described is not None:
+            self._set_spec(rebuild_spec(described), self._made_by, self._made_with)
+
+    def _take_spaces(self, answer: dict[str, Any]) -> None:
+        """Set the spaces that differ from those so far, from the description."""
+        self._spaces_version: int = answer.get(SPACES_VERSION, 0)
         for name in self.SPACES:
             space = parse_space(answer[name], imported=True)
+            # An equal one stays, with the state of its random generator.
+            if self.__dict__.get(name) == space:
+                continue
             # The environment must not be referenced by its spaces.
             bind(space, functools.partial(_call_space, self._open_handle(), name))
             setattr(self, name, space)
-        self.metadata = answer["metadata"]
-        self.render_mode = answer["render_mode"]
-        spec = answer["spec"]
-        self.spec = None if spec is None else rebuild_spec(spec)
+
+    def _updated(self, answer: Any) -> Any:
+        """Return an answer, and fetch the spaces again if it says that they changed."""
+        if SPACES_VERSION in answer and answer[SPACES_VERSION] != self._spaces_version:
+            self._take_spaces(self._open_handle().call("GET", ""))
+        return answer
+
+    def _set_spec(
+        self,
+        spec: EnvSpec,
+        made_by: tuple[str | Server, str] | None,
+        made_with: dict[str, Any],
+    ) -> None:
+        """Set the spec; `gymnasium.make` makes remote environments of it, if it can."""
+        self._spec = spec
+        if made_by is not None:
+            kind = f"{type(self).__module__}:{type(self).__qualname__}"
+            server, env_id = Server.of(made_by[0]), made_by[1]
+            self._spec = RemoteSpec.of(spec, kind, server, env_id, made_with)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The environment's spec on the server; ``None`` if it has none.
+
+        ``gymnasium.make`` makes a new remote environment of it.
+        """
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        own = self._spec
+        if spec is not None and own is not None:
+            if isinstance(spec.entry_point, RemoteEntryPoint):
+                # `gymnasium.make` has made this of a spec like ours, and sets one
+                # without the wrappers that are on the server.
+                return
+            if spec.namespace == "gym_http":
+                # So that wrappers find the limit of time.
+                limits = ("max_episode_steps", "nondeterministic", "reward_threshold")
+                ours = {name: getattr(own, name) for name in limits}
+                spec = dataclasses.replace(spec, **ours)
+        self._spec = spec
 
     @property
     def transport(self) -> str:
@@ -293,10 +354,10 @@ class Remote:
         if handle is None:
             handle = self._open_handle()
         if not self._shared.generators:
-            return handle.call(method, path, given)
+            return self._updated(handle.call(method, path, given))
         self._send_draws()
         if not self._shared or method == "GET":
-            return handle.call(method, path, given)
+            return self._updated(handle.call(method, path, given))
         if path in _ACTS:
             given = {**given, "wants_generator": True}
         return self._request_and_renew(handle.call, method, path, given)
@@ -318,7 +379,7 @@ class Remote:
         self._renew_shared(
             answer.get("generator") if isinstance(answer, dict) else None
         )
-        return answer
+        return self._updated(answer)
 
     def _open_handle(self) -> AnyHandle:
         if self._handle is None:

@@ -80,6 +80,11 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         label: str | None = None,
         **kwargs: Any,
     ) -> None:
+        if "realtime" in kwargs:
+            raise TypeError(
+                f"realtime is {kwargs['realtime']!r:.80}, and vectors have no clock: "
+                f"expected a RealTimeEnv of {env_id} for each environment"
+            )
         if isinstance(autoreset_mode, AutoresetMode):
             # The server keeps it as an enum, in the spec too.
             vector_kwargs = {**(vector_kwargs or {}), "autoreset_mode": autoreset_mode}
@@ -181,7 +186,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         self._steps.popleft()
         if self._shared and not self._steps:
             return _row(self._request_and_renew(handle.receive))
-        return _row(handle.receive())
+        return _row(self._updated(handle.receive()))
 
     @property
     def _np_random(self) -> Any:  # type: ignore[override]

@@ -89,7 +89,7 @@ def standing_for(value: Any) -> tuple[type, Any]:
     if base is not None:
         return base, _PLAIN[base](value)
     if isinstance(value, EnvSpec):
-        return dict, _described(value)
+        return dict, describe_spec(value)
     if not hasattr(kind, "__array__"):
         raise UnsupportedValue(f"is of a type that cannot be sent: {name_of(kind)}")
     try:
@@ -99,13 +99,6 @@ def standing_for(value: Any) -> tuple[type, Any]:
             f"of type {name_of(kind)} does not become a NumPy array: {error}"
         ) from error
     return np.ndarray, array
-
-
-def _described(spec: EnvSpec) -> dict[str, Any]:
-    try:
-        return describe_spec(spec)
-    except (TypeError, ValueError) as error:
-        raise UnsupportedValue(f"is a spec that cannot be sent: {error}") from error
 
 
 _PLAIN: dict[Any, Any] = {
