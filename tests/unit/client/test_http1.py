@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_client import http1
+from gym_http_client.http import http1
 from gym_http_client.http.http1 import BadAnswer, Reply, ReplyReader
 from tests.support.raw import chunked
 
