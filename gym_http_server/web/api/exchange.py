@@ -187,12 +187,13 @@ def frame_answer(frame: Frame) -> Answer:
     return answer
 
 
-def read_body(environ: Environ, limit: int) -> bytes:
+def read_body(environ: Environ, limit: int, setting: str = "--max-body") -> bytes:
     """Read the complete body, of a request with any method.
 
     Args:
         environ: The WSGI environment.
         limit: Bytes that the body may have.
+        setting: The setting that has the limit; "" for one that cannot be set.
 
     Raises:
         BodyIncomplete: The body ends early, or its framing violates HTTP.
@@ -207,7 +208,7 @@ def read_body(environ: Environ, limit: int) -> bytes:
     body = read_some(environ, limit + 1) if announced <= limit else b""
     # Each step comes here, so the checks are called for bodies that fail them.
     if announced > limit or len(body) > limit:
-        check_size(max(announced, len(body)), limit)
+        check_size(max(announced, len(body)), limit, setting)
     if len(body) < announced:
         check_complete(environ, len(body))
     return body
@@ -273,8 +274,13 @@ def read_now(environ: Environ, memory: memoryview) -> int | None:
     return count
 
 
-def check_size(size: int, limit: int) -> None:
+def check_size(size: int, limit: int, setting: str) -> None:
     """Check the size of a body.
+
+    Args:
+        size: Bytes of the body.
+        limit: Bytes that it may have.
+        setting: The setting that has the limit; "" for one that cannot be set.
 
     Raises:
         BodyTooLarge: It is above the limit.
@@ -282,6 +288,7 @@ def check_size(size: int, limit: int) -> None:
     if size > limit:
         raise BodyTooLarge(
             f"the body has more than the {limit} bytes that this server takes"
+            + (f" ({setting})" if setting else "")
         )
 
 

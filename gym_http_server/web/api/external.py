@@ -63,7 +63,7 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
 def _hello(web: Web, environ: Environ) -> Answer:
     if web.draining:
         raise Draining("the server is stopping and lets no environment in")
-    hello = read_body(environ, min(web.settings.max_body, MAX_HELLO_BYTES))
+    hello = read_body(environ, min(web.settings.max_body, MAX_HELLO_BYTES), "")
     return frame_answer(web.broker.hello(hello, caller_of(environ)))
 
 
@@ -77,7 +77,7 @@ def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
 
 def _answer(web: Web, environ: Environ, connection: str) -> Answer:
     # The limit of all transports, which the welcome has announced.
-    body = read_body(environ, web.settings.max_answer)
+    body = read_body(environ, web.settings.max_answer, "--max-answer")
     return frame_answer(web.broker.answer(connection, body, caller_of(environ).only))
 
 

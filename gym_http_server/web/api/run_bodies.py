@@ -68,23 +68,25 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
     """
     check_encoding(environ)
     expected = _expected_digest(environ.get("HTTP_CONTENT_DIGEST", ""))
-    limit = web.settings.max_body if op == Op.RECORDS_PUT else web.settings.max_upload
+    limit, setting = web.settings.max_upload, "--max-upload"
+    if op == Op.RECORDS_PUT:
+        limit, setting = web.settings.max_body, "--max-body"
     size = _announced(environ)
     unknown = head.token and not web.relay.knows(head.token)
     room = None
     if size < 0 or size > INLINE_BYTES or unknown or "HTTP_EXPECT" in environ:
         room = web.relay.admit(op, msgspec.structs.replace(head, size=size))
     try:
-        check_size(size, limit)
+        check_size(size, limit, setting)
         data = b""
         if size <= INLINE_BYTES:
             data = read_some(environ, min(INLINE_BYTES, limit) + 1)
-            check_size(len(data), limit)
+            check_size(len(data), limit, setting)
         if max(size, len(data)) > INLINE_BYTES and room is not None:
             # Batches of a bundle have digests of their own.
             bundle = op == Op.SAMPLES_PUT and is_bundle(head.content_type)
             stored = _store(
-                *(environ, room, limit, data),
+                *(environ, room, limit, setting, data),
                 hashed=bool(expected) or not bundle,
                 bundle=bundle,
             )
@@ -142,6 +144,7 @@ def _store(
     environ: Environ,
     room: UploadRoom,
     limit: int,
+    setting: str,
     begun: bytes,
     *,
     hashed: bool,
@@ -153,7 +156,7 @@ def _store(
     def counted(received: int) -> int:
         nonlocal total
         total += received
-        check_size(total, limit)
+        check_size(total, limit, setting)
         if not received:
             # Before the file is synced.
             check_complete(environ, total)

@@ -62,7 +62,7 @@ def _forward(
     row: Operation, web: Web, environ: Environ, run: str = "", value: str = ""
 ) -> Answer:
     head = _head(row, environ, run, value)
-    body = read_body(environ, min(web.settings.max_body, INLINE_BYTES))
+    body = read_body(environ, min(web.settings.max_body, INLINE_BYTES), "")
     if row.body is not None:
         # The relay reads the members, after it has checked what the caller may do.
         given = _object(body)
