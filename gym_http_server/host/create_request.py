@@ -12,6 +12,7 @@ from gym_http_server.config.settings import Settings
 from gym_http_server.errors import EnvRefused, UnknownEnv
 from gym_http_server.host import plain_json
 from gym_http_server.host.vector_request import VectorRequest, read_vector
+from gym_http_server.operations.create_bodies import ARGUMENTS
 from gym_http_server.operations.instances import CREATE
 from gym_http_server.operations.members import (
     Choice,
@@ -26,13 +27,20 @@ from gym_http_server.operations.members import (
 from gym_http_wire.external.handshake import is_name
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import BadJSON, BadParameter
+from gym_http_wire.values import binary
 from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.treereading import Reading
 
-__all__ = ["CreateRequest", "WrapperRequest", "decoded", "read_request"]
+__all__ = [
+    "Arguments",
+    "CreateRequest",
+    "WrapperRequest",
+    "decoded",
+    "read_request",
+    "with_arguments",
+]
 
 MAX_ENV_ID_CHARS = 200
-MAX_KWARGS_BYTES = 16 * 1024
 # As JSON. A tagged value of typed JSON takes two levels.
 MAX_KWARGS_DEPTH = 8
 MAX_TYPED_DEPTH = 16
@@ -51,6 +59,20 @@ class WrapperRequest(msgspec.Struct, frozen=True):
     kwargs: dict[str, Any] = {}
 
 
+class Arguments(msgspec.Struct, frozen=True):
+    """Arguments that are in memory of their own, since they may be large.
+
+    Attributes:
+        form: Form of the body in that memory.
+        size: Bytes of that body.
+        digest: SHA-256 of that body, in hex.
+    """
+
+    form: int
+    size: int
+    digest: str
+
+
 class CreateRequest(msgspec.Struct, frozen=True):
     """The environment to make, and its arguments.
 
@@ -66,6 +88,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
         exact_id: Whether a retired version is refused, as ``gymnasium.make`` does,
             instead of replaced by the newest.
         form: Form of the answer.
+        arguments: The memory from which the host takes ``kwargs`` and ``wrappers``;
+            ``None`` if they are here.
         warnings: Warnings about the request.
     """
 
@@ -84,6 +108,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     typed: bool = False
     exact_id: bool = False
     form: int = Form.PLAIN
+    arguments: Arguments | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -103,14 +128,22 @@ class CreateRequest(msgspec.Struct, frozen=True):
 
 
 def read_request(
-    body: bytes, settings: Settings, form: int = Form.PLAIN
+    body: bytes,
+    settings: Settings,
+    form: int = Form.PLAIN,
+    *,
+    typed: bool = False,
+    arguments: Arguments | None = None,
 ) -> CreateRequest:
     """Parse the body of a create request.
 
     Args:
-        body: The body.
+        body: The body, in JSON.
         settings: The settings with the limits of requests.
         form: Form of the answer.
+        typed: Whether the body is typed JSON.
+        arguments: The memory with ``kwargs`` and ``wrappers``, if they are not in the
+            body.
 
     Raises:
         BadJSON: The body is not a JSON object.
@@ -127,7 +160,7 @@ def read_request(
         raise BadJSON()
     found = read(_members(settings), given, "the create request", ignores=True)
     env_id = _read_env_id(found["env_id"], settings)
-    typed = found.get("typed", CREATE["typed"].default)
+    typed = typed or found.get("typed", CREATE["typed"].default)
     return CreateRequest(
         env_id=env_id,
         kwargs=_read_env_kwargs(found, typed),
@@ -135,10 +168,7 @@ def read_request(
         render_mode=_read_render_mode(found.get("render_mode")),
         max_episode_steps=_read_steps(found.get("max_episode_steps")),
         disable_env_checker=found.get("disable_env_checker"),
-        wrappers=tuple(
-            _read_wrapper(each, f"wrappers[{i}]", typed)
-            for i, each in enumerate(found.get("wrappers", ()))
-        ),
+        wrappers=_read_wrappers(found, typed),
         vector=read_vector(found, settings),
         wait_s=_read_wait(found, env_id),
         for_=found.get("for"),
@@ -147,6 +177,7 @@ def read_request(
         typed=typed,
         exact_id=found.get("exact_id", CREATE["exact_id"].default),
         form=form if form in (Form.TYPED, Form.BINARY) else Form.PLAIN,
+        arguments=arguments,
         warnings=tuple(unknown_members(CREATE, given, "the create request", _ELSE)),
     )
 
@@ -198,12 +229,7 @@ def _check_allowed(env_id: str, settings: Settings) -> None:
 
 
 def _check_kwargs(given: dict[str, Any], name: str, typed: bool) -> dict[str, Any]:
-    """Check that arguments are neither too large nor nested too deep; return them."""
-    size = len(msgspec.json.encode(given))
-    if size > MAX_KWARGS_BYTES:
-        raise BadParameter(
-            f"{name} has {size} bytes as JSON: expected {MAX_KWARGS_BYTES} at most"
-        )
+    """Check that arguments are not nested too deep; return them."""
     most = MAX_TYPED_DEPTH if typed else MAX_KWARGS_DEPTH
     if _depth(given) > most:
         raise BadParameter(f"{name} is nested deeper than the {most} levels allowed")
@@ -231,12 +257,7 @@ def decoded(request: CreateRequest) -> CreateRequest:
     """
     if not request.typed:
         return request
-    kwargs = _decoded(request.kwargs, "kwargs")
-    _check_window(kwargs)
-    wrappers = tuple(
-        WrapperRequest(each.name, _decoded(each.kwargs, f"wrappers[{i}].kwargs"))
-        for i, each in enumerate(request.wrappers)
-    )
+    kwargs, wrappers = _decoded_arguments(request.kwargs, request.wrappers)
     clock = request.realtime
     if clock is not None:
         clock = _decoded(clock, "realtime")
@@ -249,12 +270,65 @@ def decoded(request: CreateRequest) -> CreateRequest:
     )
 
 
+def with_arguments(request: CreateRequest, body: bytearray) -> CreateRequest:
+    """Return a decoded request with the arguments that are in memory of their own.
+
+    Args:
+        request: The request.
+        body: The bytes of that memory; large arrays of the arguments may keep it.
+
+    Raises:
+        BadJSON: It is not JSON.
+        BadParameter: An argument has an invalid value.
+    """
+    arguments = request.arguments
+    exact = arguments is not None and arguments.form == Form.BINARY
+    try:
+        given: Any
+        if exact:
+            given = binary.decode_in_place(memoryview(body))
+        else:
+            given = plain_json.loads(bytes(body))
+    except BadValue as error:
+        error.root = "the create request"
+        raise BadParameter(str(error)) from None
+    except plain_json.BadJSON as error:
+        raise BadJSON(str(error)) from None
+    members = {name: CREATE[name] for name in ARGUMENTS}
+    found = read(members, given, "the create request", ignores=True)
+    kwargs = _read_env_kwargs(found, request.typed)
+    wrappers = _read_wrappers(found, request.typed)
+    if exact:
+        # JSON has other names than strings for no member.
+        _named(kwargs, "kwargs")
+        for i, each in enumerate(wrappers):
+            _named(each.kwargs, f"wrappers[{i}].kwargs")
+    elif request.typed:
+        kwargs, wrappers = _decoded_arguments(kwargs, wrappers)
+    return msgspec.structs.replace(request, kwargs=kwargs, wrappers=wrappers)
+
+
+def _decoded_arguments(
+    trees: dict[str, Any], wrappers: tuple[WrapperRequest, ...]
+) -> tuple[dict[str, Any], tuple[WrapperRequest, ...]]:
+    kwargs = _decoded(trees, "kwargs")
+    _check_window(kwargs)
+    return kwargs, tuple(
+        WrapperRequest(each.name, _decoded(each.kwargs, f"wrappers[{i}].kwargs"))
+        for i, each in enumerate(wrappers)
+    )
+
+
 def _decoded(tree: dict[str, Any], name: str) -> dict[str, Any]:
     try:
         kwargs = Reading().value(tree, 1)
     except BadValue as error:
         error.root = name
         raise BadParameter(str(error)) from None
+    return _named(kwargs, name)
+
+
+def _named(kwargs: Any, name: str) -> dict[str, Any]:
     if not isinstance(kwargs, dict) or not all(type(key) is str for key in kwargs):
         raise BadParameter(f"{name} is {kwargs!r:.80}: expected an object with names")
     return kwargs
@@ -293,7 +367,7 @@ def _read_wait(found: dict[str, Any], env_id: str) -> float:
     if "wait_s" in found and not env_id.startswith(EXTERNAL):
         raise BadParameter(
             f"wait_s is {found['wait_s']!r:.80}: expected with an env ID that begins "
-            f"with {EXTERNAL}, or null"
+            f"with {EXTERNAL}, or null; an argument of the environment goes into kwargs"
         )
     return float(found.get("wait_s", CREATE["wait_s"].default))
 
@@ -308,6 +382,13 @@ def _read_realtime(found: dict[str, Any], typed: bool) -> dict[str, Any] | None:
             "since a clock drives a single environment"
         )
     return None if clock is None else _check_kwargs(clock, "realtime", typed)
+
+
+def _read_wrappers(found: dict[str, Any], typed: bool) -> tuple[WrapperRequest, ...]:
+    return tuple(
+        _read_wrapper(each, f"wrappers[{i}]", typed)
+        for i, each in enumerate(found.get("wrappers", ()))
+    )
 
 
 def _read_wrapper(

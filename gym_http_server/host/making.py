@@ -48,7 +48,8 @@ def make(request: CreateRequest) -> Made:
     clash = sorted(set(request.kwargs) & _beside(request))
     if clash:
         raise BadParameter(
-            f"kwargs has {clash}: expected beside kwargs, in the request itself"
+            f"kwargs has {clash}, which Gymnasium takes itself: expected beside "
+            "kwargs, in the request"
         )
     try:
         env: Made = _make(request, {**options, **request.kwargs})

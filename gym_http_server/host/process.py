@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import socket
 import sys
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from gym_http_core.operations import Operations
 from gym_http_core.vectors import operations_of
 from gym_http_server.host import env_warnings, fork_guard, server_log
 from gym_http_server.host.activity import Activity
-from gym_http_server.host.create_request import CreateRequest, decoded
+from gym_http_server.host.create_request import CreateRequest, decoded, with_arguments
 from gym_http_server.host.dispatch import Dispatch
 from gym_http_server.host.external.connections import (
     ExternalConnections,
@@ -67,6 +68,8 @@ class HostStart(msgspec.Struct, frozen=True):
         max_hz: The highest rate of a clock.
         priority: The real-time priority of a host with a clock; 0: none.
         watch_share: Part of the host's time that drawing for watchers may take.
+        memory: Descriptor of the memory with the arguments of the request; -1 if they
+            are in the request.
         terms: Limits of external environments.
     """
 
@@ -87,6 +90,7 @@ class HostStart(msgspec.Struct, frozen=True):
     max_hz: float = 1000.0
     priority: int = 0
     watch_share: float = 0.1
+    memory: int = -1
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
@@ -103,6 +107,8 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     page = StatusPage(descriptors[0])
     # Tools read the page by its descriptor.
     keep = [channel.fileno(), listener.fileno(), descriptors[0]]
+    if start.memory >= 0:
+        keep.append(start.memory)
     clocked = start.request.clocked
     if clocked and start.priority:
         # After isolation, this may not be permitted.
@@ -202,7 +208,7 @@ def _make(
         env_warnings.add("UserWarning", message)
     external: ExternalConnections | None = None
     external_step: FastStep[PackedStep] | None = None
-    wanted = decoded(start.request)
+    wanted = _wanted(start)
     if wanted.external:
         connect = functools.partial(connect_broker, channel)
         external = ExternalConnections(start.terms, connect, blocks=not wanted.clocked)
@@ -233,6 +239,18 @@ def _make(
         external_step=external_step,
     )
     return dispatch, activity
+
+
+def _wanted(start: HostStart) -> CreateRequest:
+    """Return the request with all of its arguments."""
+    wanted = decoded(start.request)
+    if wanted.arguments is None:
+        return wanted
+    body = bytearray(wanted.arguments.size)
+    # Its position is the writer's.
+    os.preadv(start.memory, [body], 0)
+    os.close(start.memory)
+    return with_arguments(wanted, body)
 
 
 def _make_clocked(

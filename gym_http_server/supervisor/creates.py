@@ -14,13 +14,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
+from gym_http_server.access.shares import share_used_up
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
     CreateDeadline,
     Draining,
+    ForkFailed,
+    ShareUsedUp,
     TooManyInstances,
 )
-from gym_http_server.host.create_request import CreateRequest, read_request
+from gym_http_server.host.create_request import (
+    Arguments,
+    CreateRequest,
+    read_request,
+)
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.hosts import Hosts
@@ -29,7 +36,7 @@ from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op, RequestHead, problem_answer, request_head
+from gym_http_wire.messages import Form, Op, RequestHead, problem_answer, request_head
 from gym_http_wire.problems import DiskFull, ExternalAway, Problem
 
 __all__ = ["Creates"]
@@ -37,6 +44,8 @@ __all__ = ["Creates"]
 #: Hosts that may make their environments at the same time, for each processor. More
 #: would not be made sooner, and would delay the steps of other instances.
 MAKING_PER_PROCESSOR = 4
+#: So many times the size of a body may wait for hosts, in arguments.
+WAITING_BODIES = 8
 #: Seconds after which a host counts no more: it waits for something, or takes long.
 YOUNG_SECONDS = 0.25
 
@@ -51,6 +60,7 @@ class Create:
         head: Its head.
         key: Its idempotency key, together with the name of its token; "" without one.
         request: Its parameters.
+        owner: Name of the token that is to own the instance; "" if there is none.
         since: When it arrived, in monotonic seconds.
         succeeds: Whether it has waited for the slot of an instance that has ended.
     """
@@ -60,6 +70,7 @@ class Create:
     head: RequestHead
     key: str
     request: CreateRequest
+    owner: str
     since: float = field(default_factory=time.monotonic)
     succeeds: bool = False
 
@@ -127,11 +138,46 @@ class Creates:
         key = f"{head.creator} {head.key}" if head.key else ""
         if key and self._keys.join(key, frame, connection):
             return
-        request = read_request(frame.body, self._settings, frame.form >> 4)
-        self._owners.choose(request.for_, head)
+        arguments = _arguments_of(connection, frame, head)
+        request = read_request(
+            *(frame.body, self._settings, frame.form >> 4),
+            typed=frame.form & 0xF in (Form.TYPED, Form.BINARY),
+            arguments=arguments,
+        )
+        owner = self._owners.choose(request.for_, head)
+        if arguments is not None:
+            self._check_memory(owner, arguments.size)
         if request.external:
             self._start_broker()
-        self._queue.append(Create(connection, frame, head, key, request))
+        self._queue.append(Create(connection, frame, head, key, request, owner))
+
+    def _check_memory(self, owner: str, size: int) -> None:
+        """Check that there is memory for arguments, until a host has read them.
+
+        Raises:
+            ShareUsedUp: The token, or all of them together, have too many that wait.
+        """
+        waiting = [(each.owner, each.request.arguments) for each in self._queue]
+        for each in self._hosts:
+            waiting += [(one.owner, one.request.arguments) for one in each.successors]
+            if not each.reported:
+                waiting.append((each.owner, each.arguments))
+        taken = sum(one.size for _, one in waiting if one)
+        held = sum(one.size for name, one in waiting if one and name == owner)
+        most = WAITING_BODIES * self._settings.max_body
+        why = share_used_up(
+            *(owner, "bytes of waiting create requests"),
+            held=held,
+            taken=taken,
+            most=most,
+        )
+        if taken + size > most:
+            why = why or (
+                f"create requests that wait have {taken} bytes, and this one {size}: "
+                f"expected {most} at most, {WAITING_BODIES} times --max-body"
+            )
+        if why:
+            raise ShareUsedUp(why, headers={"Retry-After": "1"})
 
     def _check_open(self) -> None:
         if self._stopping or os.path.exists(self._run.draining):
@@ -191,7 +237,7 @@ class Creates:
         self._check_open()
         if create.key and self._keys.join(create.key, create.frame, create.connection):
             return True
-        owner = self._owners.choose(create.request.for_, create.head)
+        owner = create.owner
         quota_reached = self._owners.quota_reached(owner)
         full = quota_reached or self._hosts.full()
         if full is not None:
@@ -204,12 +250,16 @@ class Creates:
             return True
         if not self._free_places():
             return False
-        instance = self._hosts.start(create.request)
+        memory = None if create.request.arguments is None else create.connection.memory
+        instance = self._hosts.start(create.request, memory)
         if instance is None:
             self._check_fork_server(create.since)
             return False
         if create.key:
             self._keys.begin(create.key, create.frame, instance)
+        if memory is not None:
+            # The host has it now.
+            create.connection.close_descriptors()
         instance.owner = owner
         instance.request_id = create.head.request_id
         instance.creators.append(create.connection)
@@ -335,4 +385,26 @@ class CreateKeys:
 
 
 def _fingerprint(frame: Frame) -> bytes:
-    return request_fingerprint(frame._replace(kind=Op.CREATE), RequestHead())
+    digest = request_head(frame).digest
+    return request_fingerprint(
+        frame._replace(kind=Op.CREATE), RequestHead(value=digest or None)
+    )
+
+
+def _arguments_of(
+    connection: RequestSocket, frame: Frame, head: RequestHead
+) -> Arguments | None:
+    """Return what is known of the arguments that came by descriptor, if they did.
+
+    Raises:
+        ForkFailed: This process could not open another descriptor.
+    """
+    if not head.digest:
+        return None
+    if connection.memory is None:
+        raise ForkFailed(
+            "the server has no descriptor left for the arguments: close instances, or "
+            "raise the limit of files of the server"
+        )
+    size = os.fstat(connection.memory).st_size
+    return Arguments(frame.form & 0xF, size, head.digest)

@@ -133,8 +133,11 @@ def _of_instance(
         busy_s = _seconds(now_ns - page.busy_since_ns, age_s)
     elif instance.live:
         idle_s = _seconds(now_ns - page.last_used_ns, age_s)
+    arguments = instance.arguments
     return {
         "age_s": round(age_s, 3),
+        "arguments": arguments
+        and {"bytes": arguments.size, "sha256": arguments.digest},
         "busy_s": busy_s,
         "env_id": instance.env_id,
         "episodes": page.episodes,

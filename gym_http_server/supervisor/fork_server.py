@@ -56,8 +56,9 @@ _ORDER = struct.Struct("=i")
 _START = b"\n"
 # Created before the forks, since that takes 2 ms.
 _STARTS = msgspec.json.Decoder(process.HostStart)
-# A spare host receives these with a start: the start itself, listener and output.
-_DESCRIPTORS = 3
+# A spare host receives these with a start: the start itself, listener, output, and the
+# memory with arguments that are not in the start.
+_DESCRIPTORS = (3, 4)
 
 
 class Demand:
@@ -168,7 +169,11 @@ class ForkServer(ServiceProcess):
             self._control = None
 
     def start_host(
-        self, start: process.HostStart, listener: socket.socket, output: int
+        self,
+        start: process.HostStart,
+        listener: socket.socket,
+        output: int,
+        memory: int | None = None,
     ) -> tuple[int, socket.socket] | None:
         """Make the spare host that has waited longest the host of an instance.
 
@@ -176,13 +181,16 @@ class ForkServer(ServiceProcess):
             start: The parameters of the host.
             listener: The socket to which web workers connect.
             output: Descriptor for the output of the environment.
+            memory: Descriptor of the memory with the arguments of the environment;
+                ``None`` if they are in the start.
 
         Returns:
             Process ID of the host, and the channel to it; ``None`` if there is no spare
             host at the moment.
         """
-        with inherited_settings.memory_file(msgspec.json.encode(start)) as memory:
-            passed = [memory.fileno(), listener.fileno(), output]
+        with inherited_settings.memory_file(msgspec.json.encode(start)) as file:
+            passed = [file.fileno(), listener.fileno(), output]
+            passed += [] if memory is None else [memory]
             while self._ready:
                 pid = next(iter(self._ready))
                 channel = self._ready.pop(pid)
@@ -323,10 +331,12 @@ def _wait_for_start(control: socket.socket, parent: int, supervisor: int) -> int
     if not _is_readable(channel, WARM_UP_SECONDS):
         process.warm_up()
     data, passed = receive_with_descriptors(channel, len(_START))
-    if not data or len(passed) != _DESCRIPTORS:
+    if not data or len(passed) not in _DESCRIPTORS:
         return 0
-    memory, listener, output = passed
-    start = _STARTS.decode(inherited_settings.read_and_close(memory))
+    file, listener, output, *rest = passed
+    start = _STARTS.decode(inherited_settings.read_and_close(file))
+    if rest:
+        start = msgspec.structs.replace(start, memory=rest[0])
     with socket.socket(fileno=listener) as listening:
         return _become_host(start, channel, listening, output)
 
@@ -370,7 +380,8 @@ def _execute(
     # Not in the command line, which every user can read.
     memory = inherited_settings.memory_file(msgspec.json.encode(start))
     ends = (channel.fileno(), listener.fileno(), memory.fileno())
-    for end in (*ends, *start.sandbox.descriptors):
+    kept = [start.memory] if start.memory >= 0 else []
+    for end in (*ends, *kept, *start.sandbox.descriptors):
         os.set_inheritable(end, True)
     arguments = ["-P", "-m", "gym_http_server.host", *map(str, ends)]
     os.execv(sys.executable, [sys.executable, *arguments])

@@ -213,8 +213,15 @@ class Hosts:
                 found.append(Idle(each.instance_id, each.env_id, idle, ends_in))
         return max(found, key=lambda each: each.idle_s, default=None)
 
-    def start(self, request: CreateRequest) -> Instance | None:
+    def start(
+        self, request: CreateRequest, memory: int | None = None
+    ) -> Instance | None:
         """Take a slot and start a host, which reports later how the making went.
+
+        Args:
+            request: The create request.
+            memory: Descriptor of the memory with its arguments; ``None`` if they are in
+                it.
 
         Returns:
             The instance; ``None`` if no spare host is ready.
@@ -243,6 +250,7 @@ class Hosts:
                 modules=self._modules,
                 sandbox=self._sandbox,
                 fork_server=self._fork_server,
+                memory=memory,
             )
         except OSError as error:
             if is_full(error):
@@ -415,6 +423,11 @@ class Hosts:
         if instance.live:
             self.figures.add_made(instance.env_id, instance.owner)
             words = f"{instance.instance_id} made, an instance of {instance.env_id}"
+            if (arguments := instance.arguments) is not None:
+                words += (
+                    f", from a request of {arguments.size} bytes with the SHA-256 "
+                    f"{arguments.digest}"
+                )
             write(logging.INFO, SUPERVISOR, words, instance.request_id)
 
     def close(self, instance: Instance, reason: str) -> None:

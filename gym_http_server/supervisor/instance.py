@@ -17,6 +17,7 @@ from gym_http_server.errors import (
     EnvCrashed,
     TooManyInstances,
 )
+from gym_http_server.host.create_request import Arguments
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.processes.log_lines import Allowance
 from gym_http_server.rundir.status import StatusReader
@@ -38,6 +39,8 @@ class Instance:
         env_id: The env ID of the create request.
         label: The label that it was created with; ``None`` if it has none.
         render_mode: The render mode that it was created with.
+        arguments: The size and the digest of a large create request; ``None`` for
+            others.
         channel: The connection to the host.
         output: The output of its environment.
         reported: Whether the host has reported how the making went, or sent malformed
@@ -71,6 +74,7 @@ class Instance:
     started: float
     label: str | None = None
     render_mode: str | None = None
+    arguments: Arguments | None = None
     reported: bool = False
     live: bool = False
     reason: str = ""

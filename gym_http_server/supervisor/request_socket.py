@@ -27,6 +27,9 @@ class RequestSocket(FrameSocket):
         end: The socket.
         server: Serves it.
 
+    A create request may come with the descriptor of its arguments, which is closed with
+    the connection.
+
     Attributes:
         instance: The instance that its create request is making, or ``None``.
         number: Number of its request, for the answer.
@@ -34,10 +37,15 @@ class RequestSocket(FrameSocket):
 
     def __init__(self, end: socket.socket, server: FrameServer[RequestSocket]) -> None:
         end.setblocking(False)
-        super().__init__(end, MAX_REQUEST_BYTES)
+        super().__init__(end, MAX_REQUEST_BYTES, max_descriptors=1)
         self._server = server
         self.instance: Any = None
         self.number = 0
+
+    @property
+    def memory(self) -> int | None:
+        """The descriptor that came with the request; ``None`` if there is none."""
+        return self._descriptors[0] if self._descriptors else None
 
     def answer(self, frame: Frame) -> None:
         """Send an answer, or queue the bytes that the socket cannot take at once."""

@@ -29,7 +29,7 @@ from gym_http_server.processes.frame_server import FrameServer
 from gym_http_server.processes.peer_credentials import PeerCredentials
 from gym_http_server.processes.poller import Poller
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.rundir.sockets import listen, refuse_descriptors
+from gym_http_server.rundir.sockets import listen
 from gym_http_server.supervisor.creates import Creates
 from gym_http_server.supervisor.figures import Wanted, listed
 from gym_http_server.supervisor.hosts import Hosts
@@ -104,8 +104,6 @@ class Requests:
         self._survey: Survey | None = None
         self._survey_waiters: list[RequestSocket] = []
         listener = listen(run.supervisor_socket, BACKLOG)
-        # Accepted connections inherit it.
-        refuse_descriptors(listener)
         peers = PeerCredentials(os.getpid())
         self._acceptor = Acceptor(listener, poller, self._connect, "supervisor", peers)
         poller.add(listener, self._acceptor.accept)

@@ -38,6 +38,7 @@ def start_host(
     modules: Modules,
     sandbox: Sandbox,
     fork_server: ForkServer,
+    memory: int | None = None,
 ) -> Instance | None:
     """Make a spare host the host of an instance, which makes the environment.
 
@@ -49,6 +50,8 @@ def start_host(
         modules: The modules that this process has imported.
         sandbox: The sandbox that the host enters.
         fork_server: Has the spare hosts.
+        memory: Descriptor of the memory with the arguments of the request; ``None`` if
+            they are in it.
 
     Returns:
         The instance, whose host reports over the channel how the making went; ``None``
@@ -72,7 +75,7 @@ def start_host(
         output = Output(run.log(instance_id))
         stack.callback(output.close)
         with listen(run.host_socket(instance_id), BACKLOG) as listener:
-            host = fork_server.start_host(start, listener, output.writer)
+            host = fork_server.start_host(start, listener, output.writer, memory)
         if host is None:
             return None
         pid, channel = host
@@ -92,6 +95,7 @@ def start_host(
         started=time.monotonic(),
         label=request.label,
         render_mode=request.render_mode,
+        arguments=request.arguments,
     )
 
 

@@ -49,6 +49,7 @@ def test_it_shows_the_activity_of_an_instance(api: Api) -> None:
     # A Python process with NumPy and Gymnasium has more than 20 MiB.
     assert 20 * 2**20 < fresh.pop("memory_bytes") < 2**30
     assert fresh == {
+        "arguments": None,
         "busy_s": None,
         "env_id": "FrozenLake-v1",
         "episodes": 0,

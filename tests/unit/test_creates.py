@@ -1,26 +1,40 @@
 """The queue of create requests: its order, and what fails in it."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 from gym_http_server.config.settings import Settings
+from gym_http_server.errors import ShareUsedUp
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor.creates import Creates
 from gym_http_wire.messages import Op, RequestHead, request
 
 
-def queue(folder: Path, start: Callable[[CreateRequest], Any]) -> Creates:
+class Hosts(list[Any]):
+    """The instances, of which there are none."""
+
+    def __init__(self, start: Callable[..., Any]) -> None:
+        self.start = start
+
+    def full(self) -> None:
+        """Return no problem: a slot is free."""
+
+    def making(self, since: float) -> int:
+        """Return that no host makes its environment."""
+        return 0
+
+
+def queue(folder: Path, start: Callable[..., Any]) -> Creates:
     """Return a queue in which a function starts the hosts."""
     return Creates(
         RunDir(str(folder)),
         Settings(),
-        hosts=SimpleNamespace(  # type: ignore[arg-type]
-            full=lambda: None, making=lambda since: 0, start=start
-        ),
+        hosts=Hosts(start),  # type: ignore[arg-type]
         owners=SimpleNamespace(  # type: ignore[arg-type]
             choose=lambda named, head: head.creator, quota_reached=lambda owner: None
         ),
@@ -42,7 +56,7 @@ def add(creates: Creates, label: str, **connection: Any) -> None:
 def test_tokens_take_turns(tmp_path: Path) -> None:
     made: list[str | None] = []
 
-    def start(request: CreateRequest) -> Any:
+    def start(request: CreateRequest, memory: int | None) -> Any:
         made.append(request.label)
         return SimpleNamespace(creators=[], create_key="")
 
@@ -60,7 +74,7 @@ def test_an_unexpected_failure_is_answered_and_the_next_has_its_turn(
     failed: list[Exception] = []
     made: list[str | None] = []
 
-    def start(request: CreateRequest) -> Any:
+    def start(request: CreateRequest, memory: int | None) -> Any:
         if request.label == "ada1":
             raise MemoryError
         made.append(request.label)
@@ -73,3 +87,33 @@ def test_an_unexpected_failure_is_answered_and_the_next_has_its_turn(
         pass
     assert [type(each) for each in failed] == [MemoryError]
     assert made == ["ada2"]
+
+
+def test_waiting_arguments_of_a_token_leave_room_for_others(tmp_path: Path) -> None:
+    creates = queue(tmp_path, lambda request, memory: None)
+    # 8 times --max-body, which is 8 MiB, is the room for all.
+    mib = 2**20
+
+    def refused(token: str, size: int) -> str:
+        with memory_of(size) as memory:
+            sender: Any = SimpleNamespace(instance=None, memory=memory.fileno())
+            head = RequestHead(creator=token, digest="0" * 64)
+            body = b'{"env_id": "CartPole-v1"}'
+            try:
+                creates.add(sender, request(Op.CREATE, body, head))
+            except ShareUsedUp as problem:
+                return problem.message
+        return ""
+
+    assert not refused("ada", 24 * mib)
+    assert not refused("ada", 24 * mib)
+    assert "the token 'ada' holds 50331648 of 67108864 bytes" in refused("ada", 1)
+    assert "8 times --max-body" in refused("bob", 24 * mib)
+    assert not refused("bob", 16 * mib)
+
+
+def memory_of(size: int) -> IO[bytes]:
+    """Return memory without content."""
+    file = os.fdopen(os.memfd_create("arguments"), "wb")
+    os.ftruncate(file.fileno(), size)
+    return file

@@ -174,6 +174,7 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
         owner: Owner that instances must have, by the name of its token; "" is any.
         creator: Name of the token that creates an instance; "" if it has none.
         request_id: ID of the HTTP request, for the log.
+        digest: SHA-256 of a create's body, in hex, if it travels by descriptor.
     """
 
     instance_id: str = ""
@@ -183,6 +184,7 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
     owner: str = ""
     creator: str = ""
     request_id: str = ""
+    digest: str = ""
 
 
 class AnswerHead(msgspec.Struct, omit_defaults=True):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.access.identities import CREATE, STEP, Identity
+from gym_http_server.operations.create_bodies import divide, is_large
 from gym_http_server.services.gateway.context import Context
 from gym_http_server.services.gateway.host_stream import HostStream
 from gym_http_server.services.gateway.messages import Agent, refusal, welcome
@@ -16,6 +17,7 @@ from gym_http_server.services.gateway.supervisor_call import SupervisorCall
 from gym_http_wire.frames import HEADER, Frame
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import (
+    PLAIN_BOTH_WAYS,
     WARNINGS_HEADER,
     Op,
     RequestHead,
@@ -84,8 +86,18 @@ class AgentPeer:
             return
         identity.require(CREATE)
         head = RequestHead(key=greeting.key, owner=identity.only, creator=identity.name)
-        frame = request(Op.CREATE, bytes(greeting.create), head)
-        self._call = SupervisorCall(context, frame, self._made)
+        self._create(bytes(greeting.create), head)
+
+    def _create(self, body: bytes, head: RequestHead) -> None:
+        if not is_large(body, PLAIN_BOTH_WAYS):
+            frame = request(Op.CREATE, body, head)
+            self._call = SupervisorCall(self._context, frame, self._made)
+            return
+        divided = divide(body, PLAIN_BOTH_WAYS)
+        with divided.memory as memory:
+            head = msgspec.structs.replace(head, digest=divided.digest)
+            frame = request(Op.CREATE, divided.members, head)
+            self._call = SupervisorCall(self._context, frame, self._made, memory)
 
     def receive(self, payload: bytes) -> None:
         """Pass a request of the agent on."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from typing import IO
 
 from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.services.gateway.buffered_socket import BufferedSocket, connected
@@ -23,23 +25,31 @@ class SupervisorCall:
         context: The state that all peers share.
         frame: The request.
         on_answer: Called once, later, with the answer, which may be a problem.
+        memory: Sent with the request, by its descriptor.
     """
 
     def __init__(
-        self, context: Context, frame: Frame, on_answer: Callable[[Frame], None]
+        self,
+        context: Context,
+        frame: Frame,
+        on_answer: Callable[[Frame], None],
+        memory: IO[bytes] | None = None,
     ) -> None:
         self._on_answer = on_answer
         self._reader = FrameReader(MAX_ANSWER)
         self._socket: BufferedSocket | None = None
+        data = encode(frame)
         try:
             end = connected(context.run.supervisor_socket)
+            if memory is not None:
+                data = data[socket.send_fds(end, [data], [memory.fileno()]) :]
         except OSError:
             context.timers.add(0.0, self._fail)
             return
         self._socket = BufferedSocket(
             context.poller, end, self._receive, self._fail, MAX_QUEUED
         )
-        self._socket.send(encode(frame))
+        self._socket.send(data)
 
     def cancel(self) -> Frame | None:
         """Drop the request; return the answer if it has just arrived."""

@@ -32,7 +32,6 @@ from gym_http_wire.problems import BadJSON, MissingParameter
 
 __all__ = ["VIEWS"]
 
-MAX_CREATE_BYTES = 256 * 1024
 # Required parameters. Old clients get an error for a missing one before one for an
 # unknown instance.
 _REQUIRED = {
@@ -49,8 +48,7 @@ def _create(web: Web, environ: Environ) -> Answer:
     if web.draining:
         raise Draining("the server is stopping and makes no new instances")
     key = key_of(environ)
-    # The supervisor parses it, which delays all other requests.
-    body = read_body(environ, min(web.settings.max_body, MAX_CREATE_BYTES))
+    body = read_body(environ, web.settings.max_body)
     # A client with a key sends the request again, and gets the instance.
     client = None if key else environ.get("gunicorn.socket")
     gone = bool if client is None else client.has_left

@@ -37,6 +37,7 @@ from gym_http_wire.problems import (
 __all__ = ["VIEWS", "about"]
 
 CAPABILITIES = (
+    "arguments",
     "attributes",
     "batches",
     "external",

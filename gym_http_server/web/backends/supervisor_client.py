@@ -9,15 +9,17 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
 from gym_http_server.access.identities import Identity
 from gym_http_server.errors import SupervisorUnavailable
+from gym_http_server.operations.create_bodies import divide, is_large
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.progress import read_progress
 from gym_http_server.web.backends.call_socket import CallSocket, ConnectionLost
+from gym_http_server.web.backends.transfers import in_thread
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     PLAIN_BOTH_WAYS,
@@ -110,11 +112,19 @@ class SupervisorClient:
         Raises:
             Abandoned: The client disconnected; the supervisor ends the instance.
             SupervisorUnavailable: There is no answer.
+            BadJSON: The body is large, and cannot be divided.
+            BadParameter: The same.
         """
         head = RequestHead(
             key=key, owner=caller.only, creator=caller.name, request_id=request_id
         )
-        return self._call(request(Op.CREATE, body, head, form=form), client, gone)
+        if not is_large(body, form):
+            return self._call(request(Op.CREATE, body, head, form=form), client, gone)
+        divided = in_thread(divide, body, form)
+        head = msgspec.structs.replace(head, digest=divided.digest)
+        frame = request(Op.CREATE, divided.members, head, form=form)
+        with divided.memory as memory:
+            return self._call(frame, client, gone, memory)
 
     def call(
         self,
@@ -160,10 +170,16 @@ class SupervisorClient:
         frame: Frame,
         client: socket.socket | None = None,
         gone: Callable[[], bool] = bool,
+        memory: IO[bytes] | None = None,
     ) -> Frame:
         connection = self._connect_patiently()
         try:
-            connection.send(frame)
+            if memory is None:
+                connection.send(frame)
+            else:
+                connection.send(frame, memory.fileno())
+                # It is as large as the body, and the wait may be long.
+                memory.close()
             self._await(connection.socket, client, gone)
             return connection.receive_answer()
         except ConnectionLost:

@@ -1,6 +1,7 @@
 """Keyword arguments reach environments unchanged, and specs keep them."""
 
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gym_http_client import RemoteEnv, RemoteVectorEnv
+from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError
 from gym_http_wire.specs import describe_spec, rebuild_spec
 from gym_http_wire.values import binary, typed
 from tests.support.api import Api
@@ -205,3 +206,93 @@ def test_specs_as_data(form: Any) -> None:
             assert rebuild_spec(described) == spec
     spec = gymnasium.spec(ENV_ID)
     assert form.decode(form.encode([spec])) == [describe_spec(spec)]
+
+
+#: Names of arguments of ours.
+NAMES: dict[str, Any] = {
+    "label": 5,
+    "wait_s": "long",
+    "server": ("a", 1),
+    "env_id": "none",
+    "url": "text",
+    "env_kwargs": {"a": 1},
+    "realtime": True,
+    "num_envs": 3,
+    "hosts": 2,
+}
+
+
+def test_arguments_of_any_name(arguments_server: Server, closing: Make) -> None:
+    arguments = {**NAMES, "wrappers": ["none"], "vector_kwargs": 1, "kwargs": 2}
+    url = arguments_server.url
+    ours = closing(RemoteEnv(url, ENV_ID, label="mine", env_kwargs=arguments, own=1))
+    registered = closing(
+        gymnasium.make(
+            "gym_http/Remote-v0",
+            url=url,
+            env_id=ENV_ID,
+            env_kwargs={"own": 1, **arguments},
+        )
+    )
+    again = closing(pickle.loads(pickle.dumps(ours)))
+    for each in (ours, registered.unwrapped, again):
+        assert_identical(each.kept, {"size": (2, 3), "own": 1, **arguments})
+    listed = Api(arguments_server).get("/v1/instances/").json()["instances"]
+    labels = [each["label"] for each in listed]
+    assert sorted(labels, key=str) == [None, "mine", "mine"]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_arguments_of_any_name_in_a_vector(
+    arguments_server: Server, closing: Make, mode: str
+) -> None:
+    arguments = {name: NAMES[name] for name in NAMES if name != "num_envs"}
+    vector = RemoteVectorEnv(
+        *(arguments_server.url, ENV_ID),
+        num_envs=2,
+        vectorization_mode=mode,
+        env_kwargs=arguments,
+    )
+    for kept in closing(vector).call("kept"):
+        assert_identical(kept, {"size": (2, 3), **arguments})
+
+
+@pytest.mark.parametrize("kind", [RemoteEnv, RemoteVectorEnv])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"a": 1, "b": 2, "env_kwargs": {"b": 3}},
+            "b: given by name and in env_kwargs",
+        ),
+        ({"env_kwargs": [1]}, r"env_kwargs is \[1\]: expected a dict of arguments"),
+        ({"label": 5}, r"label is 5: expected text.*goes into env_kwargs={'label': …}"),
+        ({"wait_s": "long"}, r"wait_s is 'long': expected seconds.*env_kwargs"),
+        (
+            {"wrappers": {"a": 1}},
+            r"wrappers is {'a': 1}: expected a list of Gym.*env_k",
+        ),
+        ({"server": 5}, "server is given twice: .* goes into env_kwargs={'server': …}"),
+        ({"env_id": 5}, "env_id is given twice: .* goes into env_kwargs={'env_id': …}"),
+    ],
+)
+def test_a_clash_of_names_says_so(
+    server: Server, kind: Any, given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        kind(server.url, "CartPole-v1", **given)
+    assert not Api(server).instances()
+
+
+def test_a_wait_for_an_environment_that_is_not_external(server: Server) -> None:
+    with pytest.raises(ServerError, match="goes into kwargs"):
+        RemoteEnv(server.url, "CartPole-v1", wait_s=5)
+
+
+def test_a_name_that_gymnasium_takes_itself(arguments_server: Server) -> None:
+    with pytest.raises(Exception, match="which Gymnasium takes itself"):
+        RemoteVectorEnv(
+            *(arguments_server.url, ENV_ID),
+            num_envs=2,
+            env_kwargs={"num_envs": 3},
+        )

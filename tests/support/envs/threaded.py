@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from typing import Any
 
 import gymnasium
 
@@ -19,5 +20,14 @@ class Threaded(Hostile):
         return {"argv": sys.argv, "command": sys.orig_argv, "pid": os.getpid()}
 
 
+class ThreadedArguments(Hostile):
+    """Keeps an argument."""
+
+    def __init__(self, map: Any, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        self.kept = map
+
+
 gymnasium.register("hostile/Threaded-v0", Threaded)
+gymnasium.register("hostile/ThreadedArguments-v0", ThreadedArguments)
 gymnasium.register("intruder/Apart-v0", Intruder)

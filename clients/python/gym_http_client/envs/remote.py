@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Protocol, Self
@@ -23,14 +22,12 @@ from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.opaque import Path, bind
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
-from gym_http_wire.values import UnsupportedValue
-from gym_http_wire.values.treewriting import TAG, write
 
-__all__ = ["AnyHandle", "Remote", "attribute_read", "create_request"]
+__all__ = ["AnyHandle", "Remote", "attribute_read"]
 
 
 _ACTS = ("reset/", "step/")
-_TYPED = ("kwargs", "vector_kwargs", "wrappers")
+_NAMES = ("server", "env_id")
 
 
 class AnyHandle(Protocol):
@@ -67,46 +64,6 @@ def attribute_read(name: str) -> Iterator[None]:
         raise AttributeNotSent.of(name, error) from error
 
 
-def create_request(env_id: str, options: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the body of a create request, with lossless arguments.
-
-    Args:
-        env_id: The env ID.
-        options: Members of the request, such as ``wrappers``.
-        kwargs: Keyword arguments of the environment.
-
-    Raises:
-        UnsupportedValue: An argument cannot be sent.
-    """
-    # Refuse a retired version, as gymnasium.make does.
-    request = {"env_id": env_id, "exact_id": True, **options, "kwargs": kwargs}
-    for name, value in request.items():
-        if value is not None:
-            request[name] = _sendable(name, value)
-    if any(f'"{TAG}"' in json.dumps(request.get(name)) for name in _TYPED):
-        # Only if it is needed: not all servers know this member.
-        request["typed"] = True
-    return request
-
-
-def _sendable(name: str, value: Any) -> Any:
-    """Return a member of a create request as JSON."""
-    if name in _TYPED:
-        try:
-            return write(list(value) if type(value) is tuple else value)
-        except UnsupportedValue as error:
-            error.root = name
-            raise
-    value = value.item() if isinstance(value, np.generic) else value
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{name} is {value!r:.80}, which cannot be sent: {error}"
-        ) from None
-    return value
-
-
 def _call_space(
     handle: AnyHandle,
     name: str,
@@ -132,6 +89,20 @@ class Remote:
 
     _made_by: tuple[str | Server, str] | None
     _made_with: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Check that no argument of the environment has the name of one of ours.
+
+        Raises:
+            TypeError: It does, and Python would not say what to do.
+        """
+        for name in _NAMES[: len(args)]:
+            if name in kwargs:
+                raise TypeError(
+                    f"{name} is given twice: an argument of the environment goes into "
+                    f"env_kwargs={{{name!r}: …}}"
+                )
+        return super().__new__(cls)
 
     @classmethod
     def attach(cls, server: str | Server, instance_id: str) -> Self:

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import gymnasium
 
-from gym_http_client.envs.remote import Remote, create_request
+from gym_http_client.envs.create_requests import create_request, merged
+from gym_http_client.envs.remote import Remote
 from gym_http_client.envs.server import Server
 
 __all__ = ["RemoteEnv"]
@@ -30,8 +31,9 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         wait_s: Seconds that the server waits for an external environment to connect, in
             addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
-        **kwargs: Arguments of the environment: numbers, text, tuples, arrays,
-            Gymnasium's enums and the like, which arrive unchanged.
+        env_kwargs: Arguments of the environment, of any name, also of those above.
+        **kwargs: The same by name: numbers, text, tuples, arrays, Gymnasium's enums and
+            the like, which arrive unchanged.
 
     Raises:
         gymnasium.error.Error: The environment does not exist, or ``gymnasium.make``
@@ -66,6 +68,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         options: dict[str, Any] = {
@@ -78,7 +81,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
             options["wait_s"] = wait_s
         if label is not None:
             options["label"] = label
-        self._create(server, env_id, options, kwargs)
+        self._create(server, env_id, options, merged(kwargs, env_kwargs))
 
     def _create(
         self,
@@ -88,7 +91,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         kwargs: dict[str, Any],
     ) -> None:
         self._made_by = (server, env_id)
-        self._made_with = {**options, **kwargs}
+        self._made_with = {**options, "env_kwargs": kwargs}
         request = create_request(env_id, options, kwargs)
         self._hold(Server.of(server).create(request))
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gym_http_client.envs.remote import Remote, attribute_read, create_request
+from gym_http_client.envs.create_requests import create_request, merged
+from gym_http_client.envs.remote import Remote, attribute_read
 from gym_http_client.envs.server import Server
 from gym_http_wire.specs import rebuild_spec
 
@@ -41,8 +42,9 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wait_s: Seconds that the server waits for external environments to connect, in
             addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
-        **kwargs: Arguments of the environments: numbers, text, tuples, arrays,
-            Gymnasium's enums and the like, which arrive unchanged.
+        env_kwargs: Arguments of the environments, of any name, also of those above.
+        **kwargs: The same by name: numbers, text, tuples, arrays, Gymnasium's enums and
+            the like, which arrive unchanged.
 
     Raises:
         gymnasium.error.Error: The environment does not exist, or
@@ -78,6 +80,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         if "realtime" in kwargs:
@@ -107,7 +110,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         if label is not None:
             options["label"] = label
         self._made_by = (server, env_id)
-        self._made_with = {**options, **kwargs}
+        kwargs = merged(kwargs, env_kwargs)
+        self._made_with = {**options, "env_kwargs": kwargs}
         request = create_request(env_id, options, kwargs)
         self._hold(Server.of(server).create(request))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gym_http_client.calls.real_time_calls import RealTimeSession
+from gym_http_client.envs.create_requests import body_of
 from gym_http_client.envs.handles import WebHandle, end_at_exit
 from gym_http_client.http.addresses import Address
 from gym_http_client.http.error_mapping import expect_object
@@ -20,7 +20,6 @@ from gym_http_client.streaming.session import Session
 from gym_http_client.streaming.stream_openers import WebSocketOpener
 from gym_http_client.streaming.watching import Showing, Watching
 from gym_http_client.zeromq import check_installed
-from gym_http_wire.messages import MEDIA_TYPES, Form
 
 __all__ = ["Server"]
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _ZEROMQ = "tcp"
-_JSON = MEDIA_TYPES[Form.PLAIN]
 
 
 class Server:
@@ -100,7 +98,8 @@ class Server:
         """Create an instance.
 
         Args:
-            request: The body of the create request; JSON can represent its values.
+            request: The create request; its arguments may be any values that can be
+                sent.
 
         Raises:
             ServerError: The server refuses.
@@ -112,12 +111,12 @@ class Server:
             made = create(self._address, request, self._time_limit, self._retries)
             end_at_exit(made)
             return made
+        body, media_type = body_of(request)
         link = self.link()
-        body = json.dumps(request, allow_nan=False).encode()
         try:
             reply = link.request(
                 *("POST", "/v1/envs/", body),
-                content_type=_JSON,
+                content_type=media_type,
                 creation_wait=wait_of(request),
             )
             warnings = reply.headers.get(HEADER.lower())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gym_http_client.calls.real_time_calls import RealTimeCalls
+from gym_http_client.envs.create_requests import as_json
 from gym_http_client.envs.handles import Handle
 from gym_http_client.errors import Failure
 from gym_http_client.http.addresses import Address
@@ -79,7 +80,7 @@ def create(
 
     Args:
         address: The server's.
-        request: The body of the create request; JSON can represent its values.
+        request: The create request; its arguments may be any values that can be sent.
         time_limit: Seconds to wait for each answer.
         retries: How requests are retried.
 
@@ -88,7 +89,11 @@ def create(
         ServerError: The server refuses.
         Exception: ``gymnasium.make`` raised it on the server.
     """
-    greeting = {"create": request, "key": next(keys()), "session": new_session()}
+    greeting = {
+        "create": as_json(request),
+        "key": next(keys()),
+        "session": new_session(),
+    }
     wait = wait_of(request)
     tries = Tries(
         retries.of_creation(wait),
