@@ -1,12 +1,14 @@
 /** `Client`: a server, its instances and its environments. */
 
-import { JSON_TYPE, TYPED, errorOf, jsonOf, typedOf } from "./answers.js";
+import { BINARY, JSON_TYPE, TYPED, errorOf, jsonOf, typedOf } from "./answers.js";
 import { Env } from "./env.js";
 import { ProtocolError } from "./errors.js";
+import { Form } from "./frames.js";
 import { Requester } from "./requester.js";
 import { stringify } from "./json_writer.js";
 import { checkOptions, withServer } from "./options.js";
 import { pathOf } from "./remote.js";
+import { bodyOf } from "./request_bodies.js";
 import { openShowing } from "./show.js";
 import { spaceOf } from "./spaces/index.js";
 import { writeText } from "./text.js";
@@ -118,9 +120,11 @@ export class Client {
   }
 
   async #made(requested, call) {
-    const body = writeText(stringify(requested));
+    const given = Object.entries(requested).filter(([, value]) => value !== undefined);
+    const body = bodyOf(Object.fromEntries(given));
+    const contentType = body.form === Form.BINARY ? BINARY : JSON_TYPE;
     const make = async (deadline) => {
-      const how = { body, contentType: "application/json", creates: true };
+      const how = { body: body.byRest(), contentType, creates: true };
       const answer = await this.#requester.request("POST", "/v1/envs/", deadline, how);
       const { instance_id: id } = jsonOf(answer, `${this.#requester.url}/v1/envs/`) ?? {};
       if (typeof id !== "string") throw errorOf(answer, `${this.#requester.url}/v1/envs/`);

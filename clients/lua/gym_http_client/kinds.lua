@@ -77,6 +77,32 @@ function kinds.of(value)
   return value[1] ~= nil and "list" or "dict"
 end
 
+-- Plain JSON has other values, or none, for those of these kinds.
+local EXACT = {
+  array = true, autoreset = true, bytes = true, float = true, graph = true, scalar = true,
+  tuple = true,
+}
+
+--- Return whether plain JSON would change a value, or a value in it.
+function kinds.is_exact(value)
+  if type(value) == "number" then
+    return value ~= value or value == math.huge or value == -math.huge
+  elseif type(value) ~= "table" then
+    return false
+  end
+  local kind = kinds.of(value)
+  if EXACT[kind] or rawget(value, "entries") and kind == "dict" then
+    return true
+  elseif kind == "list" or kind == "dict" then
+    for _, item in pairs(value) do
+      if kinds.is_exact(item) then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 --- A list, also of a table that is empty.
 function kinds.list(items)
   return setmetatable(items, kinds.List)

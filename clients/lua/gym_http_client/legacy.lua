@@ -1,6 +1,6 @@
 --- The functions of gym-http-api's Lua client, with its names and results.
 --
--- They use plain JSON over HTTP; arrays are nested tables. Each returns nil and an
+-- They use plain JSON over HTTP; arrays in answers are nested tables. Each returns nil and an
 -- `Error` where the original raised one or was silent. They are methods of a
 -- `Client`, as `gym.new` makes it.
 -- @module gym_http_client.legacy
@@ -37,12 +37,7 @@ function legacy:env_create(env_id, options)
   for name, value in pairs(options or {}) do
     body[name] = value
   end
-  local path = "/v1/envs/"
-  local answer, failed = rest.plain(self.requester, "POST", path, body, checks.wait_of(body))
-  if answer == nil then
-    return nil, failed
-  end
-  return rest.member(self.requester, path, answer, "instance_id", "string")
+  return rest.create(self.requester, body, checks.wait_of(body))
 end
 
 --- List the instances.

@@ -34,20 +34,44 @@ end
 -- @tparam string method
 -- @tparam string path
 -- @tparam[opt] table body a value, for plain JSON
--- @tparam[opt] number creation_wait see `Requester:request`
 -- @treturn[1] table the answer; `true` if it is empty
 -- @treturn[2] nil
 -- @treturn[2] Error
-function rest.plain(requester, method, path, body, creation_wait)
+function rest.plain(requester, method, path, body)
   local reply, failed = requester:request(method, path, {
     body = body ~= nil and plain.encode(body) or nil,
     accept = media.PLAIN,
-    creation_wait = creation_wait,
   })
   if not reply then
     return nil, failed
   end
   return read(reply, requester:url(path), json.read, media.PLAIN)
+end
+
+--- Create an instance; arguments that plain JSON does not have are sent without loss.
+-- @tparam Requester requester
+-- @tparam table body the members of the request
+-- @tparam number wait see `Requester:request`
+-- @treturn[1] string instance ID
+-- @treturn[2] nil
+-- @treturn[2] Error
+function rest.create(requester, body, wait)
+  local path, exact = "/v1/envs/", kinds.is_exact(body)
+  local reply, failed = requester:request("POST", path, {
+    body = exact and binary.encode(body) or plain.encode(body),
+    content_type = exact and media.BINARY or nil,
+    accept = media.PLAIN,
+    creation_wait = wait,
+  })
+  if not reply then
+    return nil, failed
+  end
+  local answer
+  answer, failed = read(reply, requester:url(path), json.read, media.PLAIN)
+  if answer == nil then
+    return nil, failed
+  end
+  return rest.member(requester, path, answer, "instance_id", "string")
 end
 
 --- Send a request, and read a value out of the answer, without loss.

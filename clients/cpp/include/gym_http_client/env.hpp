@@ -4,12 +4,14 @@
 #define GYM_HTTP_CLIENT_ENV_HPP
 
 #include "gym_http_client/instance.hpp"
+#include "gym_http_client/typed_json.hpp"
 
 namespace gym_http {
 
 /// The options of a new environment. The server has defaults for the others.
 struct EnvOptions {
     Json kwargs = Json::object();                 ///< The environment's own arguments.
+    Value::Members exact_kwargs{};  ///< Further ones that JSON does not have, as arrays.
     std::optional<std::uint64_t> seed{};          ///< Of the first reset, if that has no seed.
     std::optional<std::string> render_mode{};     ///< Such as `rgb_array`; rendering needs one.
     std::optional<std::int64_t> max_episode_steps{};  ///< -1 for no limit.
@@ -56,6 +58,11 @@ namespace detail {
 
 inline Json request_of(const std::string& env_id, const EnvOptions& options) {
     Json request{{"env_id", env_id}, {"kwargs", options.kwargs}};
+    if (!options.exact_kwargs.empty()) {
+        request["typed"] = true;
+        request["kwargs"].update(
+            Json::parse(write_typed_json(Value::dict(options.exact_kwargs))));
+    }
     if (options.seed) request["seed"] = *options.seed;
     if (options.render_mode) request["render_mode"] = *options.render_mode;
     if (options.max_episode_steps)
