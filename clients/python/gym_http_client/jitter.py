@@ -218,6 +218,6 @@ def advice(told: dict[str, Lateness], hz: float) -> list[str]:
 
 if __name__ == "__main__":
     # SIGTERM raises, so that the servers are ended.
-    for _number in (signal.SIGTERM, signal.SIGHUP):
+    for _number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         signal.signal(_number, lambda *_: sys.exit(1))
     sys.exit(main())

@@ -25,7 +25,7 @@ SERVER = "gym_http_server"
 _ADDRESS = re.compile(rb"Listening on (http://\S+)")
 _PR_SET_PDEATHSIG = 1
 # Loaded at import: between fork and exec, nothing should be.
-_LIBC = ctypes.CDLL(None)
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 
@@ -81,7 +81,7 @@ def own_server(
 
 def _end_with_parent() -> None:
     """Have the kernel end this process when its parent is killed, on Linux."""
-    if sys.platform == "linux":
+    if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
 
 

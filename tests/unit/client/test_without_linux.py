@@ -28,7 +28,8 @@ def test_the_client_runs_without_modules_that_windows_lacks() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-k", "not unix"]
     # Property tests are about values, not about modules, and take a third of the time.
     command += ["-m", "not hypothesis"]
-    command += [f"--ignore={ITSELF}", *FILES]
+    # There, no signal interrupts a test that takes too long.
+    command += ["--timeout-method=thread", f"--ignore={ITSELF}", *FILES]
     for plugin in ("tests.support.faults.without_linux", "no:cacheprovider"):
         command += ["-p", plugin]
     python_path = os.pathsep.join([str(ROOT), str(ROOT / "clients" / "python")])

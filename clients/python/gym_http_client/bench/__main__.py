@@ -65,7 +65,7 @@ def main() -> int:
     """Measure the chosen rows; return the exit status."""
     options = _options()
     # SIGTERM raises, so that the player processes are closed.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         signal.signal(number, lambda *_: sys.exit(1))
     try:
         # Fail at once if there is no server.

@@ -113,9 +113,11 @@ class Players:
         return Round(len(durations) / seconds, durations)
 
     def _start(self) -> None:
-        # Processes that fork from one that has imported everything start fast.
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["gym_http_client.bench.agents"])
+        context: Any = multiprocessing.get_context("spawn")
+        if "forkserver" in multiprocessing.get_all_start_methods():
+            # Processes that fork from one that has imported everything start fast.
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload(["gym_http_client.bench.agents"])
         for task in self._tasks:
             ours, theirs = context.Pipe()
             # Not daemons: these must not start processes, and an agent may need some.
@@ -148,7 +150,11 @@ def _play(
     connection: Any,
 ) -> None:
     # These signals may reach all processes; the first process ends the others.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        getattr(signal, "SIGHUP", signal.SIGTERM),
+    ):
         signal.signal(number, signal.SIG_IGN)
     if cores is not None:
         os.sched_setaffinity(0, cores)

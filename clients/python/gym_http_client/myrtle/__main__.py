@@ -176,6 +176,6 @@ def _complain(words: str) -> int:
 
 if __name__ == "__main__":
     # SIGTERM raises, so that agent and server are ended.
-    for _number in (signal.SIGTERM, signal.SIGHUP):
+    for _number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         signal.signal(_number, lambda *_: sys.exit(1))
     sys.exit(main())

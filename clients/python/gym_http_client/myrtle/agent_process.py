@@ -26,12 +26,20 @@ class AgentProcess:
     Args:
         make: Makes the agent, as `myrtle_queues.make_agent` calls it.
 
+    Raises:
+        OSError: This system has no forked processes.
+
     Attributes:
         sensor_q: This process's end of the queue of updates.
         action_q: This process's end of the queue of actions.
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
+        if "fork" not in multiprocessing.get_all_start_methods():
+            raise OSError(
+                "agents run in forked processes, which this system lacks: run the "
+                "trial on Linux or macOS, or in WSL"
+            )
         self.sensor_q, sensors = ValueQueue.pair()
         self.action_q, actions = ValueQueue.pair()
         context = multiprocessing.get_context("fork")
