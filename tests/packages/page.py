@@ -80,6 +80,9 @@ plays differ, or a remote one does not.
 `make packages` installs each package into a virtual environment of its own, and takes
 about an hour. `make packages PACKAGES="minigrid metaworld"` compares these two anew.
 The list of packages is `tests/packages/table.py`.
+
+What was played of some:
+
 """
 
 
@@ -104,7 +107,10 @@ def write(results: dict[str, dict[str, Any]]) -> str:
         parts += [_ALONGSIDE, *apart, _APART]
     if refused := [part for each in known for part in _refused(*each)]:
         parts += ["\n## What cannot be installed\n", *refused]
-    return "".join([*parts, _TAIL])
+    notes = [
+        f"- {package.name}: {package.note}\n" for package in PACKAGES if package.note
+    ]
+    return "".join([*parts, _TAIL, *notes])
 
 
 def _dates(results: Iterable[dict[str, Any]]) -> str:

@@ -103,9 +103,10 @@ PACKAGES = (
         ("panda-gym==3.0.7",),
         "panda_gym",
         (
-            Case("PandaReach-v3"),
-            Case("PandaPush-v3"),
+            Case("PandaReach-v3", steps=49),
+            Case("PandaPush-v3", steps=49),
         ),
+        note="A reset without a seed is random, so one episode of 49 steps was played.",
     ),
     Package(
         ("miniworld==2.1.0",),
