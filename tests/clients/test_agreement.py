@@ -18,7 +18,7 @@ from gym_http_client import recordings
 from gym_http_wire.step_records import Kind
 from tests.support.api import Api, Instance, no_content
 from tests.support.drivers import DRIVERS, Program
-from tests.support.envs import mixed_observations
+from tests.support.envs import mixed_observations, opaque_spaces
 from tests.support.reference_runs import ReferenceRun, in_hex
 from tests.support.server import Server
 
@@ -52,7 +52,8 @@ walk = cache(ReferenceRun)
 
 @pytest.fixture(scope="module")
 def mixed_server() -> Iterator[Server]:
-    with Server("--import", mixed_observations.__name__) as server:
+    modules = (mixed_observations, opaque_spaces)
+    with Server(*(f"--import={each.__name__}" for each in modules)) as server:
         yield server
 
 
@@ -70,6 +71,18 @@ def test_lines_are_those_of_a_local_environment(
     walked = walk(env_id, 42, STEPS)
     args = walked.args(mixed_server.url, transport, tmp_path)
     walked.compare(program.output(*args))
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", DRIVERS)
+def test_environments_with_opaque_spaces_are_played(
+    name: str, driver: Callable[[str], Program], mixed_server: Server, tmp_path: Path
+) -> None:
+    walked = walk("opaque/Sum-v0", 42, 30)
+    assert walked.ends > 0
+    for transport in TRANSPORTS:
+        args = walked.args(mixed_server.url, transport, tmp_path)
+        walked.compare(driver(name).output(*args))
 
 
 # Each driver once, and each environment and transport.

@@ -1,6 +1,6 @@
 /** An agent that prints the bits of all that it gets; browsers load this file, too. */
 
-import { DictSpace, Discrete, NdArray, TupleSpace, attach, make } from "../src/index.js";
+import { DictSpace, Discrete, NdArray, Opaque, TupleSpace, attach, make } from "../src/index.js";
 import { arrayBytes } from "../src/arrays.js";
 import { parse } from "../src/json.js";
 import { writeHex } from "../src/text.js";
@@ -39,7 +39,8 @@ function partsOf(value, space) {
     const members = value instanceof Map ? [...value] : Object.entries(value);
     return members.flatMap(([key, item]) => partsOf(item, space instanceof DictSpace ? space.spaces.get(key) : null));
   }
-  const isInteger = typeof value !== "number" || space instanceof Discrete;
+  const nearest = space instanceof Opaque ? space.base : space;
+  const isInteger = typeof value !== "number" || nearest instanceof Discrete;
   return [isInteger ? integerBits(value) : doubleBits(value)];
 }
 

@@ -115,4 +115,25 @@ class Errand(gymnasium.Env[Any, Any]):
         )
 
 
+class Sum(gymnasium.Env[Any, Any]):
+    """An environment with the sum of its actions, all of which are even."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Dict({"sum": Even(100)})
+        self.action_space = Even(6)
+        self._sum = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._sum = 0
+        return {"sum": np.int64(0)}, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._sum += int(action)
+        return {"sum": np.int64(self._sum)}, 1.0, self._sum > 20, False, {}
+
+
 gymnasium.register("opaque/Errand-v0", Errand)
+gymnasium.register("opaque/Sum-v0", Sum)
