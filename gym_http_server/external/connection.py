@@ -7,6 +7,7 @@ drive an `ExternalConnection`::
     HANDSHAKE ──accept──> FREE      in the broker
     READY ──start──> AWAITING ──an answer, or abandon──> READY      in a host
     any state ──lose──> LOST ──resume──> READY
+                             ──replace──> FREE ──start──> AWAITING
 
 Pass the bytes that were received to `receive`, and call `check` from time to time.
 After each call, send `take_outgoing()`, and close the socket if `state` is
@@ -43,6 +44,7 @@ __all__ = [
     "ConnectionDetails",
     "ConnectionState",
     "ExternalConnection",
+    "Loss",
 ]
 
 #: Seconds from the connection's beginning within which the hello must arrive.
@@ -59,7 +61,8 @@ class ConnectionState(Enum):
 
     Attributes:
         HANDSHAKE: The hello has not been accepted yet.
-        FREE: No host has leased the connection, so no request is sent.
+        FREE: No request is sent: no host has leased the connection, or the environment
+            has replaced one that a host had leased, and has to begin first.
         READY: A host has leased it, and no request is under way.
         AWAITING: A request is under way.
         LOST: The connection has ended. The environment may resume it with another.
@@ -86,6 +89,7 @@ class ConnectionDetails(msgspec.Struct):
         next_number: The least ID that the next request may have.
         resume: The secret that resumes this connection after it was lost.
         owner: Name of the token that it was given to, and that has to show it.
+        resumptions: How often it was resumed.
     """
 
     framing: str
@@ -94,6 +98,7 @@ class ConnectionDetails(msgspec.Struct):
     next_number: int
     resume: str
     owner: str = ""
+    resumptions: int = 0
 
     @property
     def env_id(self) -> str:
@@ -114,6 +119,31 @@ class ConnectionDetails(msgspec.Struct):
         """
         shown = hello.resume == self.resume and owner == self.owner
         return shown and hello.public() == self.hello
+
+    def not_replaced_by(self, other: ConnectionDetails) -> str:
+        """Return why another connection of this name cannot replace this one, or ""."""
+        if other.owner != self.owner:
+            return "it has another token"
+        # The agent's values depend on the last two.
+        spaces = ("observation_space", "action_space")
+        for which in (*spaces, "dialect", "reward_channels"):
+            if getattr(other.hello, which) != getattr(self.hello, which):
+                return f"it has another {which}"
+        return ""
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A host's report that it has lost a connection.
+
+    Attributes:
+        resume: The secret that resumes it.
+        resumptions: How often it was resumed before.
+        heard_at: When the environment was last heard; monotonic seconds.
+    """
+
+    resume: str
+    resumptions: int
+    heard_at: float
 
 
 @dataclass(eq=False, slots=True)
@@ -217,6 +247,11 @@ class ExternalConnection:
         """The record for a process that continues it; set after the handshake."""
         assert self._details is not None  # noqa: S101 - set by accept()
         return self._details
+
+    @property
+    def heard_at(self) -> float:
+        """When the environment was last heard."""
+        return self._received_at
 
     @property
     def transferable(self) -> bool:
@@ -443,6 +478,12 @@ class ExternalConnection:
         self.details.framing = framing
         self._dialect = self._dialect_of(self.details.hello)
         self.state = ConnectionState.READY
+
+    def replace(self, details: ConnectionDetails, now: float) -> None:
+        """Continue with another program, over its connection: it has to begin first."""
+        self._details = details
+        self.resume(details.framing, now)
+        self.state = ConnectionState.FREE
 
     def _send(self, payload: bytes) -> None:
         self._outgoing += self._framing.message(payload, text=self._dialect.text)

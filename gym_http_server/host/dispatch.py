@@ -16,6 +16,7 @@ from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
 from gym_http_server.host.activity import Activity
 from gym_http_server.host.broadcast import Broadcast
+from gym_http_server.host.codec import lossless
 from gym_http_server.host.external.connections import ExternalConnections
 from gym_http_server.host.failures import problem_frame
 from gym_http_server.host.handlers import Handlers
@@ -23,7 +24,7 @@ from gym_http_server.host.inspection import Inspection
 from gym_http_server.host.monitor_files import FileRequest
 from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import RequestHead, request_head
+from gym_http_wire.messages import Op, RequestHead, request_head
 from gym_http_wire.problems import ExternalAway, Problem
 from gym_http_wire.streams import ACKNOWLEDGED, KEYLESS
 
@@ -188,7 +189,8 @@ class Dispatch:
             return self.handlers.perform(frame, streamed)
         # A lambda would make the arguments slower for all other environments, too.
         perform = functools.partial(self.handlers.perform, frame, streamed)
-        return external.perform(key, perform)
+        plain = frame.kind == Op.STEP and not lossless(frame)
+        return external.perform(key, perform, plain=plain)
 
     def _will_be_retried(self, reply: Frame) -> bool:
         """Whether an external environment was away, so that the client retries."""

@@ -118,6 +118,23 @@ class ProviderTests:
             with provided.create(server.url) as env:
                 provided.check_reset(env)
 
+    def test_a_killed_process_takes_its_place_again_if_it_says_so(
+        self, server: Server, provided: Provided, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PROVIDER_REPLACE", "1")
+        with provided.start(server.url) as provider:
+            env = provided.create(server.url)
+            env.reset(seed=1)
+            action = env.action_space.sample()
+            observation = env.step(action)[0]
+            provider.kill()
+        with provided.start(server.url):
+            step = env.step(action)
+            assert_same(step[0], observation)
+            assert step[1:] == (0.0, False, True, {"reconnected": True})
+            provided.check_reset(env)
+            env.close()
+
     @pytest.mark.parametrize("dialect", ["json", "binary"])
     def test_a_silent_server_is_given_up(
         self, make_server: MakeServer, provided: Provided, dialect: str

@@ -5,10 +5,12 @@
 //
 // The environment of the first is that of local_env.py. The second is a game of 60 frames a
 // second, which answers that many frames later; at its end it prints its frame times. A line
-// on standard input, or its end, ends either.
+// on standard input, or its end, ends either. With the variable PROVIDER_REPLACE the first takes
+// the place of an earlier one.
 #include <dlfcn.h>
 #include <netdb.h>
 
+#include <cstdlib>
 #include <gym_http_client/serve.hpp>
 #include <iostream>
 #include <thread>
@@ -115,6 +117,7 @@ int twin(const std::string& how, const std::string& url, const std::string& name
     ProvidedEnv provided(name, Twin::observations(), Twin::actions());
     provided.capabilities = {"seed", "options", "pause"};
     provided.render_modes = {"ansi"};
+    provided.replace = std::getenv("PROVIDER_REPLACE") != nullptr;
     provided.dialect = dialect == "binary" ? Dialect::binary : Dialect::json;
     provided.init = [&](const InitAsked& requested) { return env.init(requested); };
     provided.reset = [&](const ResetAsked& requested) { return env.reset(requested); };

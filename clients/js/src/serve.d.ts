@@ -69,6 +69,12 @@ export interface Lending {
   /** The rate of its time, if that does not wait for steps. */
   realtime?: { hz: number };
   /**
+   * Whether this program, once it was started again, takes the place that it had in a running
+   * instance, whose episode ends then. The default is true in pages, which people reload, and
+   * false in Node.
+   */
+  replace?: boolean;
+  /**
    * An object for agents: they read and set its members, and call its methods. Keyword
    * arguments of an agent are one object, the last argument. Names that begin with an
    * underscore are private, and so are the members of every object.

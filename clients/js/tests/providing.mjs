@@ -4,7 +4,7 @@
  *     node providing.mjs URL NAME KIND DIALECT [TRANSPORT]
  *
  * Each line is JSON. A line on standard input is a command: `stop`, or `drop`, which loses
- * the connection.
+ * the connection. With the variable PROVIDER_REPLACE it takes the place of an earlier one.
  */
 
 import { createInterface } from "node:readline";
@@ -80,6 +80,7 @@ await serveEnv({
   actionSpace: kind === "box" ? { ...SPACES.box, shape: [2] } : { type: "Discrete", n: 5 },
   capabilities: ["seed", "options", "pause"],
   renderModes: ["ansi"],
+  replace: process.env.PROVIDER_REPLACE ? true : undefined,
   signal: controller.signal,
   log: (line) => print({ log: line }),
   onAgent: () => print({ agent: true }),

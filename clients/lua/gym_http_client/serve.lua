@@ -35,7 +35,7 @@ serve.DEFAULT_URL = "http://127.0.0.1:5000"
 local TYPES = {
   url = "string", token = "string", tls = "table", name = "string", dialect = "string",
   capabilities = "table", render_modes = "table", reward_channels = "table",
-  metadata = "table", realtime = "table", log = "function", on_agent = "function",
+  metadata = "table", realtime = "table", replace = "boolean", log = "function", on_agent = "function",
   on_agent_gone = "function", init = "function", reset = "function", observe = "function",
   step = "function", render = "function", close = "function",
 }
@@ -76,7 +76,7 @@ end
 -- * `on_agent`, `on_agent_gone`: called when an agent comes and leaves
 -- * `url`: with `http`, `https`, `ws`, `wss`, or `tcp`; `token`; `tls`, as for `gym.new`
 -- * `dialect`: `"json"` or `"binary"`
--- * `capabilities`, `render_modes`, `reward_channels`, `metadata`, `realtime`
+-- * `capabilities`, `render_modes`, `reward_channels`, `metadata`, `realtime`, `replace`
 -- * `log`: called with a line for each event; by default `print`
 -- @treturn Provider
 function serve.env(given)

@@ -3,8 +3,9 @@
 --
 --     lua providing.lua URL NAME KIND DIALECT STOP_FILE
 --
--- Each line is JSON. It ends when there is a file of that name. The same environment in
--- Python is in test_lua_serve.py.
+-- Each line is JSON. It ends when there is a file of that name. With the variable
+-- PROVIDER_REPLACE it takes the place of an earlier one. The same environment in Python is
+-- in test_lua_serve.py.
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 require("checking")
@@ -89,6 +90,7 @@ local provider = serve.env({
     or { type = "Discrete", n = 5 },
   capabilities = { "seed", "options", "pause" },
   render_modes = { "ansi" },
+  replace = os.getenv("PROVIDER_REPLACE") ~= nil,
   log = function(line)
     print_json({ log = line })
   end,

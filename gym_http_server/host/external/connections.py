@@ -23,7 +23,7 @@ from gym_http_server.host.external.leased_connection import (
 )
 from gym_http_server.processes.frame_socket import FrameSocket, limit_sending
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op, problem_of, request
+from gym_http_wire.messages import Op, problem_of, request, request_head
 from gym_http_wire.problems import ExternalAway
 
 __all__ = ["LONGEST_TICK", "Awaited", "ExternalConnections", "connect_broker"]
@@ -82,6 +82,7 @@ class ExternalConnections:
         blocks: The same.
         leased: The connections, in the order of their environments.
         key: Idempotency key of the agent's request under way, or "".
+        plain: Whether it is a step in plain JSON.
         due: Monotonic seconds of the next check of timeouts.
     """
 
@@ -96,6 +97,7 @@ class ExternalConnections:
         self.blocks = blocks
         self.leased: list[LeasedConnection] = []
         self.key = ""
+        self.plain = False
         self.due = 0.0
         self._new_broker_socket = connect_broker
         self._epoll = select.epoll()
@@ -107,21 +109,22 @@ class ExternalConnections:
         """Return the descriptor that is readable when a connection has data."""
         return self._epoll.fileno()
 
-    def perform(self, key: str, call: Callable[[], T]) -> T:
+    def perform(self, key: str, call: Callable[[], T], *, plain: bool = False) -> T:
         """Call the environment on behalf of an agent's request.
 
         Args:
             key: The request's idempotency key, or "".
             call: Calls the environment.
+            plain: Whether the request is a step in plain JSON.
 
         Returns:
             The result of the call.
         """
-        self.key = key
+        self.key, self.plain = key, plain
         try:
             return call()
         finally:
-            self.key = ""
+            self.key, self.plain = "", False
 
     def wait(self, awaited: Awaited) -> None:
         """Wait until something has happened, at most until a deadline."""
@@ -174,7 +177,9 @@ class ExternalConnections:
 
     def add(self, details: ConnectionDetails, sock: socket.socket) -> LeasedConnection:
         """Add a connection that was leased."""
-        connection = LeasedConnection(details, sock, self.settings, self._watch)
+        connection = LeasedConnection(
+            details, sock, self.settings, self._watch, self._report_lost
+        )
         self.leased.append(connection)
         return connection
 
@@ -183,6 +188,16 @@ class ExternalConnections:
         self._by_descriptor[descriptor] = connection
         with contextlib.suppress(FileExistsError):
             self._epoll.register(descriptor, select.EPOLLIN)
+
+    def _report_lost(self, connection: LeasedConnection) -> None:
+        """Report a lost connection to the broker, which may find another for it."""
+        broker = self._broker
+        if broker is None or not connection.hello.replace:
+            return
+        # A broker that has ended is noticed when it is read from.
+        with contextlib.suppress(OSError):
+            body = msgspec.json.encode(connection.loss)
+            broker.send(request(Op.EXTERNAL_LOST, body))
 
     def _connect_broker(self) -> FrameSocket:
         end = self._new_broker_socket()
@@ -247,7 +262,7 @@ class ExternalConnections:
         self.attend(max(0.0, awaited.deadline - time.monotonic()))
 
     def _receive_from_broker(self, broker: FrameSocket) -> None:
-        """Adopt connections that were resumed, and end those whose token is gone."""
+        """Adopt resumed and replacing connections; end those whose token is gone."""
         frames = broker.receive()
         if frames is None:
             self._epoll.unregister(broker.fileno())
@@ -259,12 +274,14 @@ class ExternalConnections:
                 self._revoke(frame.body.decode())
                 continue
             sock = broker.take_socket()
-            if frame.kind != Op.EXTERNAL_RESUMED or sock is None:
+            if sock is None:
                 continue
             details = msgspec.json.decode(frame.body, type=ConnectionDetails)
+            replaced = request_head(frame).value
             for connection in self.leased:
-                if connection.details.resume == details.resume:
-                    connection.resume(details, sock)
+                if connection.details.resume == (replaced or details.resume):
+                    adopt = connection.replace if replaced else connection.resume
+                    adopt(details, sock)
                     break
             else:
                 sock.close()
@@ -290,6 +307,9 @@ class ExternalConnections:
             return
         self._broker = broker
         self._watch_broker(broker)
+        for connection in self.leased:
+            if connection.lost:
+                self._report_lost(connection)
 
     def release(self) -> None:
         """Return all connections to the broker; close those that cannot be returned."""

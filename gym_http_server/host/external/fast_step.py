@@ -75,6 +75,7 @@ class FastStep(Generic[M]):
         if data:
             step = protocol.read_step(number, data, self._reader, time.monotonic())
             if step is not None:
+                requester.last_step = step
                 return step
         call = Call(Op.STEP, {"action": action}, number, deadline)
         self._connection.follow(call, data)

@@ -14,6 +14,7 @@ from gym_http_server.external.connection import (
     ConnectionDetails,
     ConnectionState,
     ExternalConnection,
+    Loss,
 )
 from gym_http_server.external.tango_dialect import TangoDialect
 from gym_http_server.host import plain_json
@@ -64,6 +65,7 @@ class LeasedConnection:
         sock: Its socket.
         settings: Limits.
         watch: Called with this connection when it has another socket.
+        report_lost: Called with this connection when it is lost.
 
     Attributes:
         protocol: Its state.
@@ -76,6 +78,7 @@ class LeasedConnection:
         sock: socket.socket,
         settings: ExternalSettings,
         watch: Callable[[LeasedConnection], None],
+        report_lost: Callable[[LeasedConnection], None],
     ) -> None:
         self.env_id = details.env_id
         self.protocol = ExternalConnection(
@@ -88,6 +91,7 @@ class LeasedConnection:
             leased=True,
         )
         self._watch = watch
+        self._report_lost = report_lost
         self._connect(sock)
 
     def _connect(self, sock: socket.socket) -> None:
@@ -115,6 +119,17 @@ class LeasedConnection:
     def lost(self) -> bool:
         """Whether the connection is lost at the moment."""
         return self.protocol.state is ConnectionState.LOST
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another program has taken this place, and has not begun yet."""
+        return self.protocol.state is ConnectionState.FREE
+
+    @property
+    def loss(self) -> Loss:
+        """The report for the broker that the connection is lost."""
+        details = self.details
+        return Loss(details.resume, details.resumptions, self.protocol.heard_at)
 
     def new_number(self) -> int:
         """Return the ID of the next request.
@@ -181,7 +196,15 @@ class LeasedConnection:
     def resume(self, details: ConnectionDetails, sock: socket.socket) -> None:
         """Continue over another connection of the same environment."""
         self.lose("a newer connection took its place")
+        self.details.resumptions = details.resumptions
         self.protocol.resume(details.framing, time.monotonic())
+        self._connect(sock)
+
+    def replace(self, details: ConnectionDetails, sock: socket.socket) -> None:
+        """Continue with another program, over its connection."""
+        before, after = self.details.connection, details.connection
+        print(f"{self.env_id}, connection {after}: replaces {before}", flush=True)
+        self.protocol.replace(details, time.monotonic())
         self._connect(sock)
 
     def release(self) -> socket.socket | None:
@@ -244,6 +267,7 @@ class LeasedConnection:
             connection, why = self.details.connection, self.protocol.lost_because
             print(f"{self.env_id}, connection {connection}: {why}", flush=True)
             self._socket.close()
+            self._report_lost(self)
 
     def _flush(self, until: float | None) -> None:
         data = self.protocol.take_outgoing()

@@ -27,7 +27,7 @@ from gym_http_wire.problems import (
 )
 from gym_http_wire.values import UnsupportedValue, binary
 
-__all__ = ["Requester"]
+__all__ = ["ProgramReplaced", "Requester"]
 
 CLOSE_SECONDS = 1.0
 #: Longest that a request waits for a connection that is lost, in seconds.
@@ -44,6 +44,10 @@ _HARMLESS: dict[str, type[Problem]] = {
 _EXTRAS = ("arguments", "error_type", "mro", "text")
 
 
+class ProgramReplaced(Exception):
+    """Another program has taken the place of the environment: it has to begin."""
+
+
 class Requester:
     """Sends requests over one connection, one at a time, and waits for the answers.
 
@@ -58,6 +62,8 @@ class Requester:
         lost_call: The call in which the connection was lost, if it may have changed
             something; else ``None``.
         needs_reset: Why a step needs a reset before it; "" if it does not.
+        last_step: The last step of the episode, or the observation that began it;
+            ``None`` if there is no episode.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Requester:
         self.needs_reset = needs_reset
         self._connections = connections
         self.lost_call: Call | None = None
+        self.last_step: Any = None
 
     @property
     def retries_lost(self) -> bool:
@@ -90,6 +97,7 @@ class Requester:
 
         Raises:
             Problem: The agent gets this instead.
+            ProgramReplaced: It was not sent, or its outcome went with the program.
         """
         return self._result(self._completed(op, parameters, call))
 
@@ -97,6 +105,8 @@ class Requester:
         """Return the call when its outcome is known; resend it if that is safe."""
         until = time.monotonic() + self.deadline_s
         key = self._connections.key
+        if self.connection.replaced:
+            self.lost_call = None
         call = (
             None if self.lost_call is None else self._lost_before(op, parameters, key)
         )
@@ -107,6 +117,10 @@ class Requester:
             else:
                 if self.connection.lost:
                     self._await_return(op, until)
+                if self.connection.replaced:
+                    self.lost_call = call = None
+                    if op is not Op.INIT:
+                        raise ProgramReplaced
                 call = self._started(call, op, parameters, until)
             self._wait_for(call)
             if not call.lost:
@@ -129,7 +143,7 @@ class Requester:
         if connection.lost:
             # It may have been resumed just now.
             self._connections.attend()
-        if connection.lost:
+        if connection.lost or connection.replaced:
             return
         until = time.monotonic() + CLOSE_SECONDS
         call = Call(Op.CLOSE, {}, connection.new_number(), until)

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import time
 from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.external.connection import ConnectionDetails
+from gym_http_server.external.connection import ConnectionDetails, Loss
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.services.broker.free_connection import FreeConnection
 from gym_http_server.services.broker.free_connections import FreeConnections
 from gym_http_server.services.broker.messages import LeaseRequest
 from gym_http_server.services.broker.registry import Lease, Registry, Waiter
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op, answer, problem_answer
+from gym_http_wire.messages import (
+    Op,
+    RequestHead,
+    answer,
+    problem_answer,
+    request,
+)
 from gym_http_wire.problems import ExternalAway
 
 __all__ = ["Allocator"]
 
 #: Names of connected environments that an error lists.
 MAX_NAMES = 5
+
+log = logging.getLogger("gym_http_server.broker")
 
 
 class Allocator:
@@ -55,7 +65,7 @@ class Allocator:
         """Take a connection back from a host."""
         details = msgspec.json.decode(frame.body, type=ConnectionDetails)
         sock = host.take_socket()
-        self._registry.leases.pop(details.resume, None)
+        self._registry.end_lease(details.resume)
         if sock is not None:
             self._connections.add_released(sock, details)
 
@@ -63,6 +73,10 @@ class Allocator:
         """Record the leases of a host that an earlier broker had granted."""
         for each in msgspec.json.decode(frame.body, type=list[ConnectionDetails]):
             self._registry.leases[each.resume] = Lease(host, each)
+
+    def lose(self, host: FrameSocket, frame: Frame) -> None:
+        """Record that a host has lost a connection."""
+        self._registry.lose(host, msgspec.json.decode(frame.body, type=Loss))
 
     def revoke(self, gone: frozenset[str]) -> None:
         """Have hosts end the connections of tokens that are gone.
@@ -81,8 +95,10 @@ class Allocator:
     def allocate(self) -> None:
         """Allocate free connections to the waiting hosts, in FIFO order.
 
-        A request for few does not overtake an earlier one for many.
+        Hosts that have lost theirs come first. A request for few does not overtake an
+        earlier one for many.
         """
+        self._replace_lost()
         registry = self._registry
         short: set[str] = set()
         for waiter in list(registry.waiters):
@@ -103,6 +119,42 @@ class Allocator:
         host.send(answer(200, body), connection.fileno())
         self._connections.remove(connection)
         self._registry.leases[details.resume] = Lease(host, details)
+
+    def _replace_lost(self) -> None:
+        """Pass new connections to the hosts that have lost theirs."""
+        registry = self._registry
+        names = {lease.details.hello.name for lease in registry.lost.values()}
+        for connection in itertools.chain(*map(registry.available, names)):
+            lease = registry.replaced_by(connection, connection.protocol.details)
+            if lease is None:
+                self._explain(connection)
+            elif lease.responsive:
+                try:
+                    self._replace(lease, connection)
+                except OSError:
+                    self._disconnect(lease.host)
+
+    def _replace(self, lease: Lease, connection: FreeConnection) -> None:
+        before, after = lease.details, connection.protocol.details
+        head = RequestHead(value=before.resume)
+        body = msgspec.json.encode(after)
+        frame = request(Op.EXTERNAL_REPLACED, body, head)
+        lease.host.send(frame, connection.fileno())
+        self._connections.remove(connection)
+        self._registry.end_lease(before.resume)
+        self._registry.leases[after.resume] = Lease(lease.host, after)
+        log.info(
+            "%s, connection %s: in the place of %s",
+            *(after.env_id, after.connection, before.connection),
+        )
+
+    def _explain(self, connection: FreeConnection) -> None:
+        """Log once why a new connection waits, though another one was lost."""
+        why = self._registry.why_not_replacing(connection)
+        if why and not connection.explained:
+            connection.explained = True
+            details = connection.protocol.details
+            log.info("%s, connection %s: %s", details.env_id, details.connection, why)
 
     def refuse_late(self, now: float) -> None:
         """Send an error to the hosts that have waited long enough."""

@@ -47,7 +47,12 @@ class FreeConnection:
     Attributes:
         sock, protocol, identity, by_tcp: The arguments of these names.
         opened_at: When it was opened.
+        may_replace: Whether its program is new, and may replace one that was lost.
+        explained: Whether the log says why it does not.
     """
+
+    may_replace = False
+    explained = False
 
     def __init__(
         self,

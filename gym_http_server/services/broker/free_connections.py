@@ -270,14 +270,16 @@ class FreeConnections:
             older.protocol.end("a newer connection took its place", now)
             self._flush_or_remove(older, now)
             self._accept(connection, details, now, resumed=True)
-        elif why := self._why_full(owner):
-            protocol.refuse("too-many-external", why, now)
-            return
         else:
             ids = secrets.token_hex(4), secrets.token_urlsafe(16)
             details = ConnectionDetails(
                 protocol.framing, ids[0], hello.public(), 1, ids[1], owner
             )
+            connection.may_replace = hello.replace
+            replaces = self._registry.replaced_by(connection, details)
+            if replaces is None and (why := self._why_full(owner)):
+                protocol.refuse("too-many-external", why, now)
+                return
             self._accept(connection, details, now)
         if protocol.state is not ConnectionState.LOST:
             self._registry.add(connection)
@@ -350,7 +352,11 @@ class FreeConnections:
             # This connection would delay all others.
             protocol.end("the host that has this environment is busy: come again", now)
             return
-        details = msgspec.structs.replace(lease.details, framing=protocol.framing)
+        details = msgspec.structs.replace(
+            lease.details,
+            framing=protocol.framing,
+            resumptions=lease.details.resumptions + 1,
+        )
         self._accept(connection, details, now, resumed=True)
         if not protocol.transferable:
             protocol.lose("it sent more than its hello", now)
@@ -364,6 +370,8 @@ class FreeConnections:
         except OSError:
             protocol.lose("the host that had it is gone", now)
             return
+        lease.details.resumptions = details.resumptions
+        self._registry.lost.pop(details.resume, None)
         self.remove(connection)
 
 

@@ -92,6 +92,7 @@ class Broker:
             Op.EXTERNAL_LEASE: self._allocator.lease,
             Op.EXTERNAL_RELEASE: self._allocator.release,
             Op.EXTERNAL_ADOPT: self._allocator.adopt,
+            Op.EXTERNAL_LOST: self._allocator.lose,
         }
         self._of_others: Operations = {
             Op.EXTERNAL_CONNECT: self._connect,

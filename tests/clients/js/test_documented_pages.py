@@ -80,6 +80,31 @@ def test_documented_pages_are_environments(
             check(f"external/{name[1]}", server)
 
 
+def test_a_page_that_is_reloaded_in_an_episode_goes_on_training(
+    make_server: MakeServer, folder: Path, origin: str
+) -> None:
+    needs("chromium")
+    server = make_server("--allow-origin", origin, "--external-grace", "5")
+    block = page_in("docs/connect.md")
+    (folder / "page.html").write_text(
+        block.replace(ADDRESS, server.url.removeprefix("http://")), encoding="utf-8"
+    )
+    with Chromium() as browser:
+        browser.open(f"{origin}/page.html")
+        with RemoteEnv(server.url, "external/runner", wait_s=20) as env:
+            for _ in range(3):
+                assert env.reset()[0] == 0
+                for place in (1, 2, 3):
+                    assert env.step(1)[0] == place
+                # Opening the page where it is open already loads it again.
+                browser.open(f"{origin}/page.html")
+                step = env.step(1)
+                assert step == (3, 0.0, False, True, {"reconnected": True})
+            env.reset()
+            while not env.step(1)[2]:
+                pass
+
+
 def test_the_refusal_of_an_origin_is_shown_beside_its_cure(
     make_server: MakeServer, folder: Path, origin: str
 ) -> None:

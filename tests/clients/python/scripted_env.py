@@ -38,6 +38,7 @@ def serve_conversation(case: Case, send_out: Callable[[str], object]) -> None:
         name="scripted",
         token="",
         dialect=case["dialect"],
+        replace=False,
         stopped=stopped,
         on_taken=lambda: None,
         on_free=lambda: None,

@@ -370,3 +370,17 @@ def test_plain_actions_are_cast_to_the_action_space(
         env.reset()
         env.step(sent)
     assert_identical(judge.actions, [expected])
+
+
+@pytest.mark.live
+def test_a_program_that_is_started_again_takes_its_place(server: Server) -> None:
+    with serving(CARTPOLE, server.url, name="again", replace=True):
+        env = RemoteEnv(server.url, "external/again", wait_s=20)
+        env.reset(seed=1)
+        observation = env.step(1)[0]
+    with serving(CARTPOLE, server.url, name="again", replace=True):
+        step = env.step(1)
+        assert_identical(step, (observation, 0.0, False, True, {"reconnected": True}))
+        assert_identical(env.reset(seed=1), CARTPOLE().reset(seed=1))
+        env.step(1)
+        env.close()

@@ -48,6 +48,7 @@ def _welcome() -> dict[str, dict[str, Any]]:
         "dialect": "binary",
         "token": "",
         "resume": "",
+        "replace": True,
     }
     return {
         "least": {},
@@ -111,6 +112,8 @@ def _refused() -> dict[str, tuple[str, dict[str, Any]]]:
         "dialect-other-case": ("bad-hello", {"dialect": "JSON"}),
         "token-number": ("bad-hello", {"token": 1}),
         "resume-number": ("bad-hello", {"resume": 1}),
+        "replace-number": ("bad-hello", {"replace": 1}),
+        "replace-null": ("bad-hello", {"replace": None}),
     }
 
 

@@ -62,6 +62,7 @@ export class ProvidedEnv {
   /** Describe the environment. */
   hello() {
     const { name, capabilities = [], renderModes, rewardChannels, metadata, realtime } = this.#definition;
+    const { replace = isPage() } = this.#definition;
     const { observationSpace, actionSpace } = this.#definition;
     const { reset, render, attributes } = this.#definition;
     const own = { reset, render, attributes, realtime };
@@ -78,6 +79,7 @@ export class ProvidedEnv {
       reward_channels: rewardChannels,
       metadata,
       realtime,
+      replace: replace || undefined,
       dialect: this.dialect,
     };
   }
@@ -165,6 +167,11 @@ class Refusal extends Error {
     super(words);
     this.code = code;
   }
+}
+
+/** Whether this runs in a page or its workers, which have an address; Node has none. */
+function isPage() {
+  return globalThis.location !== undefined;
 }
 
 function asSpace(definition) {

@@ -42,6 +42,7 @@ function handshake.hello(given, dialect, token, resume)
   return plain.encode({
     type = "hello", protocol = PROTOCOL, name = given.name, dialect = dialect,
     token = token, resume = resume, metadata = given.metadata, realtime = given.realtime,
+    replace = given.replace or nil,
     capabilities = capabilities_of(given),
     observation_space = description_of(given.observation_space),
     action_space = description_of(given.action_space),

@@ -34,6 +34,7 @@ def serve_env(
     token: str | None = None,
     dialect: str = "binary",
     transport: str = "websocket",
+    replace: bool = False,
     stop: threading.Event | None = None,
     on_taken: Callable[[], None] | None = None,
     on_free: Callable[[], None] | None = None,
@@ -57,6 +58,8 @@ def serve_env(
         dialect: ``"binary"``, or ``"typed"`` for readable JSON.
         transport: ``"websocket"``, or ``"http"`` for networks that permit nothing
             else, which is slower. Other URL schemes determine the transport.
+        replace: Whether this program, once it was started again, takes the place that
+            it had in a running instance, whose episode ends then as truncated.
         stop: An event; when it is set, this function returns.
         on_taken: Called when an agent takes an environment, in that environment's
             thread. Its exceptions are logged.
@@ -90,6 +93,7 @@ def serve_env(
             name=name,
             token=shown,
             dialect=dialect,
+            replace=replace,
             stopped=stopped,
             on_taken=on_taken or _nothing,
             on_free=on_free or _nothing,

@@ -42,7 +42,9 @@ class ProvidedEnv:
         self.env: Env = factory() if env is None and factory is not None else env  # type: ignore[assignment]
         self.taken = False
         self._fresh = True
-        self._use(self.env)
+        self._exact = LosslessCalls(Operations(self.env))
+        self._action_space = self.env.action_space
+        self._cast = _caster(self._action_space)
         self._calls: dict[Op, Callable[[Values], Values]] = {
             Op.INIT: self._init,
             Op.CLOSE: self._close,
@@ -131,17 +133,17 @@ class ProvidedEnv:
             self.env = self._factory(**kwargs)
         self._fresh = False
         self.taken = True
-        self._use(self.env)
+        self._exact = LosslessCalls(Operations(self.env))
         return {
             "action_space": spaces.describe(self.env.action_space),
             "observation_space": spaces.describe(self.env.observation_space),
         }
 
-    def _use(self, env: Env) -> None:
-        self._exact = LosslessCalls(Operations(env))
-        self._cast = _caster(env.action_space)
-
     def _step(self, given: Values) -> Values:
+        space = self.env.action_space
+        if space is not self._action_space:
+            # Of another environment, or the environment has replaced it.
+            self._action_space, self._cast = space, _caster(space)
         return self._exact.step({**given, "action": self._cast(given["action"])})
 
     def _close(self, given: Values) -> Values:
@@ -155,10 +157,11 @@ def _caster(space: gymnasium.Space[Any]) -> Callable[[Any], Any]:
     Arrays and NumPy's scalars have a dtype, which their sender has chosen. They are
     returned unchanged, and so is what cannot be cast: the environment judges it.
     """
-    if isinstance(space, gymnasium.spaces.Dict):
+    # Not their subclasses, whose elements are theirs to judge.
+    if type(space) is gymnasium.spaces.Dict:
         members = {key: _caster(inner) for key, inner in space.items()}
         return lambda value: _cast_members(members, value)
-    if isinstance(space, gymnasium.spaces.Tuple):
+    if type(space) is gymnasium.spaces.Tuple:
         parts = [_caster(inner) for inner in space]
         return lambda value: _cast_parts(parts, value)
     read = elements.reader(space)

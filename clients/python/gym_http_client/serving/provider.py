@@ -80,6 +80,7 @@ class Provider:
         name: The environment's name.
         token: The server's token, if hello must contain it.
         dialect: ``"binary"`` or ``"typed"``.
+        replace: Whether it takes the place that an earlier program had.
         stopped: An event that ends `run`.
         on_taken: Called when an agent takes the environment.
         on_free: Called when the agent releases it.
@@ -93,6 +94,7 @@ class Provider:
         name: str,
         token: str,
         dialect: str,
+        replace: bool,
         stopped: threading.Event,
         on_taken: Callable[[], None],
         on_free: Callable[[], None],
@@ -101,7 +103,7 @@ class Provider:
         self._open = open_connection
         self._name = name
         self._hello = msgspec.structs.replace(
-            provided.hello(name, dialect), token=token
+            provided.hello(name, dialect), token=token, replace=replace
         )
         self._stopped = stopped
         self._on_taken = on_taken

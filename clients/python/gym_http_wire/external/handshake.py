@@ -80,6 +80,8 @@ class Hello(msgspec.Struct, omit_defaults=True, tag_field="type", tag="hello"):
         realtime: ``{"hz": 60}``, if it does not wait for steps.
         dialect: One of `DIALECTS`, or `TANGO`.
         resume: The token of an earlier welcome, to resume that connection.
+        replace: Whether the program, once it was started again, takes the place that it
+            had in a running instance.
     """
 
     protocol: int
@@ -94,6 +96,7 @@ class Hello(msgspec.Struct, omit_defaults=True, tag_field="type", tag="hello"):
     realtime: dict[str, Any] | None = None
     dialect: str = "json"
     resume: str = ""
+    replace: bool = False
 
     def has(self, capability: str) -> bool:
         """Whether the environment has a capability."""

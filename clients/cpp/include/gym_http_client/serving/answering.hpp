@@ -51,6 +51,7 @@ public:
                    {"dialect", provided_.dialect == Dialect::binary ? "binary" : "json"}};
         if (!provided_.reward_channels.empty()) hello["reward_channels"] = provided_.reward_channels;
         if (provided_.hz > 0) hello["realtime"] = {{"hz", provided_.hz}};
+        if (provided_.replace) hello["replace"] = true;
         if (!resume.empty()) hello["resume"] = resume;
         return hello;
     }

@@ -60,6 +60,7 @@ struct ProvidedEnv {
     std::vector<std::string> reward_channels{};  ///< Names of the parts of a reward.
     Json metadata = Json::object();              ///< As in Gymnasium's environments.
     double hz = 0;                               ///< Its rate, if its time does not wait for steps.
+    bool replace = false;                        ///< Whether it returns to its instance after a restart.
     Dialect dialect = Dialect::json;             ///< The form of messages.
 
     Handler<Spaces, InitAsked> init{};    ///< Makes an instance; without it, kwargs are refused.
