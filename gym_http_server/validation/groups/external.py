@@ -154,7 +154,8 @@ def _spaces(target: Target) -> None:
 @external("opaque-space")
 def _opaque(target: Target) -> None:
     space = {"type": "Opaque", "class": "validate:Words", "repr": None, "base": None}
-    with SocketEnv.welcomed(target, action_space=space) as env:
+    spaces = {"action_space": space, "observation_space": space}
+    with SocketEnv.welcomed(target, **spaces) as env:
         instance = env.create_and_reset()
         actual = instance.get("action_space/").json()
         equal(actual, {"info": {"name": "Words"}, "space": space}, "the action space")
