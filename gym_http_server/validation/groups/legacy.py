@@ -217,8 +217,11 @@ def _sample(target: Target) -> None:
 @checks("contains")
 def _contains(target: Target) -> None:
     instance = target.shared(target.env_id)
-    info = json_body(instance.get("action_space/"))["info"]
-    if info["name"] != "Discrete":
+    described = json_body(instance.get("action_space/"))
+    info = described["info"]
+    # An opaque space has the info of its base, but another rule.
+    kind = described.get("space", {}).get("type", info["name"])
+    if (info["name"], kind) != ("Discrete", "Discrete"):
         raise Absent("gym-http-api had it for Discrete spaces alone")
     first = info.get("start", 0)
     last = first + info["n"] - 1
