@@ -19,7 +19,7 @@ from gym_http_wire.specs import describe_spec
 from gym_http_wire.values import UnsupportedValue
 from gym_http_wire.values.treewriting import write
 
-__all__ = ["LosslessCalls", "step_values"]
+__all__ = ["LosslessCalls", "sent_spec", "step_values"]
 
 Values = dict[str, Any]
 
@@ -90,7 +90,7 @@ class LosslessCalls:
         """Describe the environment: spaces, spec, metadata and counters."""
         operations = self._operations
         env = operations.env
-        spec, spec_error = _spec(env)
+        spec, spec_error = sent_spec(env)
         return {
             "action_space": operations.describe_space("action")["space"],
             "episodes": operations.episodes,
@@ -195,7 +195,7 @@ def _required(given: Any, name: str) -> Any:
     return given[name]
 
 
-def _spec(env: Any) -> tuple[Any, str | None]:
+def sent_spec(env: Any) -> tuple[Any, str | None]:
     """Describe the spec of an environment, without arguments that cannot be sent.
 
     Returns:

@@ -42,7 +42,7 @@ def describe_spec(spec: EnvSpec) -> dict[str, Any]:
 
 def _entry_point(given: Any) -> str | None:
     if given is None or isinstance(given, str):
-        return given and str(given)
+        return str(given or "") or None
     while isinstance(given, functools.partial):
         given = given.func
     named = given if hasattr(given, "__qualname__") else type(given)

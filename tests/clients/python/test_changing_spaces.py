@@ -1,13 +1,16 @@
 """Spaces that an environment changes reach every client, by each way."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
+from gymnasium.vector.utils import batch_space
 
-from gym_http_client import Client, RemoteEnv, through_wire
+from gym_http_client import Client, RemoteEnv, RemoteVectorEnv, through_wire
 from gym_http_client import Server as Place
 from tests.support.api import Api
 from tests.support.envs import corridors  # noqa: F401
@@ -98,6 +101,23 @@ def test_a_space_that_is_computed(opened: Open) -> None:
     for count in range(2, 9):
         assert env.action_space == Discrete(count)
         env.step(count - 1)
+
+
+def test_a_vector_that_changes_them(corridor_server: Server) -> None:
+    made = RemoteVectorEnv(corridor_server.url, ENV_ID, num_envs=3)
+    with contextlib.closing(made) as envs:
+        envs.reset()
+        assert envs.single_action_space == Discrete(2)
+        envs.set_actions(6)
+        assert envs.single_action_space == Discrete(6)
+        assert envs.action_space == batch_space(Discrete(6), 3)
+        envs.step(np.array([0, 7, 1]))
+        assert envs.single_action_space == Discrete(9)
+        for highest in (3, 4):
+            envs.step_async(np.array([0, 0, highest]))
+        for _ in range(2):
+            envs.step_wait()
+        assert envs.action_space == batch_space(Discrete(6), 3)
 
 
 def test_others_notice_it(corridor_server: Server) -> None:

@@ -75,3 +75,13 @@ def test_values_that_do_not_survive_are_reported() -> None:
     assert any("when" in line and "object" in line for line in found)
     assert any("OrderedDict" in line for line in found)
     assert any(line.startswith("step") and "f" in line for line in found)
+
+
+def test_arguments_that_the_spec_leaves_out_are_reported() -> None:
+    gymnasium.register("careless/Kept-v0", lambda f: Careless(), kwargs={"f": print})
+    try:
+        found = check_wire(gymnasium.make("careless/Kept-v0"), steps=1)
+    finally:
+        del gymnasium.registry["careless/Kept-v0"]
+    (line,) = (each for each in found if each.startswith("spec"))
+    assert "kwargs['f'] is of a type that cannot be sent" in line

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeAwareObservation
@@ -31,7 +32,8 @@ Make = Callable[[Any], Any]
 
 @pytest.fixture(scope="module")
 def corridor_server() -> Iterator[Server]:
-    with Server("--import", "tests.support.envs.corridors") as started:
+    modules = ("tests.support.envs.corridors", "tests.support.envs.keyword_arguments")
+    with Server(*(word for each in modules for word in ("--import", each))) as started:
         yield started
 
 
@@ -142,6 +144,19 @@ def test_arguments_of_make_override_those_of_the_spec(
     assert [made.step(1)[2] for _ in range(4)] == [False] * 3 + [True]
 
 
+def test_arguments_of_any_name_are_kept(corridor_server: Server, closing: Make) -> None:
+    url, given = corridor_server.url, {"label": 1, "wrappers": (2,), "num_envs": 3}
+    options: dict[str, Any] = {"label": "ours", "env_kwargs": given}
+    env = closing(RemoteEnv(url, "keyword/Arguments-v0", **options))
+    made = closing(gymnasium.make(env.spec, b=4))
+    assert made.unwrapped.kept == env.kept | {"b": 4}
+    # These two are arguments of make_vec.
+    del given["num_envs"], given["wrappers"]
+    vector = closing(RemoteVectorEnv(url, "keyword/Arguments-v0", **options))
+    made = closing(gymnasium.make_vec(vector.spec))
+    assert made.get_attr("kept") == vector.get_attr("kept")
+
+
 def test_a_collection_of_frames_is_made_again(
     corridor_server: Server, closing: Make
 ) -> None:
@@ -179,12 +194,13 @@ def test_the_spec_of_a_vector(
     remote = closing(RemoteVectorEnv(corridor_server.url, env_id, **options))
     for name in (*MEMBERS, "kwargs"):
         assert getattr(remote.spec, name) == getattr(local.spec, name), name
-    made = closing(gymnasium.make_vec(remote.spec))
-    assert made.spec == remote.spec
-    if mode == "vector_entry_point":
+    attached = RemoteVectorEnv.attach(corridor_server.url, remote.instance_id)
+    for spec in (remote.spec, attached.spec):
+        made = closing(gymnasium.make_vec(spec))
         assert isinstance(made, RemoteVectorEnv)
-    elif mode == "sync":
-        assert all(isinstance(each.unwrapped, RemoteEnv) for each in made.envs)
+        assert made.instance_id != remote.instance_id
+        assert made.num_envs == 3
+        assert made.spec == remote.spec
     assert_same_play(made, local)
 
 
@@ -199,15 +215,38 @@ def test_the_wrappers_of_a_vector(corridor_server: Server, closing: Make) -> Non
     assert remote.spec is not None
     assert remote.spec.max_episode_steps == 100
     made = closing(gymnasium.make_vec(remote.spec))
+    assert isinstance(made, RemoteVectorEnv)
     assert_same_play(made, remote)
 
 
-def test_a_vector_of_the_spec_of_an_environment(server: Server, closing: Make) -> None:
-    env = closing(RemoteEnv(server.url, "CartPole-v1"))
+def test_an_autoreset_mode_is_kept(server: Server, closing: Make) -> None:
+    options: dict[str, Any] = {"num_envs": 2, "autoreset_mode": "same_step"}
+    remote = closing(
+        RemoteVectorEnv(
+            server.url, "CartPole-v1", vectorization_mode="sync", hosts=2, **options
+        )
+    )
+    made = closing(gymnasium.make_vec(remote.spec, num_envs=2))
+    assert isinstance(made, RemoteVectorEnv)
+    assert_same_play(made, remote)
+
+
+def test_wrappers_with_arrays_for_arguments(server: Server, closing: Make) -> None:
+    bounds = {"min_action": np.float32(-1), "max_action": np.ones(1, np.float32)}
+    wrapper = {"name": "RescaleAction", "kwargs": bounds}
+    env = closing(RemoteEnv(server.url, "Pendulum-v1", wrappers=[wrapper]))
+    assert_same_play(closing(gymnasium.make(env.spec)), env)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "FrozenLake-v1"])
+def test_a_vector_of_the_spec_of_an_environment(
+    server: Server, closing: Make, env_id: str
+) -> None:
+    env = closing(RemoteEnv(server.url, env_id))
     made = closing(gymnasium.make_vec(env.spec, num_envs=2))
     assert isinstance(made, RemoteVectorEnv)
     assert made.num_envs == 2
-    assert_same_play(made, closing(gymnasium.make_vec("CartPole-v1", num_envs=2)))
+    assert_same_play(made, closing(gymnasium.make_vec(env_id, num_envs=2)))
 
 
 def test_a_token_is_not_in_the_spec(closing: Make) -> None:

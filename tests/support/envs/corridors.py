@@ -8,8 +8,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import gymnasium
+import numpy as np
 from gymnasium.envs.registration import WrapperSpec
 from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 
 
 class Corridor(gymnasium.Env[Any, Any]):
@@ -132,5 +135,35 @@ class Computing(Changing):
         return result
 
 
-gymnasium.register("corridor/Changing-v0", Changing)
+class ChangingVector(gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """A vector whose action spaces change by a method, and in a step."""
+
+    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(self, num_envs: int, render_mode: str | None = None) -> None:
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.single_observation_space = Discrete(3)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.set_actions(2)
+
+    def set_actions(self, count: int) -> None:
+        """Assign other action spaces."""
+        self.single_action_space = Discrete(count)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(self.num_envs, np.int64), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self.set_actions(int(max(actions)) + 2)
+        flags = np.zeros(self.num_envs, np.bool_)
+        observations = np.ones(self.num_envs, np.int64)
+        return observations, np.zeros(self.num_envs), flags, flags, {}
+
+
+gymnasium.register("corridor/Changing-v0", Changing, vector_entry_point=ChangingVector)
 gymnasium.register("corridor/Computing-v0", Computing)

@@ -16,7 +16,7 @@ from gymnasium.vector import VectorEnv
 from gym_http_client.envs.remote_env import RemoteEnv
 from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
 from gym_http_client.http.error_mapping import error_from_problem
-from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.lossless_calls import LosslessCalls, sent_spec
 from gym_http_core.vectors import operations_of
 from gym_http_wire import spaces
 from gym_http_wire.problems import NoAttribute, Problem, UnrepresentableValue
@@ -77,11 +77,9 @@ def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
         except (spaces.UndescribableSpace, ValueError) as error:
             found[f"{which}: {error}"] = None
     _look(found, "metadata", env.metadata)
-    if env.spec is not None:
-        try:
-            env.spec.to_json()
-        except Exception as error:
-            found[f"spec: cannot be sent ({type(error).__name__}: {error})"] = None
+    spec, missing = sent_spec(env)
+    if spec is not None and missing:
+        found[f"spec: {missing}"] = None
     observation, info = env.reset(seed=0)
     _look(found, "reset", {"observation": observation, "info": info})
     for _ in range(steps):
