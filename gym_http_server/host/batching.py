@@ -16,6 +16,7 @@ from gym_http_core.idempotency import MAX_ANSWER_BYTES
 from gym_http_core.operations import Operations
 from gym_http_server.host import plain_json
 from gym_http_server.host.codec import (
+    encode,
     lossless,
     read_members,
     value_frame,
@@ -33,7 +34,8 @@ from gym_http_wire.problems import (
     OutcomeUnknown,
     Problem,
 )
-from gym_http_wire.values import binary, typed
+from gym_http_wire.values import UnsupportedValue, binary, typed
+from gym_http_wire.values.infos import Replacing
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
 
 __all__ = ["Batching"]
@@ -56,15 +58,22 @@ class AnswerBudget:
     def __call__(self, value: list[Any]) -> float:
         """Return the share that a value takes; 1 if it cannot be encoded."""
         try:
-            if self._form == Form.BINARY:
-                signature, leaves = binary.split(value)
-                size = len(signature) + sum(map(len, leaves))
-                return max(size / self._limit, len(signature) / MAX_SIGNATURE_BYTES)
-            encode = typed.encode if self._form == Form.TYPED else plain_json.dumps
-            return len(encode(value)) / self._limit
+            try:
+                return self._share(value)
+            except UnsupportedValue:
+                # The last item is the info.
+                return self._share([*value[:-1], Replacing().info(value[-1], 1)])
         except Exception:
             # So the batch ends here, and keeps the steps before.
             return 1.0
+
+    def _share(self, value: list[Any]) -> float:
+        if self._form == Form.BINARY:
+            signature, leaves = binary.split(value)
+            size = len(signature) + sum(map(len, leaves))
+            return max(size / self._limit, len(signature) / MAX_SIGNATURE_BYTES)
+        write = typed.encode if self._form == Form.TYPED else plain_json.dumps
+        return len(write(value)) / self._limit
 
 
 class Batching:
@@ -209,11 +218,11 @@ class Batching:
     def _results(self, frame: Frame, taken: Episode | Rollout, steps: int) -> Json:
         """Return the results of the steps before a failed one, if they fit JSON."""
         exact = wants_lossless(frame)
-        encode = typed.encode if exact else plain_json.dumps
+        form = Form.TYPED if exact else Form.PLAIN
 
         def results(count: int) -> Any:
             try:
-                body = encode(taken.values(count, exact=exact))
+                body = encode(form, taken.values(count, exact=exact))
                 if len(body) > self._max_answer:
                     return None
                 value = msgspec.json.decode(body)

@@ -28,6 +28,7 @@ from gym_http_wire.problems import (
 )
 from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
 from gym_http_wire.values.binary import compile_reader
+from gym_http_wire.values.infos import with_unsent
 from gym_http_wire.values.writing import Writing
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "PNG",
     "RAW",
     "choose_media",
+    "encode",
     "encode_rendered",
     "fitting",
     "lossless",
@@ -178,16 +180,41 @@ def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Fra
     """
     form = frame.form >> 4
     body: Any
+    if writing is not None and form == _BINARY:
+        body = _with_infos_sent(writing.pieces, value)
+    else:
+        body = encode(form, value)
+    return Frame(0, frame.number, 200, form, b"", body)
+
+
+def encode(form: int, value: Any) -> bytes:
+    """Encode the value of an answer; `Unsent` stands for what an info cannot send.
+
+    Args:
+        form: The form.
+        value: The value.
+
+    Raises:
+        UnrepresentableValue: The form has no exact representation of the value.
+    """
+    body: bytes = _with_infos_sent(_ENCODERS[form], value)
+    return body
+
+
+def _with_infos_sent(write: Callable[[Any], Any], value: Any) -> Any:
     try:
-        if writing is not None and form == _BINARY:
-            body = writing.pieces(value)
-        else:
-            body = _ENCODERS[form](value)
+        try:
+            return write(value)
+        except UnsupportedValue as error:
+            value, replaced = with_unsent(value)
+            if not replaced:
+                raise error from None
+        env_warnings.add_unsent(replaced)
+        return write(value)
     except UnsupportedValue as error:
         raise UnrepresentableValue(
             f"the answer has no exact representation in this form: {error}"
         ) from None
-    return Frame(0, frame.number, 200, form, b"", body)
 
 
 def fitting(reply: Frame, limit: int) -> Frame:

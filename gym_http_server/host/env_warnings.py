@@ -33,6 +33,7 @@ from gym_http_wire.values.writing import Writing
 __all__ = [
     "add",
     "add_unknown",
+    "add_unsent",
     "attach",
     "capture",
     "muted",
@@ -66,6 +67,8 @@ pending: list[Entry] = []
 _seen: set[tuple[str, str]] = set()
 # Unknown members that warnings have named, by request.
 _named: dict[str, set[Any]] = {}
+# The first value of an info that could not be sent.
+_unsent: list[str] = []
 # Has an item while a call that no client requested runs.
 _muted: list[None] = []
 
@@ -137,6 +140,18 @@ def add_unknown(members: Members, given: dict[str, Any], what: str) -> None:
         named |= unknown
         for words in unknown_members(members, given, what):
             add("UserWarning", words)
+
+
+def add_unsent(replaced: str) -> None:
+    """Forward a warning about the first value of an info that cannot be sent.
+
+    Args:
+        replaced: Its place and why, as `gym_http_wire.values.infos` words it.
+    """
+    if not _unsent:
+        _unsent.append(replaced)
+        words = "the client gets an Unsent with its repr; strict_infos=True refuses it"
+        add("UserWarning", f"{replaced}: {words}")
 
 
 def take() -> list[Entry]:

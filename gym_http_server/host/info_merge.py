@@ -7,19 +7,24 @@ arrays of the shards are concatenated. Otherwise, each info is added separately.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-__all__ = ["Columns", "Each", "Folding", "kept", "merged"]
+from gym_http_wire.values.infos import Replacing
+
+__all__ = ["Columns", "Each", "Folding", "kept", "merged", "sendable"]
 
 Info = dict[Any, Any]
-Each = list[tuple[int, Info]]
+Each = Sequence[tuple[int, Info]]
 """Environments by number, and their infos."""
 
 _OBJECT = "object"
 _NUMBERS = (int, float, bool)
+# How deep infos are in the answers of shards.
+_DEPTH = 4
 
 
 class Columns(NamedTuple):
@@ -43,6 +48,17 @@ def kept(info: Info) -> Info:
         elif isinstance(value, np.ndarray) and key != "final_obs":
             copied[key] = value.copy()
     return copied
+
+
+def sendable(each: Each) -> tuple[Each, str]:
+    """Return infos in which `Unsent` stands for values that cannot be sent.
+
+    Returns:
+        The infos; and place and problem of the first such value, "" without one.
+    """
+    replacing = Replacing()
+    made = [(number, replacing.info(info, _DEPTH)) for number, info in each]
+    return made, replacing.first
 
 
 class Folding:

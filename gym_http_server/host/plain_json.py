@@ -22,6 +22,9 @@ import msgspec
 import numpy as np
 import orjson
 
+from gym_http_wire.values import Unsent
+from gym_http_wire.values.model import MAX_REPR
+
 __all__ = [
     "MAX_DEPTH",
     "MAX_INTEGER",
@@ -35,7 +38,6 @@ __all__ = [
 MAX_DEPTH = 64
 MAX_INTEGER = 2**200
 MAX_WRITTEN_DEPTH = 128
-MAX_TEXT = 200
 INFINITY = 1e100
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
@@ -180,7 +182,7 @@ def _text(value: object) -> str:
         text = repr(value)
     except Exception:
         text = f"<{type(value).__qualname__}>"
-    return _string(text[:MAX_TEXT], 0)
+    return _string(text[:MAX_REPR], 0)
 
 
 # The dispatcher itself takes several times as long to look a class up.
@@ -238,6 +240,11 @@ def _complex(value: complex, depth: int) -> list[float | None]:
 @_plain.register(memoryview)
 def _bytes(value: bytes | bytearray | memoryview, depth: int) -> str:
     return base64.b64encode(bytes(value)).decode()
+
+
+@_plain.register
+def _unsent(value: Unsent, depth: int) -> str:
+    return _string(value.repr, 0)
 
 
 @_plain.register

@@ -25,6 +25,7 @@ from gym_http_server.host.failures import (
     problem_frame,
     problem_of_error,
 )
+from gym_http_server.host.info_merge import Each, sendable
 from gym_http_server.host.isolation import close_descriptors, reseed
 from gym_http_server.host.shard import MakeVector, Shard, SharedBatch
 from gym_http_server.linux import prctl
@@ -54,6 +55,9 @@ class ShardOp(IntEnum):
     INFOS = 9
     CLOSE = 10
     CALL_SOME = 11
+
+
+_WITH_INFOS = (ShardOp.RESET, ShardOp.STEP, ShardOp.INFOS)
 
 
 class RemoteShard:
@@ -184,7 +188,8 @@ def _serve(
     while (frame := channel.receive_one()) is not None:
         name, call = calls[frame.kind]
         given = binary.decode(frame.body)
-        channel.send(_frame_of(_outcome(lambda: vector_call(name, call, given))))  # noqa: B023
+        outcome = _outcome(lambda: vector_call(name, call, given))  # noqa: B023
+        channel.send(_frame_of(outcome, frame.kind, made.infos))
         if frame.kind == ShardOp.CLOSE:
             return
 
@@ -214,13 +219,13 @@ def _outcome(call: Callable[[], Any]) -> Any:
     return outcome
 
 
-def _frame_of(outcome: Any) -> Frame:
+def _frame_of(outcome: Any, op: int = ShardOp.SHARE, infos: Each = ()) -> Frame:
     """Return the answer with a value or problem, and with the pending warnings."""
     try:
         if isinstance(outcome, Problem):
             frame = problem_frame(outcome)
         else:
-            frame = answer(200, binary.encode(outcome))
+            frame = answer(200, _encoded(outcome, op, infos))
     except UnsupportedValue as error:
         frame = problem_frame(
             UnrepresentableValue(f"the answer has no exact representation: {error}")
@@ -228,3 +233,20 @@ def _frame_of(outcome: Any) -> Frame:
     if not env_warnings.pending:
         return frame
     return frame._replace(head=msgspec.json.encode(env_warnings.take()))
+
+
+def _encoded(outcome: Any, op: int, infos: Each) -> bytes:
+    """Encode an outcome; `Unsent` stands for values of infos that cannot be sent."""
+    try:
+        return binary.encode(outcome)
+    except UnsupportedValue as error:
+        if op not in _WITH_INFOS:
+            raise
+        infos, replaced = sendable(infos)
+        if not replaced:
+            raise error from None
+    env_warnings.add_unsent(replaced)
+    if op == ShardOp.INFOS:
+        return binary.encode(infos)
+    # In columns, a value would stand for those of all environments.
+    return binary.encode({**outcome, "columns": None, "infos": infos})

@@ -19,7 +19,7 @@ from gymnasium.vector.utils import create_empty_array
 from numpy.typing import NDArray
 
 from gym_http_core.attributes import GeneratorSerials
-from gym_http_server.host.info_merge import Each, Folding, kept
+from gym_http_server.host.info_merge import Folding, kept
 from gym_http_wire.generators import describe_generator, restore_generator
 
 __all__ = ["MakeVector", "Shard", "SharedBatch", "batch_bytes"]
@@ -145,7 +145,7 @@ class Shard:
         self._folding = Folding(vector.num_envs)
         setattr(vector, "_add_info", self._note_info)  # noqa: B010
         self.vector: Any = vector
-        self.infos: Each = []
+        self.infos: list[tuple[int, Any]] = []
         self._batch: SharedBatch | None = None
         self._serials = GeneratorSerials()
 

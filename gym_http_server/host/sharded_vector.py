@@ -23,7 +23,7 @@ from gymnasium.vector.utils import (
 )
 
 from gym_http_core.vectors import call_some, vector_call
-from gym_http_server.host.info_merge import Columns, Each, Folding, merged
+from gym_http_server.host.info_merge import Columns, Folding, merged, sendable
 from gym_http_server.host.remote_shard import RemoteShard, ShardOp
 from gym_http_server.host.shard import MakeVector, Shard, SharedBatch, batch_bytes
 from gym_http_wire.generators import rebuild_generator
@@ -155,7 +155,10 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         # Their types differ, so the infos of each environment are needed one by one.
         each: list[Any] = [None if one is None else [] for one in columns]
         again = self._request(ShardOp.INFOS, "step", each, lambda _: self._own.infos)
-        infos: Each = []
+        if replies[0]:
+            # Those of the other shards have come over the wire.
+            again[0] = sendable(self._own.infos)[0]
+        infos: list[Any] = []
         for (start, _), shard, more in zip(self._bounds, replies, again, strict=True):
             for number, info in more or (shard["infos"] if shard else []):
                 infos.append((start + number, info))

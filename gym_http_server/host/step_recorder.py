@@ -23,6 +23,7 @@ from gym_http_server.rundir.status import (
 from gym_http_wire.problems import Problem
 from gym_http_wire.step_records import MAGIC, Kind, StepEncoder
 from gym_http_wire.values import UnsupportedValue
+from gym_http_wire.values.infos import with_unsent
 
 __all__ = ["PART_BYTES", "PartFile", "StepRecorder"]
 
@@ -187,14 +188,13 @@ class StepRecorder:
         except UnsupportedValue as error:
             if "info" not in value:
                 raise ValueError(str(error)) from None
-            value = {**value, "info": {}, "info_error": str(error)}
             record = self._encode_again(kind, now, value)
         part.append(record)
         self._page.add_recorded(len(record))
 
     def _encode_again(self, kind: Kind, now: int, value: dict[str, Any]) -> bytes:
         try:
-            return self._encoder.encode(kind, now, value)
+            return self._encoder.encode(kind, now, with_unsent(value)[0])
         except UnsupportedValue as error:
             raise ValueError(str(error)) from None
 

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from gym_http_wire.values import Unsent
 from tests.support.spaces import HOSTILE, assert_same_space
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
@@ -99,6 +100,7 @@ def numpy_scalars(draw: st.DrawFn) -> Any:
 SCALARS = st.one_of(
     st.none(), st.booleans(), INTS, FLOATS, TEXTS, st.binary(max_size=9)
 )
+COMPLEX = st.builds(complex, FLOATS, FLOATS)
 
 
 def _has_hash(value: object) -> bool:
@@ -131,6 +133,8 @@ LEAVES = st.one_of(
     SCALARS,
     plain_arrays(),
     numpy_scalars(),
+    COMPLEX,
+    st.builds(Unsent, TEXTS, TEXTS),
     st.sampled_from(AutoresetMode),
 )
 VALUES = st.recursive(
@@ -169,6 +173,10 @@ def assert_same(received: Any, sent: Any) -> None:
         assert _bits(received) == _bits(sent)
     elif isinstance(sent, float):
         assert struct.pack("<d", received) == struct.pack("<d", sent)
+    elif isinstance(sent, complex):
+        assert struct.pack("<2d", received.real, received.imag) == struct.pack(
+            "<2d", sent.real, sent.imag
+        )
     elif isinstance(sent, list | tuple):
         assert len(received) == len(sent)
         for one, two in zip(received, sent, strict=True):

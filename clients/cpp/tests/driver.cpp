@@ -28,6 +28,8 @@ std::string word_for(const Value& value) {
             return value.dtype().spelt().empty() ? "span<const unsigned char>"
                                                  : value.dtype().spelt();
         case Kind::space: return "Json";
+        case Kind::complex: return "std::complex<double>";
+        case Kind::unsent: return "Unsent";
         default: return "Value::Items";
     }
 }

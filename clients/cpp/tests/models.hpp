@@ -107,6 +107,9 @@ inline Value build(const Json& model) {
         return Value::graph(build(outcome["nodes"]), build(outcome["edges"]), build(outcome["edge_links"]));
     if (kind == "space") return Value::space(outcome);
     if (kind == "autoreset") return Value::autoreset(outcome);
+    if (kind == "complex")
+        return Value(std::complex<double>(bits_to_double(outcome[0]), bits_to_double(outcome[1])));
+    if (kind == "unsent") return Value(gym_http::Unsent{outcome["repr"], outcome["type"]});
     throw std::runtime_error("a model of an unknown kind: " + kind);
 }
 
@@ -155,6 +158,12 @@ inline bool matches(const Json& model, const Value& value) {
                    matches(outcome["edges"], value[1]) && matches(outcome["edge_links"], value[2]);
         case Kind::space: return kind == "space" && outcome == value.description();
         case Kind::autoreset: return kind == "autoreset" && outcome == value.text();
+        case Kind::complex:
+            return kind == "complex" && outcome[0] == double_to_bits(value.complex().real()) &&
+                   outcome[1] == double_to_bits(value.complex().imag());
+        case Kind::unsent:
+            return kind == "unsent" && outcome["repr"] == value.unsent().repr &&
+                   outcome["type"] == value.unsent().type;
     }
     return false;
 }

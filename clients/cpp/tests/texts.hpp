@@ -50,6 +50,8 @@ inline void printed_values() {
     check_prints(Value::space({{"type", "Discrete"}, {"n", 3}}), "Discrete(3)");
     check_prints(Value::space("none"), "space(...)");
     check_prints(Value::autoreset("NextStep"), "AutoresetMode.NextStep");
+    check_prints(Value(std::complex<double>(1, -0.5)), "complex(1.0, -0.5)");
+    check_prints(Value(Unsent{"{1, 2}", "set"}), "{1, 2}");
 }
 
 // As Gymnasium prints them; of bounds that differ it pads the columns as well.

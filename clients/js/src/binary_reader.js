@@ -15,7 +15,7 @@ import { ProtocolError } from "./errors.js";
 import { MAX_DIGITS, narrow, objectOf, parse } from "./json.js";
 import { Keys } from "./keys.js";
 import { scalarAt } from "./numpy_scalars.js";
-import { GraphInstance, Tuple } from "./scalars.js";
+import { Complex, GraphInstance, Tuple, Unsent } from "./scalars.js";
 import { readText, readUtf8, shown } from "./text.js";
 import { Members, TREE_DEPTH, checkDepth, readDecimal, readMode, readSpace } from "./trees.js";
 import { dictOf, readKey } from "./typed_reader.js";
@@ -74,9 +74,14 @@ const LEAVES = {
     return narrow(cursor.view.getBigInt64(start, true));
   },
   float: (cursor) => cursor.view.getFloat64(cursor.take(8), true),
+  complex(cursor) {
+    const start = cursor.take(16);
+    return new Complex(cursor.view.getFloat64(start, true), cursor.view.getFloat64(start + 8, true));
+  },
   bigint: (cursor) => readDecimal(String.fromCharCode(...cursor.varying().subarray(0, MAX_DIGITS + 2))),
   str: (cursor) => readText(cursor.varying()),
   bytes: (cursor) => cursor.varying().slice(),
+  unsent: (cursor) => new Unsent(readText(cursor.varying()), readText(cursor.varying())),
 };
 
 const TAGS = {

@@ -3,7 +3,7 @@
 import { NdArray, arrayBytes, dtypeOfTyped } from "./arrays.js";
 import { countOf, dtypeNamed } from "./dtypes.js";
 import { stringify } from "./json_writer.js";
-import { AutoresetMode, Float, GraphInstance, Scalar, Tuple } from "./scalars.js";
+import { AutoresetMode, Complex, Float, GraphInstance, Scalar, Tuple, Unsent } from "./scalars.js";
 import { Space } from "./spaces/space.js";
 import { writeText } from "./text.js";
 import { MAX_LEVELS } from "./trees.js";
@@ -129,6 +129,17 @@ function signObject(value, leaves, depth) {
     const start = leaves.room(8);
     leaves.view.setBigUint64(start, value.bits, true);
     return '"float"';
+  }
+  if (value instanceof Complex) {
+    const start = leaves.room(16);
+    leaves.view.setFloat64(start, value.re, true);
+    leaves.view.setFloat64(start + 8, value.im, true);
+    return '"complex"';
+  }
+  if (value instanceof Unsent) {
+    leaves.addVarying(writeText(value.repr));
+    leaves.addVarying(writeText(value.type));
+    return '"unsent"';
   }
   if (value instanceof Scalar) {
     leaves.add(value.bytes);

@@ -18,11 +18,13 @@ export type Value =
   | Uint8Array
   | ArrayBufferView
   | Float
+  | Complex
   | Scalar
   | NdArray
   | GraphInstance
   | Space
   | AutoresetMode
+  | Unsent
   | Value[]
   | Map<any, any>
   | { [key: string]: any };
@@ -689,6 +691,22 @@ export class GraphInstance {
   nodes: any;
   edges: any;
   edgeLinks: any;
+}
+
+/** Python's complex number. */
+export class Complex {
+  constructor(re: number, im: number);
+  readonly re: number;
+  readonly im: number;
+}
+
+/** What stands for a value of an info that cannot be sent. */
+export class Unsent {
+  constructor(repr: string, type: string);
+  /** The beginning of what Python prints for the value. */
+  readonly repr: string;
+  /** The name of its class, such as "set" or "datetime.date". */
+  readonly type: string;
 }
 
 /** A vector's behaviour at the end of an episode. */

@@ -5,7 +5,19 @@ export { Env } from "./env.js";
 export { VectorEnv } from "./vector_env.js";
 export { ApiError, GymHttpError, ProtocolError, TransportError } from "./errors.js";
 export { NdArray, array } from "./arrays.js";
-export { AutoresetMode, Float, GraphInstance, Scalar, Tuple, dict, float, int, tuple } from "./scalars.js";
+export {
+  AutoresetMode,
+  Complex,
+  Float,
+  GraphInstance,
+  Scalar,
+  Tuple,
+  Unsent,
+  dict,
+  float,
+  int,
+  tuple,
+} from "./scalars.js";
 export { scalar } from "./numpy_scalars.js";
 export { decodeBinary } from "./binary_reader.js";
 export { encodeBinary } from "./binary_writer.js";

@@ -79,6 +79,38 @@ export class Scalar {
   }
 }
 
+/** Python's complex number. */
+export class Complex {
+  /**
+   * @param {number} re
+   * @param {number} im
+   */
+  constructor(re, im) {
+    this.re = re;
+    this.im = im;
+  }
+
+  toString() {
+    return `Complex(${this.re}, ${this.im})`;
+  }
+}
+
+/** What stands for a value of an info that cannot be sent. */
+export class Unsent {
+  /**
+   * @param {string} repr The beginning of what Python prints for the value.
+   * @param {string} type The name of its class.
+   */
+  constructor(repr, type) {
+    this.repr = repr;
+    this.type = type;
+  }
+
+  toString() {
+    return this.repr;
+  }
+}
+
 /** An element of a Graph space; edges and their links may be null. */
 export class GraphInstance {
   constructor(nodes, edges = null, edgeLinks = null) {

@@ -6,7 +6,7 @@ import { ProtocolError } from "./errors.js";
 import { objectOf, parse } from "./json.js";
 import { Keys, checkKey } from "./keys.js";
 import { scalarAt } from "./numpy_scalars.js";
-import { GraphInstance, Tuple, float } from "./scalars.js";
+import { Complex, GraphInstance, Tuple, Unsent, float } from "./scalars.js";
 import { readBase64, readText, shown } from "./text.js";
 import { Members, TREE_DEPTH, checkDepth, readDecimal, readMode, readSpace } from "./trees.js";
 
@@ -16,6 +16,7 @@ const SPECIAL = { nan: NaN, inf: Infinity, "-inf": -Infinity };
 const TAGS = {
   int: ["v", (v) => readDecimal(v)],
   float: ["v", (v) => readSpecial(v)],
+  complex: ["v", (v) => new Complex(...pairOf(v, "number"))],
   str: ["v", (v) => readText(readBase64(v))],
   bytes: ["v", (v) => readBase64(v)],
   tuple: ["v", (v, depth) => Tuple.from(items(v, depth))],
@@ -26,6 +27,7 @@ const TAGS = {
   graph: ["nodes edges edge_links", readGraph],
   autoreset: ["v", (v) => readMode(v)],
   space: ["v", (v) => readSpace(v)],
+  unsent: ["v", (v) => new Unsent(...pairOf(v, "string"))],
 };
 
 /**
@@ -68,6 +70,14 @@ function readSpecial(text) {
   if (typeof text === "string" && Object.hasOwn(SPECIAL, text)) return SPECIAL[text];
   if (typeof text !== "string" || !BITS.test(text)) throw new ProtocolError(`this is no float: ${shown(text)}`);
   return float(BigInt(`0x${text}`)).value;
+}
+
+function pairOf(trees, kind) {
+  const pair = Array.isArray(trees) ? trees.map((tree) => readTree(tree, 1)) : [];
+  if (pair.length !== 2 || pair.some((each) => typeof each !== kind)) {
+    throw new ProtocolError(`this is no pair of the type ${kind}: ${shown(trees)}`);
+  }
+  return pair;
 }
 
 function readDict(pairs, depth) {

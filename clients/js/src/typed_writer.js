@@ -4,7 +4,7 @@ import { NdArray, arrayBytes, dtypeOfTyped } from "./arrays.js";
 import { dtypeNamed } from "./dtypes.js";
 import { setMember } from "./json.js";
 import { stringify } from "./json_writer.js";
-import { AutoresetMode, Float, GraphInstance, Scalar, Tuple, float } from "./scalars.js";
+import { AutoresetMode, Complex, Float, GraphInstance, Scalar, Tuple, Unsent, float } from "./scalars.js";
 import { Space } from "./spaces/space.js";
 import { isUnicode, writeBase64, writeText } from "./text.js";
 
@@ -45,6 +45,10 @@ function floatTree(number) {
 
 function objectTree(value) {
   if (value instanceof Float) return floatTree(value);
+  if (value instanceof Complex) {
+    return { $t: "complex", v: [value.re, value.im].map((part) => floatTree(float(part))) };
+  }
+  if (value instanceof Unsent) return { $t: "unsent", v: [value.repr, value.type].map(typedTree) };
   if (value instanceof Tuple) return { $t: "tuple", v: value.map(typedTree) };
   if (Array.isArray(value)) return value.map(typedTree);
   if (value instanceof NdArray) return arrayTree(value);

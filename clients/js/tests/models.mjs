@@ -2,11 +2,13 @@
 
 import {
   AutoresetMode,
+  Complex,
   Float,
   GraphInstance,
   NdArray,
   Scalar,
   Space,
+  Unsent,
   array,
   dict,
   encodeBinary,
@@ -86,6 +88,8 @@ const BUILDERS = {
   graph: ({ nodes, edges, edge_links }) => new GraphInstance(build(nodes), build(edges), build(edge_links)),
   space: (data) => spaceOf(data),
   autoreset: (value) => AutoresetMode.of(value),
+  complex: (parts) => new Complex(...parts.map((bits) => float(BigInt(`0x${bits}`)).value)),
+  unsent: ({ repr, type }) => new Unsent(repr, type),
 };
 
 /** Make the native value of a model, such that it is encoded exactly. */
@@ -114,6 +118,9 @@ const MATCHERS = {
     allMatch([nodes, edges, edge_links], [value.nodes, value.edges, value.edgeLinks]),
   space: (data, value) => value instanceof Space && sameJson(data, JSON.parse(JSON.stringify(value))),
   autoreset: (name, value) => value instanceof AutoresetMode && value.value === name,
+  complex: ([re, im], value) =>
+    value instanceof Complex && MATCHERS.float(re, value.re) && MATCHERS.float(im, value.im),
+  unsent: ({ repr, type }, value) => value instanceof Unsent && value.repr === repr && value.type === type,
 };
 
 /** Whether a decoded value equals a model. */

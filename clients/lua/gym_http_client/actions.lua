@@ -14,7 +14,8 @@ local packing = require("gym_http_client.packing")
 local actions = {}
 
 -- Values of these constructors are exact, and not cast.
-local EXACT = { array = true, bytes = true, float = true, scalar = true, autoreset = true }
+local EXACT = { array = true, bytes = true, float = true, scalar = true, autoreset = true,
+  complex = true }
 
 local function padded(signature)
   return signature .. (" "):rep(-#signature % 8)

@@ -178,6 +178,13 @@ gym.scalar = kinds.scalar
 -- @treturn table
 gym.graph = kinds.graph
 
+--- Make Python's complex number.
+-- @function gym.complex
+-- @tparam number re
+-- @tparam number im
+-- @treturn table with `re` and `im`
+gym.complex = kinds.complex
+
 --- Name one of Gymnasium's modes of autoreset.
 -- @function gym.autoreset
 -- @tparam string mode `"NextStep"`, `"SameStep"` or `"Disabled"`

@@ -39,6 +39,16 @@ function Bytes:__tostring()
   return self.data
 end
 
+local Complex = named("complex")
+function Complex:__tostring()
+  return ("complex(%s, %s)"):format(self.re, self.im)
+end
+
+local Unsent = named("unsent")
+function Unsent:__tostring()
+  return self.repr
+end
+
 local Autoreset = named("autoreset")
 function Autoreset:__tostring()
   return self.mode
@@ -151,6 +161,16 @@ end
 --- A NumPy scalar of a dtype, as `gym.scalar("float32", 1.5)`.
 function kinds.scalar(dtype, value)
   return setmetatable({ dtype = dtype, value = value }, Scalar)
+end
+
+--- Python's complex number.
+function kinds.complex(re, im)
+  return setmetatable({ re = re, im = im }, Complex)
+end
+
+--- What stands for a value of an info that cannot be sent.
+function kinds.unsent(repr, type_name)
+  return setmetatable({ repr = repr, type = type_name }, Unsent)
 end
 
 --- One of Gymnasium's modes of autoreset, by its name.

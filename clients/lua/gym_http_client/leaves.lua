@@ -80,6 +80,13 @@ function readers.float(data, at)
   return f64(data, at), at + 8
 end
 
+function readers.complex(data, at)
+  if at + 15 > #data then
+    too_short()
+  end
+  return kinds.complex(f64(data, at), f64(data, at + 8)), at + 16
+end
+
 function readers.bigint(data, at)
   local digits, after = varying(data, at)
   local value = integers.parse(digits)
@@ -97,6 +104,12 @@ end
 function readers.bytes(data, at)
   local value, after = varying(data, at)
   return kinds.bytes(value), after
+end
+
+function readers.unsent(data, at)
+  local repr, between = readers.str(data, at)
+  local type_name, after = readers.str(data, between)
+  return kinds.unsent(repr, type_name), after
 end
 
 return leaves

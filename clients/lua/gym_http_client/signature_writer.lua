@@ -67,6 +67,17 @@ function KINDS.float(value, leaves)
   return '"float"'
 end
 
+function KINDS.complex(value, leaves)
+  leaves[#leaves + 1] = packing.write_f64(value.re) .. packing.write_f64(value.im)
+  return '"complex"'
+end
+
+function KINDS.unsent(value, leaves)
+  varying(leaves, value.repr)
+  varying(leaves, value.type)
+  return '"unsent"'
+end
+
 function KINDS.bytes(value, leaves)
   varying(leaves, value.data)
   return '"bytes"'

@@ -117,12 +117,22 @@ local function read_objects(tree, depth, raw)
   return setmetatable(items, kinds.Objects)
 end
 
+local function pair_of(tree, kind)
+  local items = typed.list_of(tree.v, 2)
+  local first, second = read(items[1], 1), read(items[2], 1)
+  if type(first) ~= kind or type(second) ~= kind then
+    refuse("needs two of the type %s: %s", kind, elided(tree))
+  end
+  return first, second
+end
+
 local READERS = {
   int = { "v", function(tree)
     local value = type(tree.v) == "string" and integers.parse(tree.v)
     return value or refuse("is no integer: %s", elided(tree.v))
   end },
   float = { "v", read_float },
+  complex = { "v", function(tree) return kinds.complex(pair_of(tree, "number")) end },
   str = { "v", read_str },
   bytes = { "v", function(tree) return kinds.bytes(read_base64(tree.v)) end },
   tuple = { "v", function(tree, depth, raw)
@@ -142,6 +152,7 @@ local READERS = {
   end },
   autoreset = { "v", function(tree) return typed.read_mode(tree.v) end },
   space = { "v", function(tree) return typed.read_space(tree.v) end },
+  unsent = { "v", function(tree) return kinds.unsent(pair_of(tree, "string")) end },
 }
 
 local function check_fields(tag, fields, tree)

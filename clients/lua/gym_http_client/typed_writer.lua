@@ -95,14 +95,26 @@ function KINDS.autoreset(value) return tagged("autoreset", "v", '"' .. value.mod
 
 function KINDS.space(value) return tagged("space", "v", json.write(value:describe())) end
 
+local function write_float(number)
+  return numbers.is_finite(number) and numbers.float_text(number) or write_special(number)
+end
+
+function KINDS.complex(value)
+  return tagged("complex", "v", ("[%s,%s]"):format(write_float(value.re), write_float(value.im)))
+end
+
+function KINDS.unsent(value)
+  return tagged("unsent", "v",
+    ("[%s,%s]"):format(write_string(value.repr), write_string(value.type)))
+end
+
 function KINDS.float(value)
   if not value.bits then
-    return numbers.is_finite(value.number) and numbers.float_text(value.number)
-      or write_special(value.number)
+    return write_float(value.number)
   end
   local number = scalars.float_of_bits(value.bits)
   if number == number then
-    return numbers.is_finite(number) and numbers.float_text(number) or write_special(number)
+    return write_float(number)
   elseif value.bits == "7ff8000000000000" then
     return write_special(number)
   end

@@ -82,7 +82,7 @@ end
 local NAMES = {
   null = "gym.null", integer = "gym.integer", bytes = "gym.bytes", mapping = "gym.dict",
   tuple = "gym.tuple", autoreset = "gym.autoreset", graph = "gym.graph", scalar = "gym.scalar",
-  space = "gym.space",
+  space = "gym.space", complex = "gym.complex", unsent = "table (unsent)",
 }
 
 local function type_name(value)

@@ -89,6 +89,10 @@ function BUILD.list(content) return gym.list(build_all(content)) end
 function BUILD.tuple(content) return gym.tuple(build_all(content)) end
 function BUILD.autoreset(content) return gym.autoreset(content) end
 function BUILD.space(content) return gym.space(content) end
+function BUILD.complex(content) return gym.complex(float_of(content[1]), float_of(content[2])) end
+function BUILD.unsent(content)
+  return require("gym_http_client.kinds").unsent(content.repr, content.type)
+end
 
 BUILD["float"] = function(content)
   local number = float_of(content)
@@ -251,6 +255,15 @@ function MATCH.graph(content, value)
   return is_kind(value, "graph") and models.matches(content.nodes, value.nodes)
     and models.matches(content.edges, value.edges)
     and models.matches(content.edge_links, value.edge_links)
+end
+
+function MATCH.complex(content, value)
+  return is_kind(value, "complex") and same_number(value.re, float_of(content[1]))
+    and same_number(value.im, float_of(content[2]))
+end
+
+function MATCH.unsent(content, value)
+  return is_kind(value, "unsent") and value.repr == content.repr and value.type == content.type
 end
 
 function MATCH.autoreset(content, value)

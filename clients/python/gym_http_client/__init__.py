@@ -20,6 +20,7 @@ from gym_http_client.http.retries import Retries
 from gym_http_client.registration import register
 from gym_http_client.serving import serve_env
 from gym_http_wire.opaque import RemoteSpace
+from gym_http_wire.values import Unsent
 
 __all__ = [
     "AttributeNotSent",
@@ -36,6 +37,7 @@ __all__ = [
     "ServerTimeout",
     "ServerUnreachable",
     "UnexpectedAnswer",
+    "Unsent",
     "WorldEnded",
     "check_wire",
     "serve_env",

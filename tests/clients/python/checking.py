@@ -15,7 +15,7 @@ from gym_http_wire.elements import reader
 from gym_http_wire.signatures import ReceivedSignatures
 from gym_http_wire.space_parsing import BadDescription, parse_space
 from gym_http_wire.spaces import describe
-from gym_http_wire.values import BadValue, binary, typed
+from gym_http_wire.values import BadValue, Unsent, binary, typed
 from gym_http_wire.values.texts import parse
 from tests.clients.python.exact_json import differing, loosened, refused, tree
 from tests.clients.python.framing import bundles, frames, websockets
@@ -55,7 +55,7 @@ def _tried(check: Callable[[], Problem]) -> Problem:
 
 def build(model: Model) -> Any:
     """Make the native value of a model."""
-    return native_of(model, parse_space)
+    return native_of(model, parse_space, Unsent)
 
 
 def _values(case: Case) -> Iterator[Callable[[], Problem]]:

@@ -35,6 +35,10 @@ def tree_of(model: Model) -> Any:
             return {"$t": "int", "v": content}
         case "float":
             return _float(content)
+        case "complex":
+            return {"$t": kind, "v": [_float(bits) for bits in content]}
+        case "unsent":
+            return {"$t": kind, "v": [content["repr"], content["type"]]}
         case "list":
             return [tree_of(item) for item in content]
         case "dict":
@@ -112,6 +116,12 @@ def _sign(model: Model, leaves: list[bytes]) -> Any:
             return _sized("bigint", content.encode(), leaves)
         case "float":
             return _leaf(kind, bytes.fromhex(content)[::-1], leaves)
+        case "complex":
+            parts = [bytes.fromhex(bits)[::-1] for bits in content]
+            return _leaf(kind, b"".join(parts), leaves)
+        case "unsent":
+            _sized("str", content["repr"].encode(), leaves)
+            return _sized(kind, content["type"].encode(), leaves)
         case "str":
             return _sized(kind, content.encode(), leaves)
         case "wtf8":

@@ -6,7 +6,7 @@ back. Neither uses the forms that values have on the wire.
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space
@@ -17,12 +17,24 @@ from tests.conformance.making.describing import described
 
 Model = dict[str, Any]
 
+
+class Unsent(NamedTuple):
+    """What stands for a value that cannot be sent, where there is no client."""
+
+    repr: str
+    type: str
+
+
 _HEX_DIGITS = {"f2": 4, "f4": 8, "f8": 16}
 
 
 def float_model(number: float) -> Model:
     """Write a double by its bits, most significant first."""
-    return {"float": struct.pack(">d", number).hex()}
+    return {"float": _bits(number)}
+
+
+def _bits(number: float) -> str:
+    return struct.pack(">d", number).hex()
 
 
 def model_of(value: Any) -> Model:
@@ -53,10 +65,14 @@ def model_of(value: Any) -> Model:
             return {"int": str(value)}
         case float():
             return float_model(value)
+        case complex():
+            return {"complex": [_bits(value.real), _bits(value.imag)]}
         case str():
             return _text(value)
         case bytes():
             return {"bytes": value.hex()}
+        case _ if type(value).__name__ == "Unsent":
+            return {"unsent": {"repr": value.repr, "type": value.type}}
         case list():
             return {"list": [model_of(item) for item in value]}
         case tuple():
@@ -106,16 +122,21 @@ def raw_of(content: Model) -> bytes:
     return b"".join(each.to_bytes(size, "little", signed=signed) for each in numbers)
 
 
-def native_of(model: Model, space_of: Callable[[Any], Any] = lambda data: data) -> Any:
+def native_of(
+    model: Model,
+    space_of: Callable[[Any], Any] = lambda data: data,
+    unsent: Callable[..., Any] = Unsent,
+) -> Any:
     """Make the Python object that a model describes.
 
     Args:
         model: The model.
         space_of: Makes a space from its data; without it, spaces stay data.
+        unsent: Makes what stands for a value that cannot be sent.
     """
 
     def made(part: Model) -> Any:
-        return native_of(part, space_of)
+        return native_of(part, space_of, unsent)
 
     ((kind, content),) = model.items()
     match kind:
@@ -127,6 +148,8 @@ def native_of(model: Model, space_of: Callable[[Any], Any] = lambda data: data) 
             return int(content)
         case "float":
             return struct.unpack(">d", bytes.fromhex(content))[0]
+        case "complex":
+            return complex(*(made({"float": bits}) for bits in content))
         case "wtf8":
             return bytes.fromhex(content).decode("utf-8", "surrogatepass")
         case "bytes":
@@ -151,6 +174,8 @@ def native_of(model: Model, space_of: Callable[[Any], Any] = lambda data: data) 
             return GraphInstance(**{k: made(part) for k, part in content.items()})
         case "autoreset":
             return AutoresetMode(content)
+        case "unsent":
+            return unsent(**content)
     raise ValueError(f"there is no model {kind!r}")
 
 

@@ -33,6 +33,8 @@ def cases() -> Iterator[Case]:
     for name, dtype, bits in bits_of_arrays():
         content = {"dtype": dtype, "shape": [len(bits)], "items": bits}
         yield _case(f"nd-{name}", {"nd": content})
+    for name, unsent in _unsent().items():
+        yield _case(f"unsent-{name}", unsent)
     yield _case("ns-f4-nan-payload", {"ns": {"dtype": "<f4", "items": ["7fc12345"]}})
     # Languages write these bounds differently, and as well.
     box = spaces.Box(np.array([0.1, -np.inf], "f4"), np.array([1e20, np.inf], "f4"))
@@ -120,6 +122,23 @@ def _foreign() -> Iterator[Case]:
     }
 
 
+def _unsent() -> dict[str, Model]:
+    """Return what stands for values of infos that cannot be sent."""
+
+    def unsent(text: str, kind: str) -> Model:
+        return {"unsent": {"repr": text, "type": kind}}
+
+    colour = unsent("<Farbe.GRÜN: 2>", "toys.Farbe")
+    return {
+        "set": unsent("{1, 2}", "set"),
+        "empty": unsent("", ""),
+        "in-dict": {
+            "dict": [[{"str": "colour"}, colour], [{"str": "a"}, {"int": "1"}]]
+        },
+        "in-objects": {"oa": {"shape": [2], "items": [colour, {"none": None}]}},
+    }
+
+
 def _bits(number: float) -> str:
     return struct.pack(">d", number).hex()
 
@@ -163,6 +182,10 @@ def _simple() -> dict[str, Any]:
         "bytes-1": b"\x00",
         "bytes-7": b"\xff\xfe\x80\x7f\x01\x00\x0a",
         "bytes-256": bytes(range(256)),
+        "complex": 1.5 - 0.25j,
+        "complex-integers": 1 + 2j,
+        "complex-special": complex(-0.0, math.inf),
+        "complex-nan": complex(math.nan, -math.inf),
         "autoreset-next": AutoresetMode.NEXT_STEP,
         "autoreset-same": AutoresetMode.SAME_STEP,
         "autoreset-disabled": AutoresetMode.DISABLED,

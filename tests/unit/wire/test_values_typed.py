@@ -328,7 +328,7 @@ def test_a_refusal_names_the_place() -> None:
     [
         ({"info": {"a": [0, 1, {1}]}}, 'value["info"]["a"][2] is of a type'),
         ({"info": ({"a": object()},)}, 'value["info"][0]["a"] is of a type'),
-        ([np.array([None, 1j], object)], "value[0][1] is of a type"),
+        ([np.array([None, {1}], object)], "value[0][1] is of a type"),
         ([GraphInstance(1, {2}, None)], "value[0].edges is of a type"),
         ({3: bytearray(1)}, "value[3] is of a type that cannot be sent: bytearray"),
         ([math], "value[0] is of a type that cannot be sent: module"),

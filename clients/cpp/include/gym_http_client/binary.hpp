@@ -40,6 +40,11 @@ private:
         leaf(data, size);
     }
 
+    void text(const std::string& text) {
+        if (utf8_of(text) == Utf8::none) throw UsageError("a string is not in UTF-8");
+        varying(text.data(), text.size());
+    }
+
     void items(const Value& value, int depth) {
         if (depth > max_depth) throw UsageError("a value is nested deeper than 64 levels");
         write_list(value.items(), parts_.signature,
@@ -97,11 +102,18 @@ private:
             case Kind::big_integer:
                 out += "\"bigint\"";
                 return varying(value.text().data(), value.text().size());
+            case Kind::complex: {
+                const double parts[] = {value.complex().real(), value.complex().imag()};
+                out += "\"complex\"";
+                return leaf(parts, sizeof parts);
+            }
+            case Kind::unsent:
+                out += "\"unsent\"";
+                text(value.unsent().repr);
+                return text(value.unsent().type);
             case Kind::text:
-                if (utf8_of(value.text()) == Utf8::none)
-                    throw UsageError("a string is not in UTF-8");
                 out += "\"str\"";
-                return varying(value.text().data(), value.text().size());
+                return text(value.text());
             case Kind::bytes:
                 out += "\"bytes\"";
                 return varying(value.raw().data(), value.raw().size());

@@ -30,6 +30,14 @@ private:
             case Kind::boolean: return boolean();
             case Kind::integer: return Value(word<std::int64_t>());
             case Kind::real: return Value(word<double>());
+            case Kind::complex: {
+                const auto real = word<double>();
+                return Value(std::complex<double>(real, word<double>()));
+            }
+            case Kind::unsent: {
+                std::string repr = text().text();
+                return Value(Unsent{std::move(repr), text().text()});
+            }
             case Kind::big_integer: return decimal();
             case Kind::text: return text();
             case Kind::bytes: {

@@ -96,6 +96,10 @@ inline std::string to_string(const Value& value) {
         case Kind::graph: return "graph(" + printed_all(value.items()) + ")";
         case Kind::space: return printed_space(value.description());
         case Kind::autoreset: return "AutoresetMode." + value.text();
+        case Kind::complex:
+            return "complex(" + printed(value.complex().real()) + ", " +
+                   printed(value.complex().imag()) + ")";
+        case Kind::unsent: return value.unsent().repr;
     }
     return {};
 }

@@ -53,7 +53,8 @@ private:
             {"none", Kind::none},   {"bool", Kind::boolean},
             {"int", Kind::integer}, {"float", Kind::real},
             {"str", Kind::text},    {"bigint", Kind::big_integer},
-            {"bytes", Kind::bytes}};
+            {"bytes", Kind::bytes}, {"complex", Kind::complex},
+            {"unsent", Kind::unsent}};
         Signature signature;
         for (const auto& [known, kind] : leaves) {
             if (name == known) {

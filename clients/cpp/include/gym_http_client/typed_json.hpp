@@ -103,6 +103,22 @@ inline void write_typed(const Value& value, std::string& out) {
         case Kind::integer:
         case Kind::big_integer: write_typed_integer(value, out); break;
         case Kind::real: write_typed_real(value.to<double>(), out); break;
+        case Kind::complex:
+            write_tag("complex", out);
+            out += ",\"v\":[";
+            write_typed_real(value.complex().real(), out);
+            out += ',';
+            write_typed_real(value.complex().imag(), out);
+            out += "]}";
+            break;
+        case Kind::unsent:
+            write_tag("unsent", out);
+            out += ",\"v\":[";
+            write_typed_text(value.unsent().repr, out);
+            out += ',';
+            write_typed_text(value.unsent().type, out);
+            out += "]}";
+            break;
         case Kind::text: write_typed_text(value.text(), out); break;
         case Kind::bytes:
             write_tag("bytes", out);

@@ -89,7 +89,23 @@ private:
         if (tag == "dict") return dict(content, depth);
         if (tag == "space") return read_space_value(content);
         if (tag == "autoreset") return read_autoreset(content);
+        if (tag == "complex") {
+            const auto parts = pair(content, Kind::real);
+            return Value(std::complex<double>(parts[0].to<double>(), parts[1].to<double>()));
+        }
+        if (tag == "unsent") {
+            const auto parts = pair(content, Kind::text);
+            return Value(Unsent{parts[0].text(), parts[1].text()});
+        }
         refuse("an unknown \"$t\": " + tag.substr(0, 40));
+    }
+
+    Value::Items pair(const Value& content, Kind kind) {
+        Value::Items parts = items(content, 1);
+        if (parts.size() != 2 || parts[0].kind() != kind || parts[1].kind() != kind)
+            refuse(std::string("something else where two of the kind ") + name_of(kind) +
+                   " are due");
+        return parts;
     }
 
     static Value real(const std::string& text) {

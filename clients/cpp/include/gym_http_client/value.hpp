@@ -3,6 +3,7 @@
 #ifndef GYM_HTTP_CLIENT_VALUE_HPP
 #define GYM_HTTP_CLIENT_VALUE_HPP
 
+#include <complex>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -40,14 +41,17 @@ enum class Kind {
     objects,      ///< NumPy array of objects
     graph,        ///< element of a Graph space: nodes, edges, edge links
     space,        ///< space, as its description
-    autoreset     ///< Gymnasium's AutoresetMode
+    autoreset,    ///< Gymnasium's AutoresetMode
+    complex,      ///< complex
+    unsent        ///< stands for a value of an info that cannot be sent
 };
 
 /// The name of a kind, for messages.
 inline const char* name_of(Kind kind) {
     static constexpr const char* names[] = {
         "none", "bool",  "int",   "big int", "float",   "str",   "bytes", "list",
-        "tuple", "dict", "array", "scalar",  "objects", "graph", "space", "autoreset"};
+        "tuple", "dict", "array", "scalar",  "objects", "graph", "space", "autoreset",
+        "complex", "unsent"};
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -56,6 +60,12 @@ struct ArrayType {
     Dtype dtype{};          ///< Of the elements.
     Shape shape{};          ///< In C order.
     std::size_t count = 1;  ///< Of the elements.
+};
+
+/// What stands for a value of an info that cannot be sent.
+struct Unsent {
+    std::string repr{};  ///< The beginning of what Python prints for the value.
+    std::string type{};  ///< The name of its class.
 };
 
 /// A value: a tree of lists, tuples and dicts with numbers, texts and arrays.
@@ -77,6 +87,10 @@ public:
     Value(T integer);
     /// A float.
     Value(double real) : held_(real) {}
+    /// A complex number.
+    Value(std::complex<double> number) : held_(number) {}
+    /// What stands for a value that cannot be sent.
+    Value(Unsent unsent) : held_(std::move(unsent)) {}
     /// A str, in UTF-8 (lone surrogates as three bytes each).
     Value(std::string text) : held_(std::move(text)) {}
     /// A str.
@@ -173,6 +187,10 @@ public:
     /// A str, the digits of an int beyond 64 bits, or the name of an autoreset mode.
     /// @throws UsageError It is another kind.
     const std::string& text() const;
+    /// A complex number. @throws UsageError It is another kind.
+    const std::complex<double>& complex() const;
+    /// What stands for a value that cannot be sent. @throws UsageError It is another kind.
+    const Unsent& unsent() const;
     /// The description of a space. @throws UsageError It is another kind.
     const Json& description() const;
 
@@ -195,7 +213,8 @@ public:
     struct Autoreset { std::string mode; };
     using Held = std::variant<std::monostate, bool, std::int64_t, BigInteger, double,
                               std::string, Blob, List, Tuple, Dict, Array, Scalar,
-                              Objects, Graph, SpaceData, Autoreset>;
+                              Objects, Graph, SpaceData, Autoreset,
+                              std::complex<double>, Unsent>;
     const Held& held() const noexcept { return held_; }
     explicit Value(Held held) : held_(std::move(held)) {}
     /// @endcond

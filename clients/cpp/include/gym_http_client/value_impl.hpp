@@ -160,6 +160,16 @@ inline const std::string& Value::text() const {
     refuse("text");
 }
 
+inline const std::complex<double>& Value::complex() const {
+    if (const auto* number = std::get_if<std::complex<double>>(&held_)) return *number;
+    refuse("a complex number");
+}
+
+inline const Unsent& Value::unsent() const {
+    if (const auto* unsent = std::get_if<Unsent>(&held_)) return *unsent;
+    refuse("a value that could not be sent");
+}
+
 inline const Json& Value::description() const {
     if (const auto* space = std::get_if<SpaceData>(&held_)) return space->description;
     refuse("a space");

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 from gym_http_client.errors import ServerError, WorldEnded
+from gym_http_client.http.error_mapping import refuse_unsent
 from gym_http_client.http.processes import PerProcess
 from gym_http_client.http.server_warnings import show
 from gym_http_client.streaming.session import (
@@ -129,9 +130,13 @@ class RealTimeCalls:
     Args:
         session: Creates a session of the instance.
         time_limit: Seconds to wait for each answer.
+
+    Attributes:
+        strict_infos: Whether values of infos that could not be sent are errors.
     """
 
     def __init__(self, session: Callable[[], Session], time_limit: float) -> None:
+        self.strict_infos = False
         self._session = session
         self._wait_s = min(_WAIT_S, time_limit / 2)
         self._agent = PerProcess(
@@ -162,7 +167,13 @@ class RealTimeCalls:
         return _answer(self._agent.get().session, f"{method} {path}", given)
 
     def note(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Note the update in an info, and return the info."""
+        """Note the update in an info, and return the info.
+
+        Raises:
+            ServerError: The infos are strict, and `Unsent` stands for a value.
+        """
+        if self.strict_infos:
+            refuse_unsent(info, "updates/")
         agent = self._agent.get()
         agent.seen = max(agent.seen, info["realtime"]["update"])
         return info

@@ -6,6 +6,7 @@ network is missing.
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable
 from typing import Any, overload
@@ -22,6 +23,7 @@ from gym_http_wire import spaces
 from gym_http_wire.problems import NoAttribute, Problem, UnrepresentableValue
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.values import UnsupportedValue, binary, losses
+from gym_http_wire.values.infos import with_unsent
 
 __all__ = ["check_wire", "through_wire"]
 
@@ -116,6 +118,7 @@ class _LocalHandle:
     def __init__(self, env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> None:
         self._operations = operations_of(env)
         self._answers: deque[Any] = deque()
+        self._warned = False
         exact = LosslessCalls(self._operations)
         self._calls: dict[str, Callable[[Any], Any]] = {
             "GET ": lambda given: self._describe(exact),
@@ -137,7 +140,7 @@ class _LocalHandle:
         try:
             answer = self._call(method, path, sent)
             try:
-                return binary.decode(binary.encode(answer))
+                return binary.decode(self._encoded(answer))
             except UnsupportedValue as error:
                 raise UnrepresentableValue(
                     f"the answer cannot be encoded: {error}"
@@ -147,6 +150,19 @@ class _LocalHandle:
             raise error_from_problem(
                 body, problem.status, f"in-process:{path}"
             ) from None
+
+    def _encoded(self, answer: Any) -> bytes:
+        try:
+            return binary.encode(answer)
+        except UnsupportedValue as error:
+            answer, replaced = with_unsent(answer)
+            if not replaced:
+                raise error from None
+            encoded = binary.encode(answer)
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"{replaced}: it becomes Unsent, with its repr", stacklevel=2)
+        return encoded
 
     def send(self, path: str, given: Any) -> None:
         """Call the environment at once, and keep the answer."""

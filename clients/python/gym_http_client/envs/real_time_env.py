@@ -81,6 +81,7 @@ class RealTimeEnv(RemoteEnv):
                 calls.close()
                 raise
         super()._hold(handle, answer)
+        calls.strict_infos = self._strict_infos
         self._calls = calls
 
     def reset(

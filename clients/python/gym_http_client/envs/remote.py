@@ -17,6 +17,7 @@ from gym_http_client.envs.remote_specs import RemoteEntryPoint, RemoteSpec
 from gym_http_client.envs.server import Server
 from gym_http_client.envs.shared_rng import SharedGenerators
 from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
+from gym_http_client.http.error_mapping import refuse_unsent
 from gym_http_wire.generators import describe_generator
 from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.opaque import Path, bind
@@ -77,6 +78,55 @@ def _call_space(
     return handle.call("POST", f"attributes/{name}/call/", given)["value"]
 
 
+class _StrictHandle:
+    """A handle that refuses infos with values that could not be sent.
+
+    Args:
+        handle: The handle of the instance.
+    """
+
+    def __init__(self, handle: AnyHandle) -> None:
+        self._handle = handle
+
+    @property
+    def transport(self) -> str:
+        """The transport of steps."""
+        return self._handle.transport
+
+    def call(self, method: str, path: str, given: Any = None) -> Any:
+        """Send a request of the instance, and return its answer.
+
+        Raises:
+            ServerError: `Unsent` stands for a value of its info.
+        """
+        return self._checked(self._handle.call(method, path, given), path)
+
+    def receive(self) -> Any:
+        """Return the answer to the oldest `send` without a returned answer.
+
+        Raises:
+            ServerError: `Unsent` stands for a value of its info.
+        """
+        return self._checked(self._handle.receive(), "step/")
+
+    def _checked(self, answer: Any, path: str) -> Any:
+        if path in _ACTS:
+            refuse_unsent(answer["info"], path)
+        return answer
+
+    def send(self, path: str, given: Any) -> None:
+        """Send a reset, a step or a render, and return at once."""
+        self._handle.send(path, given)
+
+    def release(self) -> None:
+        """Close all connections; the instance stays."""
+        self._handle.release()
+
+    def end(self) -> None:
+        """End the instance."""
+        self._handle.end()
+
+
 class Remote:
     """A remote instance with Gymnasium's interface.
 
@@ -89,6 +139,7 @@ class Remote:
 
     _made_by: tuple[str | Server, str] | None
     _made_with: dict[str, Any]
+    _strict_infos = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Check that no argument of the environment has the name of one of ours.
@@ -105,30 +156,34 @@ class Remote:
         return super().__new__(cls)
 
     @classmethod
-    def attach(cls, server: str | Server, instance_id: str) -> Self:
+    def attach(
+        cls, server: str | Server, instance_id: str, *, strict_infos: bool = False
+    ) -> Self:
         """Connect to an existing instance, in its current state.
 
         Args:
             server: URL of the server, or a `Server` with a token.
             instance_id: The instance.
+            strict_infos: As for a new environment.
 
         Raises:
             ServerError: There is no such instance.
             TypeError: The instance is of another kind: an environment or a vector.
         """
         server = Server.of(server)
-        env = cls.over(server.handle(instance_id))
+        env = cls.over(server.handle(instance_id), strict_infos=strict_infos)
         if env._spec is not None:
             # Its options are unknown; the spec has most of them.
             env._set_spec(env._spec, (server, env.env_id), {})
         return env
 
     @classmethod
-    def over(cls, handle: AnyHandle) -> Self:
+    def over(cls, handle: AnyHandle, *, strict_infos: bool = False) -> Self:
         """Return the adapter of an instance by its handle.
 
         Args:
             handle: The handle; from now on, only the adapter uses it.
+            strict_infos: As for a new environment.
 
         Raises:
             TypeError: The instance is of another kind: an environment or a vector.
@@ -138,6 +193,7 @@ class Remote:
             cls._check_kind(answer)
             env = cls.__new__(cls)
             env._made_by, env._made_with = None, {}
+            env._strict_infos = strict_infos
             env._hold(handle, answer)
         except BaseException:
             handle.release()
@@ -149,7 +205,9 @@ class Remote:
         """Raise TypeError if this class does not fit the description of an instance."""
 
     def _hold(self, handle: AnyHandle, answer: dict[str, Any] | None = None) -> None:
-        self._handle: AnyHandle | None = handle
+        self._handle: AnyHandle | None = (
+            _StrictHandle(handle) if self._strict_infos else handle
+        )
         self._pid = os.getpid()
         self._shared = SharedGenerators()
         self._take_over(handle.call("GET", "") if answer is None else answer)

@@ -31,6 +31,8 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         wait_s: Seconds that the server waits for an external environment to connect, in
             addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
+        strict_infos: Whether an info with a value that cannot be sent is an error; else
+            that value is `Unsent`, with its ``repr``, and the first one is warned of.
         env_kwargs: Arguments of the environment, of any name, also of those above.
         **kwargs: The same by name: numbers, text, tuples, arrays, Gymnasium's enums and
             the like, which arrive unchanged.
@@ -68,9 +70,11 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        strict_infos: bool = False,
         env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        self._strict_infos = strict_infos
         options: dict[str, Any] = {
             "render_mode": render_mode,
             "max_episode_steps": max_episode_steps,
@@ -91,7 +95,11 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         kwargs: dict[str, Any],
     ) -> None:
         self._made_by = (server, env_id)
-        self._made_with = {**options, "env_kwargs": kwargs}
+        self._made_with = {
+            **options,
+            "strict_infos": self._strict_infos,
+            "env_kwargs": kwargs,
+        }
         request = create_request(env_id, options, kwargs)
         self._hold(Server.of(server).create(request))
 

@@ -42,6 +42,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wait_s: Seconds that the server waits for external environments to connect, in
             addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
+        strict_infos: Whether an info with a value that cannot be sent is an error; else
+            that value is `Unsent`, with its ``repr``, and the first one is warned of.
         env_kwargs: Arguments of the environments, of any name, also of those above.
         **kwargs: The same by name: numbers, text, tuples, arrays, Gymnasium's enums and
             the like, which arrive unchanged.
@@ -80,9 +82,11 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        strict_infos: bool = False,
         env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        self._strict_infos = strict_infos
         if "realtime" in kwargs:
             raise TypeError(
                 f"realtime is {kwargs['realtime']!r:.80}, and vectors have no clock: "
@@ -111,7 +115,11 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             options["label"] = label
         self._made_by = (server, env_id)
         kwargs = merged(kwargs, env_kwargs)
-        self._made_with = {**options, "env_kwargs": kwargs}
+        self._made_with = {
+            **options,
+            "strict_infos": self._strict_infos,
+            "env_kwargs": kwargs,
+        }
         request = create_request(env_id, options, kwargs)
         self._hold(Server.of(server).create(request))
 

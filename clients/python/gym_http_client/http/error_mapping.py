@@ -21,6 +21,8 @@ from gym_http_client.errors import (
     refusal,
 )
 from gym_http_client.http.http1 import Reply
+from gym_http_wire.problems import UnrepresentableValue
+from gym_http_wire.values.infos import first_unsent
 
 __all__ = [
     "error_from_problem",
@@ -28,6 +30,7 @@ __all__ = [
     "expect_object",
     "json_object",
     "parse_object",
+    "refuse_unsent",
     "sender_of",
     "unanswered_error",
 ]
@@ -175,6 +178,18 @@ def _mapped_error(problem: dict[str, Any], status: int, url: str) -> Exception:
         return _with_cause(AttributeError(message), error)
     found = _ExceptionReader().rebuild(problem)
     return error if found is None else _with_cause(found, error)
+
+
+def refuse_unsent(info: Any, url: str) -> None:
+    """Check that an info has all values that the environment has put into it.
+
+    Raises:
+        ServerError: `Unsent` stands for one.
+    """
+    if found := first_unsent(info):
+        problem = UnrepresentableValue(f"{found}; without strict_infos it is Unsent")
+        body = {"code": problem.code, "message": problem.message}
+        raise error_from_problem(body, problem.status, url)
 
 
 class _ExceptionReader:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import warnings
 import zlib
 from collections.abc import Mapping
 from functools import cached_property
@@ -20,7 +21,8 @@ import numpy as np
 
 from gym_http_wire.bundles import BatchHead, split
 from gym_http_wire.messages import MEDIA_TYPES, Form
-from gym_http_wire.values import BadValue, binary, typed
+from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
+from gym_http_wire.values.infos import with_unsent
 
 __all__ = [
     "COLUMNS_TYPE",
@@ -153,12 +155,21 @@ def encode_columns(columns: Mapping[str, Any]) -> bytes:
 def encode_columns_in_parts(columns: Mapping[str, Any]) -> list[bytes | memoryview]:
     """Encode columns as the parts of what `encode_columns` returns.
 
+    `Unsent` stands for values of infos that cannot be encoded.
+
     Large arrays are not copied: use the parts before they change.
 
     Raises:
         UnsupportedValue: A value cannot be encoded.
     """
-    return binary.encode_parts(dict(columns))
+    try:
+        return binary.encode_parts(dict(columns))
+    except UnsupportedValue as error:
+        sendable, replaced = with_unsent(columns)
+        if not replaced:
+            raise error from None
+    warnings.warn(f"{replaced}: it becomes Unsent, with its repr", stacklevel=2)
+    return binary.encode_parts(sendable)
 
 
 def decode_columns(data: bytes | memoryview, content_type: str) -> dict[str, Any]:

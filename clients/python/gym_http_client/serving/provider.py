@@ -26,6 +26,7 @@ from gym_http_wire.external.messages import (
 )
 from gym_http_wire.messages import Op
 from gym_http_wire.values import UnsupportedValue, typed
+from gym_http_wire.values.infos import with_unsent
 
 __all__ = ["Heartbeats", "Provider"]
 
@@ -210,6 +211,14 @@ class Provider:
             elif taken and not self._provided.taken:
                 self._announce_free()
         try:
+            try:
+                return dialect.encode_answer(last)
+            except UnsupportedValue as error:
+                result, replaced = with_unsent(last.result)
+                if not replaced:
+                    raise error from None
+            self._warn(f"{replaced}: the agent gets an Unsent, with its repr")
+            last = self._last = last._replace(result=result)
             return dialect.encode_answer(last)
         except UnsupportedValue as error:
             words = f"the environment returned a value that cannot be sent: {error}"

@@ -1,10 +1,11 @@
 """Values on the wire: one data model, two lossless forms.
 
 A value is an argument or a result of an environment: ``None``, ``bool``, ``int``,
-``float``, ``str``, ``bytes``, ``list``, ``tuple``, ``dict``, NumPy's arrays and
-scalars, ``GraphInstance``, ``AutoresetMode`` and Gymnasium's spaces, nested at will. It
-describes itself: nothing is looked up in a space. ``decode(encode(x))`` is x again, in
-type, dtype, shape, order and every bit.
+``float``, ``complex``, ``str``, ``bytes``, ``list``, ``tuple``, ``dict``, NumPy's
+arrays and scalars, ``GraphInstance``, ``AutoresetMode`` and Gymnasium's spaces, nested
+at will. It describes itself: nothing is looked up in a space. ``decode(encode(x))`` is
+x again, in type, dtype, shape, order and every bit. `Unsent` stands for what an info
+has besides.
 
 - `gym_http_wire.values.typed` writes JSON, for every JSON parser.
 - `gym_http_wire.values.binary` writes a signature and the bytes of the leaves, for
@@ -15,6 +16,7 @@ Objects of a subclass arrive as their base, and arrays of other libraries as Num
 """
 
 from gym_http_wire.values.loss_report import losses
+from gym_http_wire.values.model import Unsent
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 
-__all__ = ["BadValue", "UnsupportedValue", "losses"]
+__all__ = ["BadValue", "Unsent", "UnsupportedValue", "losses"]

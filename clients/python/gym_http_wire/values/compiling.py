@@ -17,6 +17,7 @@ from gym_http_wire.values.arrays import (
     scalar_at,
 )
 from gym_http_wire.values.described import MAX_SPACE_BYTES, space_of, weigh
+from gym_http_wire.values.model import Unsent
 from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.signing import PADDING
 from gym_http_wire.values.texts import read_decimal, read_text
@@ -33,6 +34,7 @@ Node = Callable[[Buffer, int], tuple[Any, int]]
 _read_word = struct.Struct("<Q").unpack_from
 _read_int = struct.Struct("<q").unpack_from
 _read_float = struct.Struct("<d").unpack_from
+_read_complex = struct.Struct("<2d").unpack_from
 _BOOLS = {0: False, 1: True}
 
 
@@ -247,6 +249,10 @@ def _float(data: Buffer, start: int) -> tuple[Any, int]:
     return _read_float(data, start)[0], start + 8
 
 
+def _complex(data: Buffer, start: int) -> tuple[Any, int]:
+    return complex(*_read_complex(data, start)), start + 16
+
+
 def _varying(data: Buffer, start: int) -> tuple[Buffer, int]:
     first = start + 8
     size = _read_word(data, start)[0]
@@ -270,6 +276,12 @@ def _str(data: Buffer, start: int) -> tuple[Any, int]:
     return read_text(content), after
 
 
+def _unsent(data: Buffer, start: int) -> tuple[Any, int]:
+    text, start = _str(data, start)
+    kind, start = _str(data, start)
+    return Unsent(text, kind), start
+
+
 def _bytes(data: Buffer, start: int) -> tuple[Any, int]:
     content, after = _varying(data, start)
     return bytes(content), after
@@ -285,8 +297,10 @@ _LEAVES: dict[str, Node] = {
     "bool": _bool,
     "int": _int,
     "float": _float,
+    "complex": _complex,
     "bigint": _bigint,
     "str": _str,
     "bytes": _bytes,
+    "unsent": _unsent,
 }
 """Readers of leaves whose name is the whole signature."""

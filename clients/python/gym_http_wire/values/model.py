@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from gymnasium import Space
@@ -22,12 +23,40 @@ MAX_OTHER_KEYS = 10_000
 MAX_SAME_HASH = 64
 """How many of those may have the same hash."""
 
+MAX_REPR = 200
+"""Characters of an object's ``repr`` that stand for it if it cannot be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """Stands for a value of an info that cannot be sent.
+
+    Attributes:
+        repr: The beginning of the value's ``repr``.
+        type: The name of its class, with its module unless that is ``builtins``.
+    """
+
+    repr: str
+    type: str
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """Describe a value."""
+        kind = type(value)
+        try:
+            text = repr(value)[:MAX_REPR]
+        except Exception:
+            text = f"<{kind.__qualname__}>"
+        return cls(text, name_of(kind))
+
+
 BASES: tuple[type, ...] = (
     np.generic,
     np.ndarray,
     GraphInstance,
     int,
     float,
+    complex,
     str,
     bytes,
     dict,
@@ -55,8 +84,8 @@ KEYS = (type(None), bool, int, float, str, bytes, np.generic)
 """Types of keys, which may also be tuples of such."""
 
 EXACT = frozenset(
-    {type(None), bool, AutoresetMode, np.ndarray, GraphInstance, *SCALARS}
-    | {int, float, str, bytes, dict, list, tuple}
+    {type(None), bool, AutoresetMode, Unsent, np.ndarray, GraphInstance, *SCALARS}
+    | {int, float, complex, str, bytes, dict, list, tuple}
 )
 """Types whose objects arrive unchanged; spaces are not among them."""
 
@@ -106,6 +135,7 @@ _PLAIN: dict[Any, Any] = {
     # Not through the subclass's own methods: an enum's __str__ is its name.
     int: int.__int__,
     float: float.__float__,
+    complex: complex.__complex__,
     str: str.__str__,
     bytes: bytes.__bytes__,
     dict: lambda value: dict(value.items()),

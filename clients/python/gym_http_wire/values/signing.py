@@ -20,7 +20,7 @@ from gym_http_wire.values.arrays import (
     scalar_bytes,
 )
 from gym_http_wire.values.described import description_of
-from gym_http_wire.values.model import MAX_DEPTH, SCALARS, standing_for
+from gym_http_wire.values.model import MAX_DEPTH, SCALARS, Unsent, standing_for
 from gym_http_wire.values.refusal import UnsupportedValue
 from gym_http_wire.values.texts import is_unicode, write_decimal
 from gym_http_wire.values.treewriting import (
@@ -40,6 +40,7 @@ _MAX_REMEMBERED = 1024
 _WRITE_SIZE = struct.Struct("<Q").pack
 _WRITE_INT = struct.Struct("<q").pack
 _WRITE_FLOAT = struct.Struct("<d").pack
+_WRITE_COMPLEX = struct.Struct("<2d").pack
 _BOOLS = (bytes(8), b"\1" + bytes(7))
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -84,6 +85,17 @@ def _int(value: int, leaves: list[Leaf], depth: int) -> str:
 def _float(value: float, leaves: list[Leaf], depth: int) -> str:
     leaves.append(_WRITE_FLOAT(value))
     return '"float"'
+
+
+def _complex(value: complex, leaves: list[Leaf], depth: int) -> str:
+    leaves.append(_WRITE_COMPLEX(value.real, value.imag))
+    return '"complex"'
+
+
+def _unsent(value: Unsent, leaves: list[Leaf], depth: int) -> str:
+    _str(value.repr, leaves, depth)
+    _str(value.type, leaves, depth)
+    return '"unsent"'
 
 
 def _str(value: str, leaves: list[Leaf], depth: int) -> str:
@@ -239,6 +251,7 @@ _SIGNERS: dict[type, Sign] = {
     bool: _bool,
     int: _int,
     float: _float,
+    complex: _complex,
     str: _str,
     bytes: _bytes,
     list: _list,
@@ -248,5 +261,6 @@ _SIGNERS: dict[type, Sign] = {
     **dict.fromkeys((np.generic, *SCALARS), _scalar),
     GraphInstance: _graph,
     AutoresetMode: _autoreset,
+    Unsent: _unsent,
     Space: _space,
 }

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from gym_http_wire.spaces import elided
 from gym_http_wire.values.arrays import array_at, read_dtype, read_shape, scalar_at
 from gym_http_wire.values.described import MAX_SPACE_BYTES, space_of, weigh
-from gym_http_wire.values.model import MAX_DEPTH, key_problem
+from gym_http_wire.values.model import MAX_DEPTH, Unsent, key_problem
 from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.texts import read_base64, read_decimal, read_text
 from gym_http_wire.values.treewriting import TAG
@@ -122,6 +122,22 @@ class Reading:
                 raise error.within(field) from None
         return GraphInstance(*parts)
 
+    def _complex(self, tree: dict[str, Any], depth: int) -> complex:
+        return complex(*self._pair(tree, float))
+
+    def _unsent(self, tree: dict[str, Any], depth: int) -> Unsent:
+        return Unsent(*self._pair(tree, str))
+
+    def _pair(self, tree: dict[str, Any], kind: type) -> list[Any]:
+        pair = _list_of(tree["v"])
+        items = [self.value(each, 1) for each in pair] if len(pair) == 2 else []
+        if [*map(type, items)] != [kind, kind]:
+            raise BadValue(
+                f'is a "{tree[TAG]}" of {elided(pair)}, but needs two of the type '
+                f"{kind.__name__}"
+            )
+        return items
+
     def _space(self, tree: dict[str, Any], depth: int) -> Any:
         self._left -= weigh(tree["v"])
         if self._left < 0:
@@ -218,6 +234,7 @@ _TAGS: dict[str, tuple[set[str], _Read]] = {
     for tag, fields, read in (
         ("int", "v", _int),
         ("float", "v", _float),
+        ("complex", "v", Reading._complex),
         ("str", "v", _str),
         ("bytes", "v", _bytes),
         ("tuple", "v", Reading._tuple),
@@ -228,5 +245,6 @@ _TAGS: dict[str, tuple[set[str], _Read]] = {
         ("graph", "nodes edges edge_links", Reading._graph),
         ("autoreset", "v", _autoreset),
         ("space", "v", Reading._space),
+        ("unsent", "v", Reading._unsent),
     )
 }

@@ -23,6 +23,7 @@ from gym_http_wire.values.model import (
     EXACT,
     MAX_DEPTH,
     SCALARS,
+    Unsent,
     key_problem,
     standing_for,
 )
@@ -72,6 +73,14 @@ def _float(value: float, depth: int) -> Tree:
     if value != value and bits != _BITS_OF_NAN:
         return {TAG: "float", "v": bits.hex()}
     return {TAG: "float", "v": str(value)}
+
+
+def _complex(value: complex, depth: int) -> Tree:
+    return {TAG: "complex", "v": [_float(value.real, 1), _float(value.imag, 1)]}
+
+
+def _unsent(value: Unsent, depth: int) -> Tree:
+    return {TAG: "unsent", "v": [_str(value.repr, 1), _str(value.type, 1)]}
 
 
 def _str(value: str, depth: int) -> Tree:
@@ -172,6 +181,7 @@ _WRITERS: dict[type, Write] = {
     bool: _native,
     int: _int,
     float: _float,
+    complex: _complex,
     str: _str,
     bytes: _bytes,
     list: _list,
@@ -181,5 +191,6 @@ _WRITERS: dict[type, Write] = {
     **dict.fromkeys((np.generic, *SCALARS), _scalar),
     GraphInstance: _graph,
     AutoresetMode: _autoreset,
+    Unsent: _unsent,
     Space: _space,
 }
