@@ -53,7 +53,8 @@ def play(url: str) -> None:
                 for action in (0, 1, 1, 0, 1, 0):
                     assert_identical(remote.step(action), local.step(action))
     options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
-    vector = RemoteVectorEnv(url, "CartPole-v1", render_mode="rgb_array", **options)
+    options["render_mode"] = "rgb_array"
+    vector = RemoteVectorEnv(Server(url, streams=False), "CartPole-v1", **options)
     with contextlib.closing(vector):
         observation, _ = vector.reset(seed=3)
         assert observation.shape == (2, 4)

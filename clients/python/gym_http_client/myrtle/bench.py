@@ -152,7 +152,7 @@ def run(
         if path is not None:
             recording = stack.enter_context(Recording(path, agent_name, env_id, name))
         # A world that keeps its own time has its own number of episodes.
-        one = "episodes" not in clock and not env.timing()["follows"]
+        one = "episodes" not in clock and not env.timing().get("follows")
         trial = _Trial(env, functools.partial(make_agent, **(agent_args or {})), one)
         began = time.monotonic()
         trial.run(recording, seed, began + (math.inf if timeout is None else timeout))
