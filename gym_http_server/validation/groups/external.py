@@ -287,6 +287,25 @@ def _unknown(target: Target) -> None:
             again.close_instance(instance)
 
 
+@failures("replaced")
+def _replaced(target: Target) -> None:
+    with SocketEnv.welcomed(target, replace=True) as env:
+        instance = env.create_and_reset()
+        agent = _step(env, instance)
+        env.expect_message("step")
+        env.end()
+        agent.problem(503, "external-away")
+        with SocketEnv.welcomed(target, name=env.name, replace=True) as again:
+            equal(again.welcome.get("resumed"), False, "resumed")
+            problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
+            agent = again.call_later(instance.post, "reset/", {})
+            again.answer("init")
+            again.answer("reset", observation=OBSERVATION)
+            equal(agent.body(200)["observation"], OBSERVATION, "observation")
+            again.step(instance)
+            again.close_instance(instance)
+
+
 @failures("newer-connection-wins")
 def _newer(target: Target) -> None:
     with SocketEnv.welcomed(target) as env:
