@@ -216,7 +216,7 @@ def _make(
         return _make_clocked(start, wanted, channel, page, external)
     if external is not None:
         # Imported late, since other hosts do not need it.
-        from gym_http_server.host.external.environment import make_external
+        from gym_http_server.host.external.making import make_external
 
         env, external_step = make_external(wanted, external)
     else:
@@ -273,7 +273,7 @@ def _make_clocked(
     def make_env() -> Any:
         if external is None:
             return make(wanted)
-        from gym_http_server.host.external.environment import make_external
+        from gym_http_server.host.external.making import make_external
 
         return make_external(wanted, external).env
 
