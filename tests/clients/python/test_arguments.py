@@ -235,11 +235,12 @@ def test_arguments_of_any_name(arguments_server: Server, closing: Make) -> None:
         )
     )
     again = closing(pickle.loads(pickle.dumps(ours)))
-    for each in (ours, registered.unwrapped, again):
+    of_spec = closing(gymnasium.make(ours.spec))
+    for each in (ours, registered.unwrapped, again, of_spec.unwrapped):
         assert_identical(each.kept, {"size": (2, 3), "own": 1, **arguments})
     listed = Api(arguments_server).get("/v1/instances/").json()["instances"]
     labels = [each["label"] for each in listed]
-    assert sorted(labels, key=str) == [None, "mine", "mine"]
+    assert sorted(labels, key=str) == [None, "mine", "mine", "mine"]
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
