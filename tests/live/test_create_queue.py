@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from gym_http_client import RemoteEnv
@@ -53,7 +54,9 @@ def without_hosts(server: Server) -> Iterator[None]:
     try:
         while spares := server.services("spare host"):
             for each in spares:
-                each.kill()
+                # The supervisor ends those that it needs no more.
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
             wait_until(lambda spares=spares: not any(e.is_running() for e in spares))
         yield
     finally:
