@@ -39,6 +39,7 @@ __all__ = [
     "encode",
     "encode_rendered",
     "fitting",
+    "is_image",
     "lossless",
     "member",
     "optional_object",
@@ -275,7 +276,7 @@ def encode_rendered(rendered: Any, media: str) -> tuple[AnswerHead, bytes]:
     if media == RAW:
         return _raw(rendered)
     image = rendered if isinstance(rendered, np.ndarray) else None
-    if media != PNG or image is None or image.dtype != np.uint8 or not _is_image(image):
+    if media != PNG or image is None or image.dtype != np.uint8 or not is_image(image):
         raise NotAcceptable(
             f"the environment renders {_kind(rendered)}, which is no {media}; "
             f"request {RAW if image is not None else JSON} with Accept"
@@ -283,7 +284,8 @@ def encode_rendered(rendered: Any, media: str) -> tuple[AnswerHead, bytes]:
     return AnswerHead(content_type=PNG), _png(image)
 
 
-def _is_image(array: NDArray[Any]) -> bool:
+def is_image(array: NDArray[Any]) -> bool:
+    """Return whether an array has the shape of an image, with the channels last."""
     return array.size > 0 and (
         array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
     )

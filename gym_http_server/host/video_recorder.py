@@ -24,6 +24,7 @@ from gym_http_core.env_errors import env_exceptions
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import CallsSome, VectorOperations
 from gym_http_server.host import env_warnings, fork_guard
+from gym_http_server.host.codec import is_image
 from gym_http_server.host.step_recorder import MIN_FREE_BYTES
 from gym_http_server.operations.instances import VIDEO
 from gym_http_server.rundir.status import (
@@ -232,12 +233,14 @@ class VideoRecorder:
         finally:
             fork_guard.check()
         frame = np.asarray(rendered)
-        if frame.dtype != np.uint8 or frame.ndim not in _FORMATS or not frame.size:
+        if frame.dtype != np.uint8 or not is_image(frame):
             self._fail(
                 f"a frame is an array of {frame.dtype} of shape {frame.shape}: "
                 "expected uint8 of (height, width, 3)"
             )
             return None
+        if frame.ndim == 3 and frame.shape[2] == 1:
+            return frame[:, :, 0]
         return frame[:, :, :3] if frame.ndim == 3 else frame
 
     def _start(self, frame: Frame) -> _Encoder:

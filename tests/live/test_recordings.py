@@ -17,7 +17,7 @@ import pytest
 
 from gym_http_client import recordings
 from gym_http_wire.step_records import Kind, StepDecoder
-from tests.support.api import Api, error, no_content, ok
+from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -32,18 +32,19 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(data_dir: Path) -> Iterator[Server]:
     """A server with the sandbox on, whose hosts cannot read the data directory."""
-    with Server("--sandbox", "on", "--data-dir", str(data_dir)) as running:
+    flags = ("--sandbox", "on", "--import", "tests.support.envs.toys")
+    with Server(*flags, "--data-dir", str(data_dir)) as running:
         yield running
 
 
-def frames_of(file: Path) -> list[bytes]:
-    """Decode a video with ffmpeg; return its frames as raw RGB."""
-    width, height = size_of(file)
+def frames_of(file: Path, size: tuple[int, int] | None = None) -> list[bytes]:
+    """Decode a video with ffmpeg; return its frames, of a size, as raw RGB."""
+    width, height = size or size_of(file)
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(file)]
     command += ["-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     raw = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
-    size = width * height * 3
-    return [raw[start : start + size] for start in range(0, len(raw), size)]
+    count = width * height * 3
+    return [raw[start : start + count] for start in range(0, len(raw), count)]
 
 
 def size_of(file: Path) -> tuple[int, int]:
@@ -93,6 +94,52 @@ def test_a_video_has_a_frame_for_each_reset_and_step(
     assert described["env_id"] == "CartPole-v1"
     assert described["label"] == "run 3"
     assert described["active"] is False
+
+
+@pytest.mark.parametrize("shape", [(20, 30), (20, 30, 1), (20, 30, 4)])
+def test_frames_of_any_channels_are_recorded(
+    server: Server, data_dir: Path, shape: tuple[int, ...]
+) -> None:
+    made = make_painted(server, shape)
+    directory = f"channels-{len(shape)}-{shape[-1]}"
+    body = {"directory": directory, "video": {"every": 1}}
+    no_content(made.post("monitor/start/", body))
+    made.reset()
+    for _ in range(9):
+        made.step(0)
+    (listed,) = ok(Api(server).get(f"/v1/instances/?search={made.id}"))["instances"]
+    recorded = listed["recording"]
+    assert (recorded["frames_written"], recorded["failed"]) == (10, False)
+    no_content(made.post("monitor/close/"))
+    frames = frames_of(data_dir / directory / "episode-000000.mp4", (30, 20))
+    assert [round(np.frombuffer(each, np.uint8).mean()) for each in frames] == [
+        pytest.approx(number, abs=3) for number in range(10)
+    ]
+    made.close()
+
+
+@pytest.mark.parametrize("shape", [(3, 20, 30), (20, 30, 2)])
+def test_frames_that_are_no_images_end_the_recording(
+    server: Server, shape: tuple[int, ...]
+) -> None:
+    made = make_painted(server, shape)
+    body = {"directory": f"no-images-{shape[0]}", "video": {"every": 1}}
+    no_content(made.post("monitor/start/", body))
+    made.reset()
+    (listed,) = ok(Api(server).get(f"/v1/instances/?search={made.id}"))["instances"]
+    recorded = listed["recording"]
+    assert (recorded["frames_written"], recorded["failed"]) == (0, True)
+    made.close()
+
+
+def make_painted(server: Server, shape: tuple[int, ...]) -> Instance:
+    """Create an environment whose frames have a shape."""
+    return Api(server).create(
+        "toys/SlowPaint-v0",
+        kwargs={"seconds": 0, "shape": list(shape)},
+        render_mode="rgb_array",
+        disable_env_checker=True,
+    )
 
 
 def test_a_killed_host_leaves_a_video_that_can_be_played(

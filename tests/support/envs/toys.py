@@ -7,7 +7,7 @@ import enum
 import os
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
@@ -190,15 +190,21 @@ class Big(gymnasium.Env[Any, Any]):
 
 
 class SlowPaint(gymnasium.Env[Any, Any]):
-    """Renders slowly, and its gray is its number of steps."""
+    """Renders slowly frames of a shape, and their gray is the number of steps."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Box(-1, 1, (1,), np.float64)
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"]}
 
-    def __init__(self, seconds: float, render_mode: str | None = None) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        shape: Sequence[int] = (20, 30, 3),
+        render_mode: str | None = None,
+    ) -> None:
         self.render_mode = render_mode
         self._seconds = seconds
+        self._shape = shape
         self._steps = 0
 
     def reset(
@@ -214,7 +220,7 @@ class SlowPaint(gymnasium.Env[Any, Any]):
 
     def render(self) -> Any:
         time.sleep(self._seconds)
-        return np.full((20, 30, 3), self._steps % 256, np.uint8)
+        return np.full(self._shape, self._steps % 256, np.uint8)
 
 
 gymnasium.register("toys/Big-v0", Big)
