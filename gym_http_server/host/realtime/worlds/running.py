@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_core.myrtle_queues import make_world
 from gym_http_core.value_queue import ValueQueue
 from gym_http_server.host import fork_guard
@@ -332,7 +333,7 @@ def _run(make: Make, sensors: ValueQueue, actions: ValueQueue, *, run: bool) -> 
             sensors.put({"terminated": True})
         sensors.close()
         return 0
-    except (Exception, SystemExit) as error:
+    except env_exceptions() as error:
         text = f"{type(error).__name__}: {error}"
         with contextlib.suppress(OSError):
             sensors.put((text, traceback.format_exc()))
