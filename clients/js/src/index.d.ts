@@ -827,8 +827,11 @@ export class Graph extends Space<GraphInstance> {
  * the server can draw them and test them.
  */
 export class Opaque extends Space<any> {
-  /** @param description As `{class: "minigrid.core.mission:MissionSpace"}`. */
-  constructor(description: object);
+  /**
+   * @param description As `{class: "minigrid.core.mission:MissionSpace"}`.
+   * @param makeSpace Makes the space of its `base`: {@link spaceOf}.
+   */
+  constructor(description: object, makeSpace?: (description: object) => Space);
   /** The class, as `module:Class`. */
   readonly class: string;
   /** As Python prints it; null if that fails. */

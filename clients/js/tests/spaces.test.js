@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Box, Discrete, MultiDiscrete, Sequence, Text, array, spaceOf } from "../src/index.js";
+import { Box, Discrete, MultiDiscrete, Opaque, Sequence, Text, array, spaceOf } from "../src/index.js";
 import { below, exponential, geometric, normal } from "../src/spaces/draws.js";
 
 /** mulberry32 */
@@ -133,4 +133,15 @@ test("spaces are printed as by Gymnasium", () => {
     "Graph(Discrete(2), None)": { type: "Graph", node_space: go, edge_space: null },
   };
   for (const [text, description] of Object.entries(printed)) assert.equal(`${spaceOf(description)}`, text);
+});
+
+test("an opaque space asks for the server, and has the base that is nearest", () => {
+  const base = { type: "Discrete", n: 4, start: 0, dtype: "int64" };
+  const even = spaceOf({ type: "Opaque", class: "company.spaces:Even", repr: "Discrete(4)", base });
+  assert.ok(even instanceof Opaque);
+  assert.equal(even.base.n, 4);
+  assert.equal(`${even}`, "Discrete(4)");
+  assert.throws(() => even.sample(), /only the server can sample company\.spaces:Even.*GET/);
+  assert.throws(() => even.contains(2), /only the server can test elements of company/);
+  assert.deepEqual(even.fromPlain([1]), [1]);
 });

@@ -1,6 +1,6 @@
 /**
- * `Dict`, `Tuple`, `OneOf`, `Sequence`, `Graph` and `Opaque`, which have spaces in them,
- * and `spaceOf`, which makes each space of its description. They need each other.
+ * `Dict`, `Tuple`, `OneOf`, `Sequence` and `Graph`, which are spaces of spaces, and
+ * `spaceOf`, which makes each space of its description. They need each other.
  */
 
 import { narrow, objectOf } from "../json.js";
@@ -10,6 +10,7 @@ import { Discrete, MultiBinary, MultiDiscrete } from "./discrete.js";
 import { below, geometric } from "./draws.js";
 import { Fields } from "./fields.js";
 import { drawGraph, graphFromPlain, isGraph } from "./graphs.js";
+import { Opaque } from "./opaque.js";
 import { Space } from "./space.js";
 import { Text } from "./text.js";
 
@@ -205,43 +206,6 @@ export class Graph extends Space {
   }
 }
 
-/** A space of a class that Gymnasium does not have. Only the server knows its elements. */
-export class Opaque extends Space {
-  /** @param {object} description As `{class: "minigrid.core.mission:MissionSpace"}`. */
-  constructor(description) {
-    super();
-    const fields = description instanceof Fields ? description : new Fields(description);
-    this.class = fields.text("class");
-    this.repr = fields.get("repr", null) === null ? null : fields.text("repr");
-    const base = fields.get("base", null);
-    this.base = base === null ? null : spaceOf(fields.inner("base", base));
-    this.arguments = fields.get("arguments", null);
-  }
-
-  contains(_value) {
-    throw this.#unknown("test elements of", "POST …/action_space/contains");
-  }
-
-  sample(_random = Math.random) {
-    throw this.#unknown("sample", "GET …/action_space/sample");
-  }
-
-  #unknown(verb, request) {
-    const words = `only the server can ${verb} ${this.class}, which is no class of Gymnasium's`;
-    return new TypeError(`${words}: send ${request}`);
-  }
-
-  toJSON() {
-    const base = this.base?.toJSON() ?? null;
-    const made = this.arguments === null ? {} : { arguments: this.arguments };
-    return { type: "Opaque", class: this.class, repr: this.repr, base, ...made };
-  }
-
-  fromPlain(plain) {
-    return plain;
-  }
-}
-
 const KINDS = {
   Box,
   Discrete,
@@ -269,7 +233,7 @@ export function spaceOf(description) {
   if (typeof type !== "string" || !Object.hasOwn(KINDS, type)) {
     fields.refuse("type", `one of ${Object.keys(KINDS).join(", ")}`);
   }
-  return new KINDS[type](fields);
+  return new KINDS[type](fields, spaceOf);
 }
 
 function membersOf(description) {
