@@ -16,6 +16,7 @@ import {
   MultiDiscrete,
   NdArray,
   OneOf,
+  Opaque,
   ProtocolError,
   Scalar,
   Sequence,
@@ -188,6 +189,7 @@ function spaces(): boolean[] {
     new OneOf({ spaces: [go.toJSON()] }),
     new Sequence({ space: go.toJSON() }),
     new Graph({ node_space: go.toJSON(), edge_space: null }),
+    new Opaque({ class: "company.spaces:Even" }, spaceOf),
   ];
   const texts: string[] = all.map((space) => space.toString());
   const drawn: number | bigint = new Discrete({ n: 2 }).sample(half);
