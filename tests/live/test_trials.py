@@ -152,9 +152,9 @@ def test_each_message_of_a_world_of_myrtle_reaches_the_agent(
     messages = [each for each in told if each["sensors"]]
     numbers = [each["sensors"][:2] for each in messages]
     assert numbers == [[i, step] for i in range(episodes) for step in range(steps)]
-    # The agent's actions reach the world: mostly in its next beat, in any case soon.
+    # The agent's actions reach the world by its next beat, unless the machine is slow.
     delays = [each["sensors"][1] + 100 - each["sensors"][2] for each in messages]
-    assert len([each for each in delays if 1 <= each < 20]) > len(messages) // 2
+    assert delays.count(1) > 10
     ends = [each for each in told if not each["sensors"]]
     assert [each for each in ends if "truncated" in each] == ends[:-1]
     assert (len(ends), ends[-1]["terminated"]) == (episodes + 1, True)
@@ -169,14 +169,15 @@ def test_worlds_and_agents_of_myrtle_0_6_get_queues_in_place_of_a_connection(
         myrtle_worlds.Topical,
         record=False,
         agent_args={"path": str(heard)},
+        world_args={"n_loop_steps": 60},
         url=server.url,
     )
     assert trial.timing["settings"]["hz"] == 100
-    assert (trial.updates, trial.episodes, trial.reward) == (33, 3, 33.0)
+    assert (trial.updates, trial.episodes, trial.reward) == (180, 3, 180.0)
     assert trial.timing["actions"]["applied"] > 0
     told = [json.loads(line) for line in heard.read_text().splitlines()]
     steps = [each["sensors"] for each in told if isinstance(each, dict)]
-    assert steps == [[i, step] for i in range(3) for step in range(11)]
+    assert steps == [[i, step] for i in range(3) for step in range(60)]
     assert told[-1] == "terminated"
 
 
