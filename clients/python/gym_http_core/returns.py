@@ -22,6 +22,9 @@ def added(total: Any, reward: Any) -> Any:
         The new sum; NaN if the reward is no number, or has other components.
     """
     try:
+        if isinstance(reward, int | np.floating | np.integer):
+            # In a quarter of the time.
+            return total + float(reward)
         parts = np.asarray(reward, np.float64)
         return total + (parts.item() if parts.size == 1 else parts)
     except (TypeError, ValueError, OverflowError):
