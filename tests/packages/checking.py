@@ -54,7 +54,11 @@ class Checker:
         self._package = package
         self._installed = installed
         self._folder = folder / "recordings"
-        self._variables = {**_VARIABLES, **package.variables}
+        (packages,) = installed.python.parents[1].glob("lib/*/site-packages")
+        self._variables = {
+            name: value.format(packages=packages)
+            for name, value in {**_VARIABLES, **package.variables}.items()
+        }
         self._environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("GHS_")},
             **self._variables,

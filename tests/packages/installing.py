@@ -18,8 +18,8 @@ _SOURCES = (
     *("clients/js/src", "clients/python", "tests/conformance/vectors"),
 )
 _MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "tests")
-#: Lines of pip that are about this machine and not about the packages.
-_NOISE = re.compile(r"^\s*(WARNING|\[notice\]|DEPRECATION)|^\s*$")
+#: What pip prints of conflicting requirements.
+_CONFLICT = re.compile(r"The conflict is caused by:\n((?:    .+\n)+)")
 _LIST = """
 import importlib.metadata, json
 found = importlib.metadata.distributions()
@@ -96,28 +96,35 @@ def _install_anew(package: Package, wheels: list[Path], python: Path, pins: str)
     folder.mkdir(parents=True, exist_ok=True)
     pinned = folder / "pinned.txt"
     pinned.write_text(pins)
-    conflict = ""
+    wanted = (*wheels, *package.requirements)
     try:
-        _install(package, wheels, python, "--constraint", pinned)
+        _install(python, "--constraint", pinned, *wanted)
     except InstallError as error:
         conflict = str(error)
-        _install(package, wheels, python)
-    return conflict
+        if not package.loose:
+            _install(python, *wanted)
+            return conflict
+        _install(python, "--constraint", pinned, *wheels, *package.requirements[1:])
+        _pip(
+            "install",
+            "--no-compile",
+            "--no-deps",
+            package.requirements[0],
+            python=python,
+        )
+        return conflict
+    return ""
 
 
-def _install(
-    package: Package, wheels: list[Path], python: Path, *flags: str | Path
-) -> None:
+def _install(python: Path, *words: str | Path) -> None:
     command = [sys.executable, "-m", "venv", "--clear", "--without-pip"]
     subprocess.run([*command, python.parents[1]], check=True)
-    _pip(
-        "install", "--no-compile", *flags, *wheels, *package.requirements, python=python
-    )
+    _pip("install", "--no-compile", *words, python=python)
 
 
 def _pip(*words: str | Path, python: Path | None = None) -> str:
     where = ("--python", python) if python else ()
-    flags = ("--disable-pip-version-check", "--no-input", "--quiet")
+    flags = ("--disable-pip-version-check", "--no-input")
     done = subprocess.run(
         [sys.executable, "-m", "pip", *where, *words[:1], *flags, *words[1:]],
         env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
@@ -126,6 +133,13 @@ def _pip(*words: str | Path, python: Path | None = None) -> str:
         check=False,
     )
     if done.returncode:
-        lines = (done.stdout + done.stderr).splitlines()
-        raise InstallError("\n".join(each for each in lines if not _NOISE.match(each)))
+        raise InstallError(_reason(done.stdout, done.stderr))
     return done.stdout
+
+
+def _reason(out: str, log: str) -> str:
+    """Return why pip refused: the requirements that conflict, or its errors."""
+    if conflict := _CONFLICT.search(out + log):
+        return "\n".join(line.strip() for line in conflict[1].splitlines())
+    lines = [line for line in log.splitlines() if line.startswith("ERROR")]
+    return "\n".join(lines) or log

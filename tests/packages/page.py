@@ -31,7 +31,7 @@ The client needs no package of the environment.
 - **same**: every value, type and bit is that of the local environment.
 - **fails**: it raises the same exception
   [without the server](#what-fails-without-the-server-too).
-- **random**: it [differs from itself](#what-is-not-reproducible) in two local
+- **random**: it [differs from itself](#what-is-random) in two local
   processes, so nothing can be compared.
 - **differs**: something [is different](#what-is-different) over the server.
 - **-**: it does not render.
@@ -49,7 +49,7 @@ _WAYS = {"single": "alone", "vector": "vector of 4", "rendering": "rendering"}
 _SECTIONS = {
     "different": "What is different",
     "fails": "What fails without the server too",
-    "unsettled": "What is not reproducible",
+    "unsettled": "What is random",
 }
 _ALONGSIDE = """
 ## What needs a virtual environment of its own

@@ -38,7 +38,10 @@ class Package:
         module: The module that registers the environments, a name or, for environments
             of ours that use what a package offers, a file beside this one.
         cases: The environments.
-        variables: Environment variables that the package documents, for both sides.
+        variables: Environment variables that the package documents, for both sides;
+            ``{packages}`` is the folder that packages are installed in.
+        loose: Whether to install it without its own requirements where pip refuses
+            them beside the server; those that it then needs are the others.
         note: What a reader has to know, as Markdown.
     """
 
@@ -46,6 +49,7 @@ class Package:
     module: str
     cases: tuple[Case, ...]
     variables: dict[str, str] = field(default_factory=dict)
+    loose: bool = False
     note: str = ""
 
     @property
@@ -84,12 +88,13 @@ PACKAGES = (
         (Case("Meta-World/MT1", {"env_name": "reach-v3", "seed": 1}),),
     ),
     Package(
-        ("gymnasium-robotics==1.4.2",),
+        ("gymnasium-robotics==1.4.2", "mujoco==3.8.1"),
         "gymnasium_robotics",
         (
             Case("FetchReach-v4"),
             Case("PointMaze_UMaze-v3"),
         ),
+        note="With MuJoCo 4.0, the Fetch environments fail, locally as well.",
     ),
     Package(
         ("highway-env==1.12.1",),
@@ -115,6 +120,8 @@ PACKAGES = (
             Case("MiniWorld-Hallway-v0"),
             Case("MiniWorld-FourRooms-v0"),
         ),
+        variables={"PYGLET_HEADLESS": "true"},
+        note="With `PYGLET_HEADLESS=true`, without which it needs a display.",
     ),
     Package(
         ("flappy-bird-gymnasium==0.4.0",),
@@ -135,7 +142,14 @@ PACKAGES = (
     Package(
         ("gym-aloha==0.1.5",),
         "gym_aloha",
-        (Case("gym_aloha/AlohaTransferCube-v0", {"obs_type": "pixels_agent_pos"}),),
+        (
+            Case(
+                "gym_aloha/AlohaTransferCube-v0",
+                {"obs_type": "pixels_agent_pos"},
+                steps=20,
+            ),
+        ),
+        note="20 steps, since software renders a picture for each.",
     ),
     Package(
         ("miniwob==1.1.0",),
@@ -146,8 +160,9 @@ PACKAGES = (
     Package(
         ("stable-retro==1.0.1",),
         "made/retro_game.py",
-        (Case("made/Airstriker-v0"),),
-        note="The game that comes with it, Airstriker.",
+        (Case("made/Airstriker-v0", vectorized_by="async"),),
+        note="Airstriker, which comes with it. Its vector is `async`: locally, too, it "
+        "refuses two emulators in one process.",
     ),
     Package(
         ("crafter==1.8.3",),
@@ -159,6 +174,8 @@ PACKAGES = (
         ("sumo-rl==1.4.5", "eclipse-sumo==1.28.0"),
         "made/sumo_crossing.py",
         (Case("made/SumoCrossing-v0", render_mode=""),),
+        variables={"SUMO_HOME": "{packages}/sumo"},
+        note="With SUMO of the package eclipse-sumo, to which `SUMO_HOME` leads.",
     ),
     Package(
         # It imports PettingZoo, which it does not require.
@@ -183,7 +200,10 @@ PACKAGES = (
         ),
     ),
     Package(
-        ("browsergym-core==0.14.3",),
+        (
+            "browsergym-core==0.14.3",
+            *("playwright==1.65.2", "beautifulsoup4", "lxml<6", "pillow", "pyparsing"),
+        ),
         "made/browsergym_spaces.py",
         (
             Case(
@@ -193,7 +213,8 @@ PACKAGES = (
                 actions=("noop()", "click('a51')", "fill('7', 'ä€𝄞')", ""),
             ),
         ),
-        note="Its spaces, without a browser.",
+        loose=True,
+        note="Its spaces, without a browser, and with another Playwright.",
     ),
     Package(
         ("jumanji==1.1.2",),
@@ -202,6 +223,7 @@ PACKAGES = (
             Case("made/JumanjiSnake-v1", render_mode=""),
             Case("made/JumanjiGame2048-v1", render_mode=""),
         ),
+        note="A class of ours has its wrapper, which `gymnasium.make` refuses.",
     ),
     Package(
         ("gymnax==1.0.1",),
