@@ -67,6 +67,12 @@ metaworld/bin/pip install ./clients/python . metaworld
 metaworld/bin/gym-http-server serve --import metaworld
 ```
 """
+_REFUSED = """
+## What cannot be installed beside the server
+
+A program of its own can provide their environments: the client has fewer requirements
+than the server ([`serve_env`](external.md)).
+"""
 _TAIL = """
 ## How they were compared
 
@@ -106,7 +112,7 @@ def write(results: dict[str, dict[str, Any]]) -> str:
     if apart := [line for each in known for line in _versions(*each)]:
         parts += [_ALONGSIDE, *apart, _APART]
     if refused := [part for each in known for part in _refused(*each)]:
-        parts += ["\n## What cannot be installed\n", *refused]
+        parts += [_REFUSED, *refused]
     notes = [
         f"- {package.name}: {package.note}\n" for package in PACKAGES if package.note
     ]
@@ -130,7 +136,7 @@ def _together(results: Iterable[dict[str, Any]]) -> str:
 
 def _rows(package: Package, result: dict[str, Any]) -> Iterator[str]:
     if "refused" in result:
-        link = "[not installed](#what-cannot-be-installed)"
+        link = "[not installed](#what-cannot-be-installed-beside-the-server)"
         yield f"| {package.name} | {package.version} | {link} | | | |\n"
     for case in result["cases"]:
         outcomes = {each["way"]: _CELLS[each["kind"]] for each in case["outcomes"]}
@@ -164,6 +170,8 @@ def _versions(package: Package, result: dict[str, Any]) -> Iterator[str]:
     ]
     if "pygame" in found:
         other.append("`pygame`, whose files are those of pygame-ce")
+    if package.loose:
+        other.append(f"not what it requires itself: {_one_line(result['conflict'])}")
     yield f"- {package.name}: {', '.join(other)}.\n"
 
 

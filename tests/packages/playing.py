@@ -70,8 +70,11 @@ def _description(env: Any) -> Iterator[Record]:
     yield "observation_space", named_parts(env.observation_space)
     yield "action_space", named_parts(env.action_space)
     yield "metadata", env.metadata
-    names = ("id", "kwargs", "max_episode_steps", "reward_threshold")
-    yield "spec", env.spec and {name: getattr(env.spec, name) for name in names}
+    if spec := env.spec:
+        names = ("id", "max_episode_steps", "reward_threshold")
+        yield "spec", {name: getattr(spec, name) for name in names}
+        # A remote one's is a dict that makes remote environments.
+        yield "spec.kwargs", dict(spec.kwargs)
 
 
 def named_parts(space: Any) -> Any:
