@@ -35,9 +35,9 @@ serve.DEFAULT_URL = "http://127.0.0.1:5000"
 local TYPES = {
   url = "string", token = "string", tls = "table", name = "string", dialect = "string",
   capabilities = "table", render_modes = "table", reward_channels = "table",
-  metadata = "table", realtime = "table", replace = "boolean", log = "function", on_agent = "function",
-  on_agent_gone = "function", init = "function", reset = "function", observe = "function",
-  step = "function", render = "function", close = "function",
+  metadata = "table", realtime = "table", replace = "boolean", log = "function",
+  on_agent = "function", on_agent_gone = "function", init = "function",
+  reset = "function", observe = "function", step = "function", render = "function", close = "function",
 }
 local NAMES = { "action_space", "observation_space" }
 for name in pairs(TYPES) do
