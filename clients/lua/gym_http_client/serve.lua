@@ -37,7 +37,8 @@ local TYPES = {
   capabilities = "table", render_modes = "table", reward_channels = "table",
   metadata = "table", realtime = "table", replace = "boolean", log = "function",
   on_agent = "function", on_agent_gone = "function", init = "function",
-  reset = "function", observe = "function", step = "function", render = "function", close = "function",
+  reset = "function", observe = "function", step = "function", render = "function",
+  close = "function",
 }
 local NAMES = { "action_space", "observation_space" }
 for name in pairs(TYPES) do
