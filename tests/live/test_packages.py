@@ -42,7 +42,7 @@ def test_results_are_the_local_ones(
     case = asdict(CASES[module])
     makers = playing.remote(case, way, package_server.url), playing.local(case, way)
     remote, local = (
-        list(playing.record(make, way, case["steps"], seeds=(3, 4))) for make in makers
+        list(playing.record(make, case, way, seeds=(3, 4))) for make in makers
     )
     assert playing.compare(remote, local) == {}
     assert len(local) > 4 * case["steps"]

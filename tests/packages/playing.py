@@ -34,9 +34,8 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 def record(
     make: Callable[[], Any],
+    case: dict[str, Any],
     way: str,
-    steps: int,
-    actions: Sequence[Any] = (),
     seeds: Sequence[int] = SEEDS,
 ) -> Iterator[Record]:
     """Play an environment, and yield what it is and what it returns, with labels.
@@ -45,9 +44,8 @@ def record(
 
     Args:
         make: Makes the environment, of the way's kind.
+        case: The members of the `Case`.
         way: One of `WAYS`.
-        steps: The number of steps from each seed.
-        actions: Actions to take in turn; otherwise the space is sampled.
         seeds: Seeds of resets, and of the space that actions are drawn from.
     """
     where = "the beginning"
@@ -56,7 +54,7 @@ def record(
         env = make()
         yield from _description(env)
         for seed in seeds:
-            for label, value in _walk(env, way, seed, steps, actions):
+            for label, value in _walk(env, case, way, seed):
                 where = f"{label} of seed {seed}"
                 yield where, value
     except Exception as error:
@@ -99,13 +97,12 @@ def named_parts(space: Any) -> Any:
     return [f"{kind.__module__}:{kind.__qualname__}", text]
 
 
-def _walk(
-    env: Any, way: str, seed: int, steps: int, actions: Sequence[Any]
-) -> Iterator[Record]:
-    yield "reset", env.reset(seed=seed)
+def _walk(env: Any, case: dict[str, Any], way: str, seed: int) -> Iterator[Record]:
+    actions, random = case["actions"], case["random_infos"]
+    yield "reset", _without(random, env.reset(seed=seed))
     # Not earlier, and anew: a reset may make another space.
     env.action_space.seed(seed)
-    for number in range(1, steps + 1):
+    for number in range(1, case["steps"] + 1):
         if not actions:
             action = env.action_space.sample()
         elif way == "vector":
@@ -115,12 +112,18 @@ def _walk(
             action = actions[number % len(actions)]
         yield f"action {number}", action
         result = env.step(action)
-        yield f"step {number}", result
+        yield f"step {number}", _without(random, result)
         if way == "rendering" and number % FRAME_EVERY == 0:
             yield f"frame {number}", env.render()
         if way != "vector" and (result[2] or result[3]):
-            yield f"reset after step {number}", env.reset()
+            yield f"reset after step {number}", _without(random, env.reset())
             env.action_space.seed(seed + number)
+
+
+def _without(names: Sequence[str], result: Any) -> Any:
+    """Return the result of a reset or step without some members of its infos."""
+    *others, infos = result
+    return (*others, {key: infos[key] for key in infos if key not in names})
 
 
 def local(case: dict[str, Any], way: str) -> Callable[[], Any]:
@@ -174,12 +177,23 @@ def compare(found: list[Record], wanted: list[Record]) -> dict[str, str]:
             instead = _event(other_label, other_value)
             differences[""] = f"{_event(label, value)}, locally {instead}"
             break
-        if different := difference(value, other_value, label):
+        if different := difference(value, _as_sent(other_value), label):
             differences.setdefault(label.split()[0], different)
     if differences:
         return {"different": "; ".join(differences.values())}
     label, value = wanted[-1]
     return {"error": _event(label, value)} if label.startswith("error") else {}
+
+
+def _as_sent(value: Any) -> Any:
+    """Return a value whose dicts, lists and tuples are of no subclass."""
+    if isinstance(value, dict):
+        return {name: _as_sent(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_as_sent(part) for part in value]
+    if isinstance(value, tuple):
+        return tuple(_as_sent(part) for part in value)
+    return value
 
 
 def _event(label: str, value: Any) -> str:
@@ -203,7 +217,7 @@ def _run(order: dict[str, Any]) -> None:
     else:
         load(order["module"])
         make = local(case, way)
-    records = list(record(make, way, case["steps"], case["actions"]))
+    records = list(record(make, case, way))
     folder = Path(order["folder"])
     (folder / "recording").write_bytes(pickle.dumps(records))
     result = {}

@@ -1,5 +1,7 @@
 """The comparison of packages sees what differs, and its page says so."""
 
+import functools
+from dataclasses import asdict
 from typing import Any
 
 import gymnasium
@@ -8,8 +10,9 @@ import pytest
 
 from tests.packages import page
 from tests.packages.playing import Record, compare, named_parts, record
-from tests.packages.table import PACKAGES
+from tests.packages.table import PACKAGES, Case
 
+CASE = asdict(Case("CartPole-v1", steps=30))
 VALUE = {"a": np.array([0.5, 1.5], np.float32), "b": (1, None)}
 
 
@@ -20,11 +23,11 @@ def played(**change: Any) -> list[Record]:
 
 def test_the_same_recordings() -> None:
     assert compare(played(), played()) == {}
-    local = list(record(lambda: gymnasium.make("CartPole-v1"), "single", 30))
-    again = list(record(lambda: gymnasium.make("CartPole-v1"), "single", 30))
+    make = functools.partial(gymnasium.make, "CartPole-v1")
+    local, again = (list(record(make, CASE, "single")) for _ in range(2))
     assert compare(again, local) == {}
     assert {label.split()[0] for label, _ in local} == {
-        *("observation_space", "action_space", "metadata", "spec"),
+        *("observation_space", "action_space", "metadata", "spec", "spec.kwargs"),
         *("reset", "action", "step"),
     }
 
@@ -51,7 +54,7 @@ def test_exceptions() -> None:
         def reset(self, **_: Any) -> Any:
             raise OSError("no game")
 
-    broken = list(record(Broken, "single", 1))
+    broken = list(record(Broken, CASE, "single"))
     assert compare(broken, broken) == {"error": "OSError after the beginning: no game"}
     assert "OSError" in compare(broken, [*broken[:-1], *played()])["different"]
 
