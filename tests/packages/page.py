@@ -146,11 +146,10 @@ def _rows(package: Package, result: dict[str, Any]) -> Iterator[str]:
 
 def _details(package: Package, result: dict[str, Any], kind: str) -> Iterator[str]:
     for case in result["cases"]:
-        for each in case["outcomes"]:
-            if each["kind"] == kind:
-                way = _WAYS[each["way"]]
-                detail = _one_line(each["detail"])
-                yield f"- {package.name}, `{case['name']}`, {way}: {detail}\n"
+        if found := [each for each in case["outcomes"] if each["kind"] == kind]:
+            ways = ", ".join(_WAYS[each["way"]] for each in found)
+            detail = _one_line(found[0]["detail"])
+            yield f"- {package.name}, `{case['name']}`, {ways}: {detail}\n"
 
 
 def _one_line(text: str) -> str:

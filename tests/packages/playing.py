@@ -5,6 +5,7 @@ environment may crash, hang or change its process. It needs Gymnasium, NumPy and
 remote environment, the client. A remote one is played without importing its package.
 """
 
+import copy
 import importlib
 import json
 import pickle
@@ -56,7 +57,8 @@ def record(
         for seed in seeds:
             for label, value in _walk(env, case, way, seed):
                 where = f"{label} of seed {seed}"
-                yield where, value
+                # Some return the same array again and again, with other contents.
+                yield where, copy.deepcopy(value)
     except Exception as error:
         yield f"error after {where}", (type(error).__name__, str(error))
     finally:

@@ -185,7 +185,7 @@ PACKAGES = (
         ),
         "made/supersuit_wrappers.py",
         (
-            Case("made/SuperSuitImages-v0"),
+            Case("made/SuperSuitImages-v0", steps=100),
             Case("made/SuperSuitVectors-v0"),
         ),
         note="Its wrappers for single agents, around environments of Gymnasium.",

@@ -92,3 +92,22 @@ def test_the_page_leaves_nothing_out() -> None:
         assert f"\n## {title}" in text
     assert "No wheel" in text
     assert "why 'so'" in text
+
+
+def test_arrays_that_change_afterwards() -> None:
+    class Reusing(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(0, 99, (1,))
+        action_space = gymnasium.spaces.Discrete(2)
+        _array = np.zeros(1, np.float32)
+
+        def reset(self, **_: Any) -> Any:
+            self._array[0] = 0
+            return self._array, {}
+
+        def step(self, action: Any) -> Any:
+            self._array += 1
+            return self._array, 0.0, False, False, {}
+
+    played = dict(record(Reusing, CASE, "single"))
+    assert played["reset of seed 3"][0] == 0
+    assert played["step 2 of seed 3"][0] == 2
