@@ -96,7 +96,7 @@ def _install_anew(package: Package, wheels: list[Path], python: Path, pins: str)
     folder.mkdir(parents=True, exist_ok=True)
     pinned = folder / "pinned.txt"
     pinned.write_text(pins)
-    wanted = (*wheels, *package.requirements)
+    wanted = (*wheels, *package.requirements[: 1 if package.loose else None])
     try:
         _install(python, "--constraint", pinned, *wanted)
     except InstallError as error:

@@ -26,13 +26,13 @@ from gym_http_client import RemoteEnv
 env = RemoteEnv("http://127.0.0.1:5000", "MiniGrid-Fetch-8x8-N3-v0")
 ```
 
-The client needs no package of the environment.
+The client needs no package of the environment. Environments named `made/…` are small
+classes in `tests/packages/made` around what a package offers.
 
 - **same**: every value, type and bit is that of the local environment.
 - **fails**: it raises the same exception
   [without the server](#what-fails-without-the-server-too).
-- **random**: it [differs from itself](#what-is-random) in two local
-  processes, so nothing can be compared.
+- **random**: it [differs from itself](#what-is-random) in two local processes.
 - **differs**: something [is different](#what-is-different) over the server.
 - **-**: it does not render.
 
@@ -51,11 +51,13 @@ _SECTIONS = {
     "fails": "What fails without the server too",
     "unsettled": "What is random",
 }
+#: Packages that environments have in common. Other differences are newer versions.
+_SHARED = {"gymnasium", "mujoco", "numpy"}
+_SAME_FILES = {"pygame": "pygame-ce", "opencv-python": "opencv-python-headless"}
 _ALONGSIDE = """
 ## What needs a virtual environment of its own
 
-All others were installed with the versions of `requirements.txt`, so they fit into
-`.venv`, which `make install` makes. These need other versions:
+All others fit into `.venv`, which `make install` makes. These need something else:
 
 """
 _APART = """
@@ -159,19 +161,19 @@ def _one_line(text: str) -> str:
 
 
 def _versions(package: Package, result: dict[str, Any]) -> Iterator[str]:
-    if not result.get("conflict"):
-        return
-    found = result["versions"]
+    found = result.get("versions", {})
     other = [
         f"{name} {found[name]} instead of {ours}"
         for name, ours in _pins().items()
-        if found.get(name, ours) != ours
+        if name in _SHARED and found.get(name, ours) != ours
     ]
-    if "pygame" in found:
-        other.append("`pygame`, whose files are those of pygame-ce")
+    for name, ours in _SAME_FILES.items():
+        if name in found:
+            other.append(f"`{name}`, whose files replace those of `{ours}`")
     if package.loose:
         other.append(f"not what it requires itself: {_one_line(result['conflict'])}")
-    yield f"- {package.name}: {', '.join(other)}.\n"
+    if other:
+        yield f"- {package.name}: {', '.join(other)}.\n"
 
 
 def _pins() -> dict[str, str]:

@@ -188,7 +188,7 @@ PACKAGES = (
             Case("made/SuperSuitImages-v0", steps=100),
             Case("made/SuperSuitVectors-v0"),
         ),
-        note="Its wrappers for single agents, around environments of Gymnasium.",
+        note="Its wrappers for single agents, around CarRacing for 100 steps, and Pendulum.",
     ),
     Package(
         ("pybullet-envs-gymnasium==0.6.0",),
