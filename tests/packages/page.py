@@ -30,10 +30,20 @@ The client needs no package of the environment. Environments named `made/…` ar
 classes in `tests/packages/made` around what a package offers.
 
 - **same**: every value, type and bit is that of the local environment.
+"""
+_LEGEND = {
+    "different": """\
+- **differs**: something [is different](#what-is-different) over the server.
+""",
+    "fails": """\
 - **fails**: it raises the same exception
   [without the server](#what-fails-without-the-server-too).
+""",
+    "unsettled": """\
 - **random**: it [differs from itself](#what-is-random) in two local processes.
-- **differs**: something [is different](#what-is-different) over the server.
+""",
+}
+_TABLE = """\
 - **-**: it does not render.
 
 | package | version | environment | alone | vector of 4 | rendering |
@@ -101,16 +111,21 @@ def write(results: dict[str, dict[str, Any]]) -> str:
         results: What was found, by names of packages.
     """
     known = [(package, results[package.name]) for package in PACKAGES]
+    details = {
+        kind: [line for each in known for line in _details(*each, kind)]
+        for kind in _SECTIONS
+    }
     parts = [
         _HEAD.format(
             date=_dates(results.values()), together=_together(results.values())
         ),
+        *(_LEGEND[kind] for kind in _LEGEND if details[kind]),
+        _TABLE,
         *(row for package, result in known for row in _rows(package, result)),
     ]
     for kind, title in _SECTIONS.items():
-        lines = [line for each in known for line in _details(*each, kind)]
-        if lines:
-            parts += [f"\n## {title}\n\n", *lines]
+        if details[kind]:
+            parts += [f"\n## {title}\n\n", *details[kind]]
     if apart := [line for each in known for line in _versions(*each)]:
         parts += [_ALONGSIDE, *apart, _APART]
     if refused := [part for each in known for part in _refused(*each)]:

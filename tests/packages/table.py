@@ -188,7 +188,7 @@ PACKAGES = (
             Case("made/SuperSuitImages-v0", steps=100),
             Case("made/SuperSuitVectors-v0"),
         ),
-        note="Its wrappers for single agents, around CarRacing for 100 steps, and Pendulum.",
+        note="Its wrappers for single agents. Around CarRacing, 100 steps were played.",
     ),
     Package(
         ("pybullet-envs-gymnasium==0.6.0",),
