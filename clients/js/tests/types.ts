@@ -5,6 +5,7 @@ import {
   AutoresetMode,
   Box,
   Client,
+  Complex,
   DictSpace,
   Discrete,
   Env,
@@ -25,6 +26,7 @@ import {
   TransportError,
   Tuple,
   TupleSpace,
+  Unsent,
   VectorEnv,
   array,
   attach,
@@ -173,7 +175,9 @@ function values(): Value[] {
   const graph = new GraphInstance(grid, null, null);
   const bytes: Uint8Array = encodeBinary([exact, whole, pair, keyed, one, grid, graph]);
   const text: string = encodeTyped(null) + grid.toString() + JSON.stringify(grid.toJSON());
-  return [decodeBinary(bytes), decodeTyped(text), exact.value, one.dtype, grid.row(0), AutoresetMode.DISABLED];
+  const root: number = new Complex(0, 1).im;
+  const unsent: string = new Unsent("{1, 2}", "set").type;
+  return [decodeBinary(bytes), decodeTyped(text), root, unsent, exact.value, one.dtype, grid.row(0), AutoresetMode.DISABLED];
 }
 
 function spaces(): boolean[] {
