@@ -68,6 +68,12 @@ class _Leaves:
                 return ("int", int.from_bytes(self._take(8), "little", signed=True))
             case "float":
                 return ("float", self._take(8)[::-1].hex())
+            case "complex":
+                parts = self._take(16)
+                return ("complex", parts[7::-1].hex(), parts[:7:-1].hex())
+            case "unsent":
+                text, kind = (self._sized().decode() for _ in range(2))
+                return ("unsent", text, kind)
             case "bigint":
                 return ("int", int(self._sized()))
             case "str":

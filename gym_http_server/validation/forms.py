@@ -32,6 +32,10 @@ def from_model(model: dict[str, Json]) -> Form:
             return ("str", bytes.fromhex(content).decode("utf-8", "surrogatepass"))
         case "bytes":
             return ("bytes", bytes.fromhex(content))
+        case "complex":
+            return (kind, *content)
+        case "unsent":
+            return (kind, content["repr"], content["type"])
         case "list" | "tuple":
             return (kind, tuple(map(from_model, content)))
         case "dict":

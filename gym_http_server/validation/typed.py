@@ -59,6 +59,12 @@ def _tagged(tag: str, data: dict[str, Json]) -> Form:
             return ("int", int(value))
         case "float":
             return ("float", _bits(_NAMED[value]) if value in _NAMED else value)
+        case "complex":
+            real, imaginary = map(from_typed, value)
+            return ("complex", real[1], imaginary[1])
+        case "unsent":
+            text, kind = value
+            return ("unsent", text, kind)
         case "str":
             return ("str", base64.b64decode(value).decode("utf-8", "surrogatepass"))
         case "bytes":
@@ -91,6 +97,10 @@ def to_typed(form: Form) -> Json:
             return {"$t": "int", "v": str(rest[0])}
         case "float":
             return _typed_float(rest[0])
+        case "complex":
+            return {"$t": "complex", "v": list(map(_typed_float, rest))}
+        case "unsent":
+            return {"$t": "unsent", "v": rest}
         case "str":
             return _typed_text(rest[0])
         case "bytes":

@@ -38,7 +38,7 @@ def test_a_module_with_threads_gets_interpreters_of_its_own(
     assert forked.reset(seed=0)
     assert supervisor.num_threads() == 1
     found = calls.ok(api.get("/v1/registry/?search=threaded"))["envs"]
-    assert [env["env_id"] for env in found] == ["hostile/Threaded-v0"]
+    assert "hostile/Threaded-v0" in [env["env_id"] for env in found]
     calls.no_content(apart.close())
     wait_until(lambda: not psutil.pid_exists(answer["pid"]), 3.0, "the host to be gone")
 

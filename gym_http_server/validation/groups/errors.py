@@ -77,7 +77,13 @@ _CAUSES = {
     "upload-gone": Cause(
         410, "POST", "/v1/upload/", {"training_dir": "a", "api_key": "b"}
     ),
-    "body-too-large": Cause(413, "POST", body=b'{"env_id": "' + b"x" * 300_000 + b'"}'),
+    "body-too-large": Cause(
+        413,
+        "POST",
+        "/v1/runs/",
+        body=b'{"run": "' + b"x" * 300_000 + b'"}',
+        capability="runs",
+    ),
     "uri-too-long": Cause(414, path="/v1/" + "x" * 20_000),
     "content-encoding": Cause(
         415, "POST", "ID/reset/", body=b"x", headers={"Content-Encoding": "gzip"}
