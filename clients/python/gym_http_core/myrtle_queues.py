@@ -126,7 +126,7 @@ class _Topics:
         return _END if topic == "control" and self._received.ended else _NOTHING
 
     def close(self) -> None:
-        """Do nothing: whoever made the queues closes them."""
+        """Do nothing: the maker of the queues closes them."""
 
     def _read(self, message: Json) -> Iterator[tuple[str, str]]:
         raise NotImplementedError

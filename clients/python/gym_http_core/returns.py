@@ -46,6 +46,9 @@ def plain_return(total: Any) -> float | list[float | None] | None:
         A number, also for a single component; or a list of numbers, one for each
         component. ``None`` stands for what is not finite.
     """
+    if type(total) is float:
+        # Each end of an episode comes here.
+        return _finite(total)
     try:
         parts = np.asarray(total, np.float64)
     except (TypeError, ValueError, OverflowError):

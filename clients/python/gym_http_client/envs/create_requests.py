@@ -17,7 +17,7 @@ _TYPED = ("kwargs", "vector_kwargs", "wrappers")
 #: Longer bodies are in the binary form, if arguments are no plain JSON. Servers that do
 #: not read it refuse them in any form.
 _MAX_TYPED_BYTES = 16 * 1024
-# What these are for the server, for those who mean an argument of the environment.
+# The meaning of these names for the server, to show beside `env_kwargs`.
 _OWN: dict[str, tuple[type | tuple[type, ...], str]] = {
     "label": (str, "text, which lists of instances show"),
     "wait_s": ((int, float, np.number), "seconds to wait for an external environment"),

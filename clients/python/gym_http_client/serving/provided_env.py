@@ -157,7 +157,7 @@ def _caster(space: gymnasium.Space[Any]) -> Callable[[Any], Any]:
     Arrays and NumPy's scalars have a dtype, which their sender has chosen. They are
     returned unchanged, and so is what cannot be cast: the environment judges it.
     """
-    # Not their subclasses, whose elements are theirs to judge.
+    # Not subclasses, which decide about their elements themselves.
     if type(space) is gymnasium.spaces.Dict:
         members = {key: _caster(inner) for key, inner in space.items()}
         return lambda value: _cast_members(members, value)
