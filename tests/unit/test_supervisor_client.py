@@ -4,6 +4,8 @@ import contextlib
 import fcntl
 import resource
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -179,3 +181,14 @@ def _supervise(listener: socket.socket, answers: bool) -> None:
         while data := connection.recv(1024):
             if reader.feed(data) and answers:
                 connection.sendall(encode(answer(200, b"made")))
+
+
+def test_commands_start_without_what_only_web_workers_need() -> None:
+    program = (
+        "import sys, gym_http_server.commands.cli\n"
+        "print([name for name in ('flask', 'gevent', 'numpy') if name in sys.modules])"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert output.stdout == "[]\n"

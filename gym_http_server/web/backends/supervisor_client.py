@@ -19,7 +19,6 @@ from gym_http_server.operations.create_bodies import divide, is_large
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.progress import read_progress
 from gym_http_server.web.backends.call_socket import CallSocket, ConnectionLost
-from gym_http_server.web.backends.transfers import in_thread
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     PLAIN_BOTH_WAYS,
@@ -120,6 +119,9 @@ class SupervisorClient:
         )
         if not is_large(body, form):
             return self._call(request(Op.CREATE, body, head, form=form), client, gone)
+        # The launcher has a client, too, and does not need gevent.
+        from gym_http_server.web.backends.transfers import in_thread
+
         divided = in_thread(divide, body, form)
         head = msgspec.structs.replace(head, digest=divided.digest)
         frame = request(Op.CREATE, divided.members, head, form=form)
