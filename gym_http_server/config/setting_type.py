@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gym_http_server.config.units import (
     read_duration,
@@ -45,8 +46,7 @@ def declare(
     )
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A row of the table.
 
     Attributes:

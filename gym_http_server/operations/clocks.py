@@ -7,7 +7,8 @@ The limits of some depend on a server's settings: hosts put those in place (see
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gym_http_server.operations.members import (
     Anything,

@@ -5,8 +5,9 @@ Routes of gym-http-api ignore unknown members, and warn of them; all others refu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gym_http_server.operations.members import (
     AnyObject,
@@ -63,8 +64,7 @@ AUTORESET = {
 _STATES = ("making", "idle", "busy", "ending", "ended")
 
 
-@dataclass(frozen=True, slots=True)
-class OldFlag:
+class OldFlag(Struct, frozen=True):
     """True or false, also as old clients write it: 0, 1 or "true", with any capital."""
 
     expected: str = "true or false"

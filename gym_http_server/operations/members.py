@@ -21,8 +21,9 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from gym_http_server.errors import did_you_mean
 from gym_http_wire.problems import BadParameter, MissingParameter, Problem
@@ -102,8 +103,7 @@ class Kind(Protocol):
         """Return the values as JSON Schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(Struct, frozen=True):
     """An integer, in any spelling that JSON has for it.
 
     Attributes:
@@ -147,8 +147,7 @@ class Integer:
         return {"type": "integer", "minimum": self.least, **limits}
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A finite number, which stays the integer or float that was sent.
 
     Attributes:
@@ -208,8 +207,7 @@ def Seconds(
     return Number(least, most, above, "seconds", note)
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """True or false."""
 
     expected: str = "true or false"
@@ -232,8 +230,7 @@ class Flag:
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of some words."""
 
     words: Sequence[str]
@@ -260,8 +257,7 @@ class Choice:
         return {"enum": list(self.words)}
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A string.
 
     Attributes:
@@ -301,8 +297,7 @@ class Text:
         return {"type": "string", **least, "maxLength": self.most}
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(Struct, frozen=True):
     """A name of letters, digits and a few signs, as runs, sessions and readers have.
 
     Attributes:
@@ -340,8 +335,7 @@ class Name:
         return {"type": "string", "pattern": pattern}
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
+class Anything(Struct, frozen=True):
     """Any value, which other code checks.
 
     Attributes:
@@ -374,8 +368,7 @@ class _OnlyInBodies:
         raise TypeError(f"{name} cannot be in a query: {self!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class AnyObject(_OnlyInBodies):
+class AnyObject(_OnlyInBodies, Struct, frozen=True):
     """An object whose members other code checks.
 
     Attributes:
@@ -398,8 +391,7 @@ class AnyObject(_OnlyInBodies):
         return {"type": "object", **self.described}
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf(_OnlyInBodies):
+class ListOf(_OnlyInBodies, Struct, frozen=True):
     """A list of values of one kind.
 
     Attributes:
@@ -445,8 +437,7 @@ class ListOf(_OnlyInBodies):
         return {"type": "array", "items": self.kind.schema(), **least, **most}
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf(_OnlyInBodies):
+class MapOf(_OnlyInBodies, Struct, frozen=True):
     """An object with any names, whose values are of one kind.
 
     Attributes:
@@ -487,8 +478,7 @@ class MapOf(_OnlyInBodies):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Either(_OnlyInBodies):
+class Either(_OnlyInBodies, Struct, frozen=True):
     """A single value, or a list or an object.
 
     Attributes:
@@ -528,8 +518,7 @@ def even_null(value: Any) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A member of an object, or a parameter of a query.
 
     Attributes:
@@ -572,8 +561,7 @@ class Member:
 Members = Mapping[str, Member]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectOf(_OnlyInBodies):
+class ObjectOf(_OnlyInBodies, Struct, frozen=True):
     """An object whose members are declared.
 
     Attributes:

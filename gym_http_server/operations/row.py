@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gym_http_server.operations.members import Members, even_null, is_given, read
 from gym_http_wire.messages import Op
@@ -11,8 +12,7 @@ from gym_http_wire.messages import Op
 __all__ = ["Operation"]
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """An operation of the HTTP interface.
 
     Attributes:

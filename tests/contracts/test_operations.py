@@ -3,10 +3,10 @@
 import importlib.util
 import subprocess
 import sys
-from dataclasses import replace
 from types import ModuleType
 
 import pytest
+from msgspec.structs import replace
 
 from gym_http_server.operations.instances import CREATE
 from gym_http_server.operations.members import Choice, Integer, Member, read

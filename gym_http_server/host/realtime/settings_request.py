@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import gymnasium
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from gym_http_server.host.realtime.settings import (
     ELASTIC,
@@ -162,7 +161,7 @@ def read_change(
     changes = _read_times(members)
     if "default_action" in members:
         changes["default_action"] = _read_default(members, action_space, None, None)
-    return _with_elasticity(msgspec.structs.replace(settings, **changes))
+    return _with_elasticity(replace(settings, **changes))
 
 
 def zero_of(space: gymnasium.Space[Any]) -> Any:
@@ -261,7 +260,7 @@ def _with_elasticity(settings: ClockSettings) -> ClockSettings:
     """Return settings with the time that results from elasticity and period."""
     # Times are integers, so that "later by less than this" needs the next integer.
     late = math.ceil(_exact(settings.elasticity) * Fraction(*settings.period))
-    return msgspec.structs.replace(settings, elastic_ns=late)
+    return replace(settings, elastic_ns=late)
 
 
 def _read_most(members: Json) -> int | None:
