@@ -56,7 +56,8 @@ class LosslessCalls:
             given.get("seed"), given.get("options")
         )
         value = {"info": info, "observation": observation}
-        return value | self._operations.spaces_version()
+        value |= self._operations.spaces_version()
+        return value
 
     def step(self, given: Any) -> Values:
         """Take an ``action``, unchanged."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 __all__ = ["SpaceChanges"]
@@ -21,51 +20,70 @@ class SpaceChanges:
 
     Attributes:
         version: The number of changes so far.
-        glance: Returns whether `look` may find a change, or has found one before. For
-            every step, it costs less, and misses only what a wrapper assigns to itself.
     """
 
     def __init__(self, env: Any) -> None:
         self.version = 0
         self._env = env
+        self._inner = getattr(env, "unwrapped", env)
         self._names: tuple[str, ...] = _SPACES
         if hasattr(env, "num_envs"):
             self._names += ("single_action_space", "single_observation_space")
-        self._known = self._read()
-        self.glance = self._new_glance(getattr(env, "unwrapped", env))
+        # Not through its __dict__: to make that one slows every use of an attribute of
+        # the environment, whose step then takes 5 % longer.
+        kind = type(self._inner)
+        self._is_computed = any(_is_computed(kind, name) for name in _SPACES)
+        self._glance_suffices = self._names is _SPACES and _has_known_wrappers(env)
+        self._note()
+
+    def glance(self) -> bool:
+        """Return whether `look` may find a change, or has found one before.
+
+        For every step, it costs less, and misses only what a wrapper assigns to itself.
+        """
+        if self.version or self._is_computed:
+            return True
+        env = self._inner
+        try:
+            return (
+                env.action_space is not self._action
+                or env.observation_space is not self._observation
+            )
+        except Exception:
+            # The call that needs it reports that.
+            return True
 
     def look(self) -> bool:
         """Return whether a space has changed since the last look, and count it."""
-        known, self._known = self._known, self._read()
+        if self._glance_suffices and not self.glance():
+            return False
+        known = self._known
+        self._note()
         changed = not all(map(_is_same, known, self._known))
         if changed:
             self.version += 1
         return changed
 
-    def _read(self) -> list[Any]:
-        spaces = []
-        for name in self._names:
-            try:
-                spaces.append(getattr(self._env, name))
-            except Exception:
-                # The call that needs it reports that.
-                spaces.append(None)
-        return spaces
+    def _note(self) -> None:
+        self._action, self._observation = (_read(self._inner, n) for n in _SPACES)
+        self._known = [_read(self._env, name) for name in self._names]
 
-    def _new_glance(self, env: Any) -> Callable[[], bool]:
-        members = getattr(env, "__dict__", {})
-        if any(_is_computed(env, members, name) for name in _SPACES):
-            return lambda: True
-        get, (action, observation) = members.get, _SPACES
-        known = [get(action), get(observation)]
 
-        def glance() -> bool:
-            if get(action) is known[0] and get(observation) is known[1]:
-                return self.version > 0
-            known[:] = get(action), get(observation)
-            return True
+def _has_known_wrappers(env: Any) -> bool:
+    """Whether only wrappers of Gymnasium, which keep their spaces, are around it."""
+    while env is not getattr(env, "unwrapped", env):
+        if not type(env).__module__.startswith("gymnasium."):
+            return False
+        env = env.env
+    return True
 
-        return glance
+
+def _read(env: Any, name: str) -> Any:
+    try:
+        return getattr(env, name)
+    except Exception:
+        # The call that needs it reports that.
+        return None
 
 
 def _is_same(old: Any, new: Any) -> bool:
@@ -78,8 +96,7 @@ def _is_same(old: Any, new: Any) -> bool:
         return False
 
 
-def _is_computed(env: Any, members: dict[str, Any], name: str) -> bool:
-    """Whether a property, and no assignment, has the environment's space."""
-    return name not in members and hasattr(
-        inspect.getattr_static(type(env), name, None), "__get__"
-    )
+def _is_computed(kind: type, name: str) -> bool:
+    """Whether a property or the like, and no assignment, has a space of a class."""
+    has_hook = hasattr(kind, "__getattr__")
+    return has_hook or hasattr(inspect.getattr_static(kind, name, None), "__get__")
