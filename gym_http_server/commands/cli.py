@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 import urllib.parse
@@ -44,6 +46,8 @@ __all__ = ["main"]
 BENCH = "gym_http_client.bench"
 JITTER = "gym_http_client.jitter"
 TRIAL = "gym_http_client.myrtle"
+
+log = logging.getLogger("gym_http_server.launcher")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -115,11 +119,23 @@ def serve(**flags: Any) -> None:
         settings = sandbox.resolve_sandbox(tokens.resolve_tokens(given))
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
         settings = dataclasses.replace(settings, relay_dir=_relay_dir(settings))
+        _warn_of_missing_commands(settings)
         status = _serve(settings, given)
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)
         sys.exit(1)
     sys.exit(status)
+
+
+def _warn_of_missing_commands(settings: Settings) -> None:
+    for command in settings.env_commands.values():
+        program = command.words[0]
+        if shutil.which(program) is None:
+            log.warning(
+                "external/%s cannot be made: there is no program %r that can be "
+                "executed; install it, or change --env-command",
+                *(command.name, program),
+            )
 
 
 def _serve(settings: Settings, given: Settings) -> int:

@@ -30,6 +30,7 @@ def declare(
     secret: bool = False,
     choices: tuple[str, ...] = (),
     unit: str = "",
+    separator: str = ",",
 ) -> Any:
     """Declare a setting as a field of a dataclass, whose name is the setting's."""
     return dataclasses.field(
@@ -42,6 +43,7 @@ def declare(
             "secret": secret,
             "choices": choices,
             "unit": unit,
+            "separator": separator,
         },
     )
 
@@ -53,6 +55,7 @@ class Setting(Struct, frozen=True):
         field: Name of the field of `Settings`.
         kind: ``int``, ``float``, ``str``, ``bool`` or ``tuple``.
         unit: ``bytes`` for sizes, ``s`` for durations, "" for values without a unit.
+        separator: What is between several values in the variable.
     """
 
     field: str
@@ -65,6 +68,7 @@ class Setting(Struct, frozen=True):
     secret: bool
     choices: tuple[str, ...]
     unit: str
+    separator: str
 
     @property
     def name(self) -> str:
@@ -92,7 +96,8 @@ class Setting(Struct, frozen=True):
             SettingError: It is not a value of this setting.
         """
         if self.kind is tuple:
-            return tuple(part.strip() for part in text.split(",") if part.strip())
+            parts = map(str.strip, text.split(self.separator))
+            return tuple(part for part in parts if part)
         if self.kind is str:
             return self._parse_text(text, source)
         if self.kind is bool:
@@ -116,7 +121,7 @@ class Setting(Struct, frozen=True):
     def show(self, value: Any) -> str:
         """Format a value as a user would enter it, sizes and durations with a unit."""
         if self.kind is tuple:
-            return ",".join(value)
+            return self.separator.join(value)
         if self.kind is bool:
             return str(value).lower()
         if self.unit:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from gym_http_server.config.env_commands import EnvCommand, read_commands
 from gym_http_server.config.setting_type import (
     PREFIX,
     Setting,
@@ -219,6 +220,13 @@ class Settings:
         least=1024,
         unit="bytes",
     )
+    env_command: tuple[str, ...] = declare(
+        (),
+        "External environment that is a command, as 'old=venv/bin/python serve.py': "
+        "each instance starts it, and uses its standard input and output. In the "
+        "variable, one a line.",
+        separator="\n",
+    )
     external_tcp: str = declare(
         "",
         "Address for external environments by plain TCP, as [HOST:]PORT; beyond "
@@ -379,6 +387,15 @@ class Settings:
         return place is None or _is_local(place[0])
 
     @property
+    def env_commands(self) -> Mapping[str, EnvCommand]:
+        """The external environments that are commands, by name.
+
+        Raises:
+            SettingError: A setting is malformed.
+        """
+        return read_commands(tuple(self.env_command))
+
+    @property
     def zmq_place(self) -> tuple[str, int] | None:
         """Host and port for peers by ZeroMQ; ``None`` if unset.
 
@@ -431,7 +448,14 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
         *("realtime_priority", "watch_share"),
     ),
     "External environments": (
-        *("external_tcp", "zmq", None, "max_external", "max_observation"),
+        *(
+            "env_command",
+            "external_tcp",
+            "zmq",
+            None,
+            "max_external",
+            "max_observation",
+        ),
         *("external_deadline", "external_grace", "external_heartbeat", "tango_name"),
         *("tango_observation_space", "tango_action_space"),
     ),
@@ -521,7 +545,10 @@ def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settin
     for setting in TABLE:
         _check_text(setting, values.get(setting.field))
     _check_patterns(values.get("allow_env", ()))
-    return Settings(**values)
+    settings = Settings(**values)
+    # Raises the error of a malformed one now.
+    settings.env_commands  # noqa: B018
+    return settings
 
 
 def _check_patterns(patterns: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.config.env_commands import EXTERNAL, command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import EnvRefused, UnknownEnv
 from gym_http_server.host import plain_json
@@ -44,7 +45,6 @@ MAX_ENV_ID_CHARS = 200
 # As JSON. A tagged value of typed JSON takes two levels.
 MAX_KWARGS_DEPTH = 8
 MAX_TYPED_DEPTH = 16
-EXTERNAL = "external/"
 #: Beginnings of env IDs that name worlds, also before MODULE:CLASS.
 WORLDS = ("interface/", "world/")
 _ELSE = "; arguments of the environment go into kwargs"
@@ -169,7 +169,7 @@ def read_request(
         max_episode_steps=_read_steps(found.get("max_episode_steps")),
         disable_env_checker=found.get("disable_env_checker"),
         wrappers=_read_wrappers(found, typed),
-        vector=read_vector(found, settings),
+        vector=_read_vector(found, env_id, settings),
         wait_s=_read_wait(found, env_id),
         for_=found.get("for"),
         label=found.get("label"),
@@ -199,13 +199,29 @@ def _read_env_id(env_id: object, settings: Settings) -> str:
     if not env_id.isprintable():
         raise UnknownEnv(repr(env_id)[1:-1])
     _check_allowed(env_id, settings)
-    if env_id.startswith(EXTERNAL) and not is_name(env_id.removeprefix(EXTERNAL)):
+    command = command_of(settings.env_commands, env_id)
+    if (
+        command is None
+        and env_id.startswith(EXTERNAL)
+        and not is_name(env_id.removeprefix(EXTERNAL))
+    ):
         raise UnknownEnv(
             env_id,
             "expected external/ and a letter or digit, then up to 63 of "
             "A-Z, a-z, 0-9, _, . and -",
         )
     return env_id
+
+
+def _read_vector(
+    found: dict[str, Any], env_id: str, settings: Settings
+) -> VectorRequest | None:
+    vector = read_vector(found, settings)
+    if vector is not None and command_of(settings.env_commands, env_id) is not None:
+        note = "(--max-vector-processes, since each is a process of the command)"
+        most = settings.max_vector_processes
+        Integer(1, most, note).read(vector.num_envs, "num_envs")
+    return vector
 
 
 def _check_allowed(env_id: str, settings: Settings) -> None:

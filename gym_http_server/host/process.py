@@ -20,6 +20,7 @@ from gym_http_core.env_errors import expect_interrupts
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import operations_of
+from gym_http_server.config.env_commands import EnvCommand
 from gym_http_server.host import env_warnings, fork_guard, server_log
 from gym_http_server.host.activity import Activity
 from gym_http_server.host.create_request import CreateRequest, decoded, with_arguments
@@ -71,6 +72,8 @@ class HostStart(msgspec.Struct, frozen=True):
         memory: Descriptor of the memory with the arguments of the request; -1 if they
             are in the request.
         terms: Limits of external environments.
+        command: The command to start; ``None`` if the environment is none.
+        folder: The working directory of the command.
     """
 
     instance_id: str
@@ -91,6 +94,8 @@ class HostStart(msgspec.Struct, frozen=True):
     priority: int = 0
     watch_share: float = 0.1
     memory: int = -1
+    command: EnvCommand | None = None
+    folder: str = "/"
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
@@ -210,8 +215,7 @@ def _make(
     external_step: FastStep[PackedStep] | None = None
     wanted = _wanted(start)
     if wanted.external:
-        connect = functools.partial(connect_broker, channel)
-        external = ExternalConnections(start.terms, connect, blocks=not wanted.clocked)
+        external = _external_connections(start, channel, blocks=not wanted.clocked)
     if wanted.clocked:
         return _make_clocked(start, wanted, channel, page, external)
     if external is not None:
@@ -239,6 +243,20 @@ def _make(
         external_step=external_step,
     )
     return dispatch, activity
+
+
+def _external_connections(
+    start: HostStart, channel: socket.socket, *, blocks: bool
+) -> ExternalConnections:
+    if start.command is None:
+        connect = functools.partial(connect_broker, channel)
+        return ExternalConnections(start.terms, connect, blocks=blocks)
+    # Imported late, since other hosts do not need it.
+    from gym_http_server.host.external.commands import CommandConnections
+
+    return CommandConnections(
+        start.terms, start.command, start.folder, start.request.env_id, blocks=blocks
+    )
 
 
 def _wanted(start: HostStart) -> CreateRequest:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
 from gym_http_server.access.shares import share_used_up
+from gym_http_server.config.env_commands import command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
     CreateDeadline,
@@ -147,7 +148,8 @@ class Creates:
         owner = self._owners.choose(request.for_, head)
         if arguments is not None:
             self._check_memory(owner, arguments.size)
-        if request.external:
+        commands = self._settings.env_commands
+        if request.external and command_of(commands, request.env_id) is None:
             self._start_broker()
         self._queue.append(Create(connection, frame, head, key, request, owner))
 

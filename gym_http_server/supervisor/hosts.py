@@ -16,12 +16,13 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 import msgspec
 
+from gym_http_server.config.env_commands import EXTERNAL
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.datadir.recording_files import About
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.host import server_log
-from gym_http_server.host.create_request import EXTERNAL, CreateRequest
+from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.host.fork_guard import RETURNED
 from gym_http_server.host.host import AGENT_LOST, CLOSE, DRAIN
 from gym_http_server.host.mark import SPARE

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gym_http_server.config.env_commands import command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
     CreateDeadline,
@@ -24,7 +25,7 @@ from gym_http_server.rundir.status import StatusReader
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output
 from gym_http_server.supervisor.usage import UNREAD, Usage
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import ExternalAway, Problem
 
 __all__ = ["Idle", "Instance", "Tombstone", "Tombstones"]
 
@@ -209,6 +210,10 @@ class Tombstone:
 
     def why_not_made(self, settings: Settings) -> Problem:
         """Return the problem of a create whose instance ended before it was made."""
+        if command_of(settings.env_commands, self.env_id) is not None:
+            away = self._why_no_command(settings)
+            if away is not None:
+                return away
         if self.reason == "create-deadline":
             return CreateDeadline(
                 f"making {self.env_id} took longer than the "
@@ -228,6 +233,22 @@ class Tombstone:
             f"the host ended while making {self.env_id}: {how}",
             extras={"signal": record["signal"], "log_tail": self.log_tail},
         )
+
+    def _why_no_command(self, settings: Settings) -> Problem | None:
+        """Return the problem of a command that ended too early, or was too late."""
+        record = self.as_json()
+        if self.reason == "create-deadline":
+            seconds = f"{settings.create_deadline:g} s allowed (--create-deadline)"
+            how = f"was not ready within the {seconds}"
+        elif self.reason == "crashed" and not self.detail:
+            how = record["signal"] or f"exit status {record['exit_status']}"
+            how = f"ended before the environment was made: {how}"
+        else:
+            return None
+        words = f"the command of {self.env_id} {how} {record['last_words']}".rstrip()
+        if settings.sandbox == "on":
+            words += "; if it starts a container, the server needs --sandbox off"
+        return ExternalAway(words, extras={"log_tail": self.log_tail})
 
 
 class Tombstones:

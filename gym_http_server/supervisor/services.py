@@ -299,6 +299,7 @@ class BrokerProcess(PeerService):
             max_message=settings.max_answer,
             max_external=settings.max_external,
             max_observation=settings.max_observation,
+            commands=tuple(settings.env_commands),
         )
         self._listener: socket.socket | None = None
 

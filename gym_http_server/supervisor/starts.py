@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 
+from gym_http_server.config.env_commands import command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.host import process
 from gym_http_server.host.create_request import CreateRequest
@@ -134,4 +135,6 @@ def _start_of(
         max_hz=settings.max_hz,
         priority=settings.realtime_priority,
         watch_share=settings.watch_share,
+        command=command_of(settings.env_commands, request.env_id),
+        folder=os.getcwd(),
     )

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from gym_http_server.external.handshakes import check_spaces
 from gym_http_server.host import plain_json
 from gym_http_server.host.external.results import ResultReader, read_rendered
-from gym_http_server.services.broker.handshakes import check_spaces
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import CAPABILITIES, BadHello, Hello, parse_hello
 from gym_http_wire.external.json_dialect import JSONDialect

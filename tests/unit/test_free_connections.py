@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from gym_http_server.access.identities import Identity
+from gym_http_server.external.handshakes import read_hello
 from gym_http_server.processes.poller import Poller
 from gym_http_server.services.broker import free_connections
 from gym_http_server.services.broker.free_connections import FreeConnections
-from gym_http_server.services.broker.handshakes import read_hello
 from gym_http_server.services.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.services.broker.registry import Registry
 from gym_http_wire.external.handshake import BadHello

@@ -175,10 +175,15 @@ class ExternalConnections:
             raise ExternalAway("a connection was lost on its way; try again")
         self.add(msgspec.json.decode(frame.body, type=ConnectionDetails), sock)
 
-    def add(self, details: ConnectionDetails, sock: socket.socket) -> LeasedConnection:
-        """Add a connection that was leased."""
+    def add(
+        self,
+        details: ConnectionDetails,
+        sock: socket.socket,
+        writer: socket.socket | None = None,
+    ) -> LeasedConnection:
+        """Add a connection that was leased; ``writer`` is as for it."""
         connection = LeasedConnection(
-            details, sock, self.settings, self._watch, self._report_lost
+            details, sock, self.settings, self._watch, self._report_lost, writer
         )
         self.leased.append(connection)
         return connection
@@ -191,6 +196,9 @@ class ExternalConnections:
 
     def _report_lost(self, connection: LeasedConnection) -> None:
         """Report a lost connection to the broker, which may find another for it."""
+        why = connection.protocol.lost_because
+        name = f"{connection.env_id}, connection {connection.details.connection}"
+        print(f"{name}: {why}", flush=True)
         broker = self._broker
         if broker is None or not connection.hello.replace:
             return

@@ -27,7 +27,7 @@ from gym_http_wire.problems import ExternalAway
 from gym_http_wire.values import typed
 from gym_http_wire.websocket import Close
 
-__all__ = ["ALONE_SECONDS", "ExternalSettings", "LeasedConnection"]
+__all__ = ["ALONE_SECONDS", "ExternalSettings", "LeasedConnection", "dialect_of"]
 
 RECEIVE_BYTES = 256 * 1024
 #: Seconds that a host waits for one connection, at most, without serving others.
@@ -66,6 +66,7 @@ class LeasedConnection:
         settings: Limits.
         watch: Called with this connection when it has another socket.
         report_lost: Called with this connection when it is lost.
+        writer: The socket to write to, if it is another one.
 
     Attributes:
         protocol: Its state.
@@ -79,11 +80,12 @@ class LeasedConnection:
         settings: ExternalSettings,
         watch: Callable[[LeasedConnection], None],
         report_lost: Callable[[LeasedConnection], None],
+        writer: socket.socket | None = None,
     ) -> None:
         self.env_id = details.env_id
         self.protocol = ExternalConnection(
             details.framing,
-            _dialect_of,
+            dialect_of,
             max_message=settings.max_message,
             heartbeat_s=settings.heartbeat_s,
             now=time.monotonic(),
@@ -92,13 +94,16 @@ class LeasedConnection:
         )
         self._watch = watch
         self._report_lost = report_lost
-        self._connect(sock)
+        self._connect(sock, writer)
 
-    def _connect(self, sock: socket.socket) -> None:
+    def _connect(
+        self, sock: socket.socket, writer: socket.socket | None = None
+    ) -> None:
         # It blocks for a moment only, and only if the host waits for nothing else.
         sock.setblocking(True)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL)
         self._socket = sock
+        self._writer = writer or sock
         self._watch(self)
 
     def fileno(self) -> int:
@@ -217,6 +222,7 @@ class LeasedConnection:
             self.protocol.end(words, time.monotonic(), Close.GOING_AWAY)
             self._flush(None)
         self._socket.close()
+        self._writer.close()
 
     def exchange(self, data: bytes, until: float) -> bytes:
         """Send bytes, and wait a moment for the answer.
@@ -229,7 +235,7 @@ class LeasedConnection:
             The received bytes; empty if there are none or the connection is lost.
         """
         try:
-            sent = self._socket.send(data, socket.MSG_DONTWAIT)
+            sent = self._writer.send(data, socket.MSG_DONTWAIT)
         except OSError:
             sent = 0
         try:
@@ -264,8 +270,6 @@ class LeasedConnection:
         """
         self._flush(until)
         if self.protocol.state is ConnectionState.LOST and self._socket.fileno() >= 0:
-            connection, why = self.details.connection, self.protocol.lost_because
-            print(f"{self.env_id}, connection {connection}: {why}", flush=True)
             self._socket.close()
             self._report_lost(self)
 
@@ -286,17 +290,18 @@ class LeasedConnection:
         rest: bytes | memoryview = data
         while rest:
             try:
-                sent = self._socket.send(rest, socket.MSG_DONTWAIT)
+                sent = self._writer.send(rest, socket.MSG_DONTWAIT)
                 rest = memoryview(rest)[sent:] if sent < len(rest) else b""
             except BlockingIOError:
                 left = 0.0 if until is None else until - time.monotonic()
-                if left <= 0 or not wait_writable(self._socket, left):
+                if left <= 0 or not wait_writable(self._writer, left):
                     raise Lost("it does not read what is sent to it") from None
             except OSError as error:
                 raise Lost(error) from None
 
 
-def _dialect_of(hello: Hello) -> Dialect:
+def dialect_of(hello: Hello) -> Dialect:
+    """Return the dialect that a hello names, with the values of messages."""
     if hello.dialect == "binary":
         return BinaryDialect()
     if hello.dialect == "typed":

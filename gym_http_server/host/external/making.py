@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import gymnasium
 
-from gym_http_server.host.create_request import EXTERNAL, CreateRequest
+from gym_http_server.config.env_commands import EXTERNAL
+from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.host.external.connections import ExternalConnections
 from gym_http_server.host.external.environment import ExternalEnv
 from gym_http_server.host.external.fast_step import FastStep

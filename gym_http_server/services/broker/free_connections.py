@@ -19,10 +19,10 @@ from gym_http_server.external.connection import (
     ConnectionState,
     ExternalConnection,
 )
+from gym_http_server.external.handshakes import read_hello
 from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.processes.poller import Poller
 from gym_http_server.services.broker.free_connection import FreeConnection, dialect_of
-from gym_http_server.services.broker.handshakes import read_hello
 from gym_http_server.services.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.services.broker.registry import Lease, Registry
 from gym_http_wire.external.framing import COUNTED
@@ -312,6 +312,11 @@ class FreeConnections:
             shown = parse_token(payload).encode()
             identity = self._authenticator.identify(shown, connection.address)
         hello = read_hello(payload, self._settings.max_observation)
+        if hello.name in self._settings.commands:
+            raise BadHello(
+                f"name is {hello.name!r}: the server has a command of this name "
+                f"(--env-command {hello.name}=...); choose another name"
+            )
         if connection.protocol.implicit_hello:
             hello.dialect = TANGO
         identity = identity or EVERYONE

@@ -19,6 +19,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
         max_message: Bytes that a message to a host may have.
         max_external: Connections at a time.
         max_observation: Bytes that one element of a space may take.
+        commands: Names of external environments that are commands.
     """
 
     heartbeat_s: float
@@ -26,6 +27,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     max_message: int
     max_external: int
     max_observation: int
+    commands: tuple[str, ...] = ()
 
 
 class ConnectRequest(msgspec.Struct):

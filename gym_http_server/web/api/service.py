@@ -129,6 +129,17 @@ def _registry(web: Web, environ: Environ) -> Answer:
 
 def _external(web: Web) -> Iterator[dict[str, Any]]:
     """Yield external environments in the form of the registry."""
+    for name in web.settings.env_commands:
+        # Its spaces are known when an instance has started it.
+        spaces = {"action_space": None, "observation_space": None}
+        yield {
+            "available": True,
+            "entry_point": None,
+            "env_id": f"external/{name}",
+            "external": {"command": name, **spaces},
+            "max_episode_steps": None,
+            "reason": None,
+        }
     for listed in web.broker.listed():
         env_id, free = listed.pop("env_id"), listed["free"]
         yield {

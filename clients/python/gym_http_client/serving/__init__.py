@@ -11,8 +11,10 @@ import gymnasium
 
 from gym_http_client.http.addresses import Address
 from gym_http_client.serving.connections import (
+    STDIO,
     PollingConnection,
     ProviderConnection,
+    StandardStreams,
     open_tcp,
     open_websocket,
 )
@@ -50,7 +52,9 @@ def serve_env(
             Or a function that creates one from the arguments of an agent.
         url: The server's address, as for `Server`. Or ``tcp://HOST:PORT``, if the
             server was started with ``--external-tcp``; or ``zmq+tcp://HOST:PORT``, if
-            it was started with ``--zmq``, which needs pyzmq.
+            it was started with ``--zmq``, which needs pyzmq. Or ``stdio:``, if the
+            server starts this program (``--env-command``): then the program ends when
+            its standard input does, and its prints go to standard error.
         name: A letter or digit, then up to 63 of ``A-Za-z0-9_.-``.
         n: Number of environments; more than one needs a factory. Each has a thread.
         token: The server's token; else the one in the address, else the one in the
@@ -80,6 +84,10 @@ def serve_env(
     if transport not in ("websocket", "http"):
         raise ValueError(f"transport is {transport!r}: expected 'websocket' or 'http'")
     open_connection, shown = _opener(url, token, transport)
+    if url == STDIO and n > 1:
+        raise ValueError(
+            f"n is {n}: expected 1 with {STDIO}, as the server starts more"
+        )
     stopped = stop or threading.Event()
 
     def provide() -> None:
@@ -135,6 +143,9 @@ def _opener(
     url: str, token: str | None, transport: str
 ) -> tuple[Callable[[], ProviderConnection], str]:
     """Return a function that opens connections, and the token to send in hello."""
+    if url == STDIO:
+        # At once, since a factory may print.
+        return StandardStreams().connection, ""
     if transport == "http":
         return functools.partial(PollingConnection, url, token), ""
     if url.startswith("zmq+tcp://"):

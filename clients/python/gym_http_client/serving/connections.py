@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import select
 import selectors
 import socket
 import ssl
+import sys
+import threading
 import time
 from collections import deque
 from typing import Protocol
@@ -33,14 +36,18 @@ from gym_http_wire.external.framing import WebSocketFraming as WebSocket
 from gym_http_wire.external.handshake import Refused
 
 __all__ = [
+    "STDIO",
     "ConnectionLost",
     "PollingConnection",
     "ProviderConnection",
     "SocketConnection",
+    "StandardStreams",
     "open_tcp",
     "open_websocket",
 ]
 
+#: Set by a server that talks to this process on its standard input and output.
+STDIO = "stdio:"
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
 MAX_MESSAGE = 64 * 1024 * 1024
@@ -100,10 +107,14 @@ class SocketConnection:
     idles = True
 
     def __init__(
-        self, end: socket.socket, carrier: Framing, early: bytes = b""
+        self, end: socket.socket | StandardStreams, carrier: Framing, early: bytes = b""
     ) -> None:
         end.settimeout(None)
-        if _USER_TIMEOUT is not None and end.family != _UNIX:
+        if (
+            _USER_TIMEOUT is not None
+            and isinstance(end, socket.socket)
+            and end.family != _UNIX
+        ):
             end.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, SEND_MS)
         self._end = end
         self._selector = selectors.DefaultSelector()
@@ -190,6 +201,59 @@ class SocketConnection:
             self._end.sendall(self._carrier.encode_close("the environment leaves"))
         self._selector.close()
         self._end.close()
+
+
+class StandardStreams:
+    """The standard input and output of this process, as a socket.
+
+    What the process prints from now on goes to standard error. The process ends when
+    its standard input does, also in the middle of a step.
+    """
+
+    def __init__(self) -> None:
+        if os.isatty(0):
+            raise ValueError(
+                "url is 'stdio:' and standard input a terminal: expected a server that "
+                "has started this program (serve --env-command NAME=COMMAND)"
+            )
+        sys.stdout.flush()
+        self._input, self._output = os.dup(0), os.dup(1)
+        with open(os.devnull, "rb") as null:
+            os.dup2(null.fileno(), 0)
+        os.dup2(2, 1)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        poller = select.poll()
+        # Without a mask, only the end of the input wakes this thread.
+        poller.register(self._input, 0)
+        poller.poll()
+        os._exit(0)
+
+    def connection(self) -> SocketConnection:
+        """Return a connection to the server at the other end."""
+        return SocketConnection(self, CountedFraming(MAX_MESSAGE))
+
+    def fileno(self) -> int:
+        """Return the descriptor of the input."""
+        return self._input
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Do nothing: the server reads at once, or ends."""
+
+    def recv(self, most: int) -> bytes:
+        """Return received bytes; empty at the end."""
+        return os.read(self._input, most)
+
+    def sendall(self, data: bytes) -> None:
+        """Write bytes."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._output, rest) :]
+
+    def close(self) -> None:
+        """Close the output, from which the server reads."""
+        os.close(self._output)
 
 
 def open_tcp(host: str, port: int) -> SocketConnection:

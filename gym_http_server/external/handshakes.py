@@ -1,4 +1,7 @@
-"""Read the hellos of external environments, and check them."""
+"""Reads and checks the hellos of external environments.
+
+The broker does so for programs that connect, and a host for commands that it starts.
+"""
 
 from __future__ import annotations
 
