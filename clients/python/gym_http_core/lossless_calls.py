@@ -17,6 +17,7 @@ from gym_http_wire.problems import (
 )
 from gym_http_wire.specs import describe_spec
 from gym_http_wire.values import UnsupportedValue
+from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES, signed
 from gym_http_wire.values.treewriting import write
 
 __all__ = ["LosslessCalls", "sent_spec", "step_values"]
@@ -206,28 +207,41 @@ def sent_spec(env: Any) -> tuple[Any, str | None]:
         if env.spec is None:
             return None, "the environment has no spec"
         spec = describe_spec(env.spec)
-        missing: list[str] = []
+        sent = _Sent()
         spec["kwargs"] = {
             name: value
             for name, value in spec["kwargs"].items()
-            if _is_sent(f"kwargs[{name!r}]", value, missing)
+            if sent.has(f"kwargs[{name!r}]", value)
         }
         for wrapper in spec["additional_wrappers"]:
             named = f"the arguments of the wrapper {wrapper['name']}"
-            if not _is_sent(named, wrapper["kwargs"], missing):
+            if not sent.has(named, wrapper["kwargs"]):
                 # As for wrappers that do not keep their arguments.
                 wrapper["kwargs"] = None
         write(spec)
-        return spec, "; ".join(missing)[:500] or None
+        return spec, "; ".join(sent.missing)[:500] or None
     except Exception as error:
         return None, f"{type(error).__name__}: {error}"[:500]
 
 
-def _is_sent(name: str, value: Any, missing: list[str]) -> bool:
-    try:
-        write(value)
-    except UnsupportedValue as error:
-        error.root = name
-        missing.append(str(error))
-        return False
-    return True
+class _Sent:
+    """Decides which arguments a description has, and names the others."""
+
+    def __init__(self) -> None:
+        self.missing: list[str] = []
+        # The rest of the signature is for the spaces and the metadata.
+        self._left = MAX_SIGNATURE_BYTES // 2
+
+    def has(self, name: str, value: Any) -> bool:
+        """Check that an argument can be sent, in each form and beside the others."""
+        try:
+            write(value)
+            signature, _leaves = signed(value)
+            if len(signature) > self._left:
+                raise UnsupportedValue("has more parts than a description may have")
+        except UnsupportedValue as error:
+            error.root = name
+            self.missing.append(str(error))
+            return False
+        self._left -= len(signature)
+        return True

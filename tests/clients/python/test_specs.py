@@ -100,6 +100,24 @@ def test_what_cannot_be_sent_is_left_out_and_named(
         assert words in answer["spec_error"]
 
 
+def test_a_table_of_more_parts_than_a_description_has(
+    corridor_server: Server, closing: Make
+) -> None:
+    # Its signature is larger than one may be, and two of the others are, too.
+    tables = {"table": [[1] * 1000] * 300, "some": [1] * 70_000, "more": [1] * 70_000}
+    url, env_id = corridor_server.url, "keyword/Arguments-v0"
+    env = closing(RemoteEnv(url, env_id, **tables))
+    assert env.reset()[1]["kept"] == str({"size": (2, 3), **tables})
+    assert set(env.spec.kwargs) == {"size", "some"}
+    error = (
+        Api(corridor_server).get(f"/v1/envs/{env.instance_id}/").json()["spec_error"]
+    )
+    for name in ("table", "more"):
+        assert f"kwargs['{name}'] has more parts than a " in error
+    made = closing(gymnasium.make(env.spec))
+    assert made.reset()[1] == env.reset()[1]
+
+
 def test_the_clock_of_the_readme_is_aware_of_time(
     corridor_server: Server, closing: Make
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -109,7 +110,10 @@ def body_of(request: dict[str, Any]) -> tuple[bytes, str]:
     body = json.dumps(written, allow_nan=False).encode()
     if len(body) <= _MAX_TYPED_BYTES or "typed" not in written:
         return body, MEDIA_TYPES[Form.PLAIN]
-    return binary.encode(request), MEDIA_TYPES[Form.BINARY]
+    with contextlib.suppress(UnsupportedValue):
+        return binary.encode(request), MEDIA_TYPES[Form.BINARY]
+    # A long list of numbers has more parts than a signature.
+    return body, MEDIA_TYPES[Form.PLAIN]
 
 
 def _plain(name: str, value: Any) -> Any:
