@@ -69,6 +69,7 @@ def server() -> Iterator[Server]:
     flags = ("--import", "tests.support.envs.toys")
     flags += ("--import", several_rewards.__name__)
     flags += ("--import", "tests.support.envs.opaque_spaces")
+    flags += ("--import", "tests.support.envs.corridors")
     with Server(*flags, "--import", "tests.support.envs.printing") as started:
         yield started
 
@@ -217,6 +218,25 @@ def test_the_server_draws_and_tests_actions_of_opaque_spaces(
     page.press("[aria-label='Step with this action']")
     page.shows('action[0] is "go", but must be an element of')
     assert steps_of(instance) == 1
+    instance.close()
+
+
+def test_actions_are_entered_for_the_space_that_a_reset_assigned(
+    server: Server, page: CheckedPage
+) -> None:
+    instance = Api(server).create("corridor/Changing-v0")
+    open_instance(page, instance)
+    page.shows("Discrete(2)")
+    page.write(".by-hand textarea", '{"actions": 12}')
+    page.press("[aria-label='Reset the environment']")
+    page.shows("Discrete(12)")
+    options = "document.querySelectorAll('.by-hand select option').length"
+    assert page.run(options) == 12
+    # This step assigns Discrete(5, start=1).
+    page.run("document.querySelector('.by-hand select').value = 9")
+    page.press("[aria-label='Step with this action']")
+    page.shows("Discrete(5, start=1)")
+    assert page.run(options) == 5
     instance.close()
 
 

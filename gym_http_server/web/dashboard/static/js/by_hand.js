@@ -15,6 +15,7 @@ export class ByHand {
   #stepper;
   #mayStep;
   #widget;
+  #draw;
   #seed = h("input", { type: "text", inputmode: "numeric", autocomplete: "off" });
   #options = h("textarea", { rows: "2", spellcheck: "false", autocomplete: "off" });
   #error = h("p", { class: "error", role: "alert" });
@@ -30,6 +31,7 @@ export class ByHand {
   constructor(space, stepper, mayStep, draw) {
     this.#stepper = stepper;
     this.#mayStep = mayStep;
+    this.#draw = draw;
     this.#widget = widget(space, "action", draw);
     const reset = button("Reset", "Reset the environment", () => this.#run("reset", () => this.#reset()));
     const step = button("Step", "Step with this action", () => this.#run("step", () => this.#step()));
@@ -53,6 +55,13 @@ export class ByHand {
       this.#error,
       this.#answer,
     );
+  }
+
+  /** Enter actions of another space from now on. */
+  setSpace(space) {
+    const made = widget(space, "action", this.#draw);
+    this.#widget.element.replaceWith(made.element);
+    this.#widget = made;
   }
 
   async #sample() {

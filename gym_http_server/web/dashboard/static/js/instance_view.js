@@ -51,6 +51,8 @@ class InstancePage {
   #spaces = panel("Spaces", h("p", {}, "Waiting for the environment …"));
   #control = h("div", { class: "instance-control" });
   #play = null;
+  #byHand = null;
+  #spacesVersion = 0;
   #stepper;
   #foreign = new ForeignSteps();
   #row = null;
@@ -74,6 +76,7 @@ class InstancePage {
     this.#realtime = new RealtimePanel(context.call, this.#path);
     this.#stepper = new Stepper(id, token(), {
       onStep: () => this.#foreign.noteOwn(this.#row?.num_envs ?? 1),
+      onSpaces: (version) => this.#takeSpaces(version),
       onWarning: ({ message }) => context.toast(message),
     });
     this.#title.textContent = `Instance ${id}`;
@@ -186,8 +189,23 @@ class InstancePage {
     }
   }
 
-  #showControls({ action_space, observation_space, realtime }, keys) {
-    this.#clock.hidden = !realtime;
+  /** Fetch the spaces again, if a call by hand shows that the environment has others. */
+  async #takeSpaces(version) {
+    if (version === this.#spacesVersion || !this.#byHand) return;
+    // Calls before the answer do not fetch them, too.
+    this.#spacesVersion = version;
+    try {
+      const described = await this.#context.call("GET", this.#path);
+      if (this.#stopped) return;
+      this.#showSpaces(described);
+      this.#byHand.setSpace(described.action_space);
+    } catch (error) {
+      if (!this.#stopped) this.#spaces.lastChild.textContent = error.message;
+    }
+  }
+
+  #showSpaces({ action_space, observation_space, spaces_version }) {
+    this.#spacesVersion = spaces_version ?? 0;
     this.#spaces.lastChild.replaceWith(
       h(
         "dl",
@@ -196,14 +214,19 @@ class InstancePage {
         ...spaceRows("Observations", observation_space),
       ),
     );
+  }
+
+  #showControls(described, keys) {
+    this.#clock.hidden = !described.realtime;
+    this.#showSpaces(described);
     const mayStep = () => this.#mayStep();
     if (keys.keys) {
       this.#play = new PlayPanel(keys, this.#stepper, mayStep, this.#frame.element);
       this.#control.append(panel("Play", this.#play.element));
     }
     const draw = async () => (await this.#context.call("GET", `${this.#path}action_space/sample`)).action;
-    const byHand = new ByHand(action_space, this.#stepper, mayStep, draw);
-    this.#control.append(panel("By hand", byHand.element));
+    this.#byHand = new ByHand(described.action_space, this.#stepper, mayStep, draw);
+    this.#control.append(panel("By hand", this.#byHand.element));
   }
 
   async #fetchEpisodes(count) {

@@ -16,13 +16,16 @@ export class Stepper {
   /**
    * @param {string} id Of the instance.
    * @param {string} token Empty if the server needs none.
-   * @param {{ onStep?: () => void, onWarning?: (warning: { message: string }) => void }} [options]
-   *   `onStep` is called before each step.
+   * @param {{ onStep?: () => void, onSpaces?: (version: number) => void,
+   *   onWarning?: (warning: { message: string }) => void }} [options]
+   *   `onStep` is called before each step, `onSpaces` with the version of the spaces after
+   *   each call.
    */
-  constructor(id, token, { onStep = () => {}, onWarning = () => {} } = {}) {
+  constructor(id, token, { onStep = () => {}, onSpaces = () => {}, onWarning = () => {} } = {}) {
     const url = new URL("../..", import.meta.url).href.replace(/\/$/, "");
     this.#session = new Session(new Requester({ url, token, onWarning }), pathOf(id), true);
     this.onStep = onStep;
+    this.onSpaces = onSpaces;
   }
 
   /**
@@ -31,13 +34,19 @@ export class Stepper {
    * @param {{ seed?: number | bigint, options?: object }} [requested]
    */
   reset(requested = {}) {
-    return this.#session.sendRequest(RESET, bodyOf(requested));
+    return this.#send(RESET, requested);
   }
 
   /** Take a step with a plain action, which the server casts. */
   step(action) {
     this.onStep();
-    return this.#session.sendRequest(STEP, bodyOf({ action }));
+    return this.#send(STEP, { action });
+  }
+
+  async #send(call, body) {
+    const answer = await this.#session.sendRequest(call, bodyOf(body));
+    this.onSpaces(answer.spaces_version ?? 0);
+    return answer;
   }
 
   /** Whether the stream is open. */
