@@ -1,16 +1,19 @@
 """A shard in a separate process, and the messages between it and the host.
 
-The host forks the process before it makes an environment, while it has one thread. The
-two communicate over a pair of sockets. If one of them dies, the other dies, too.
+The host forks the process before it makes an environment, while it has one thread. A
+step whose actions and results fit into shared memory needs no message: the two ring
+each other's doorbell. All other requests are messages over a pair of sockets. If one of
+the two dies, the other dies, too.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NoReturn
 
@@ -19,6 +22,7 @@ import msgspec
 from gym_http_core.vectors import call_some, vector_call
 from gym_http_server.host import env_warnings, fork_guard
 from gym_http_server.host.dead_workers import end_alike, flush
+from gym_http_server.host.doorbell import LINE, Doorbell
 from gym_http_server.host.failures import (
     note,
     note_cause,
@@ -28,6 +32,7 @@ from gym_http_server.host.failures import (
 from gym_http_server.host.info_merge import Each, sendable
 from gym_http_server.host.isolation import close_descriptors, reseed
 from gym_http_server.host.shard import MakeVector, Shard, SharedBatch
+from gym_http_server.host.shared_columns import Bounds, Column, SharedColumns
 from gym_http_server.linux import prctl
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.processes.titles import extend_title
@@ -36,7 +41,7 @@ from gym_http_wire.messages import answer, problem_of
 from gym_http_wire.problems import Problem, UnrepresentableValue
 from gym_http_wire.values import UnsupportedValue, binary
 
-__all__ = ["RemoteShard", "ShardOp"]
+__all__ = ["RemoteShard", "ShardOp", "numbers_for"]
 
 MAX_MESSAGE_BYTES = 2**31
 
@@ -55,8 +60,13 @@ class ShardOp(IntEnum):
     INFOS = 9
     CLOSE = 10
     CALL_SOME = 11
+    COLUMNS = 12
 
 
+# Notes of the answer to a step: its results are in shared memory, or in a message.
+_SHARED, _SENT = 0, 1
+# By shard, a line that the leading process writes and one that the shard writes.
+_LINES = 2
 _WITH_INFOS = (ShardOp.RESET, ShardOp.STEP, ShardOp.INFOS)
 
 
@@ -68,28 +78,38 @@ class RemoteShard:
 
     Args:
         make: Makes a vector with a given number of environments.
-        start: Index of the first environment of the shard.
-        stop: Index of the environment after the last one of the shard.
-        num_envs: Number of environments in the whole vector.
+        number: The position of the shard among those of the vector.
+        bounds: By shard, its first environment, and the first one of the next shard.
+        numbers: Memory of `numbers_for` all shards.
     """
 
-    def __init__(self, make: MakeVector, start: int, stop: int, num_envs: int) -> None:
+    def __init__(
+        self, make: MakeVector, number: int, bounds: Bounds, numbers: memoryview
+    ) -> None:
         ours, theirs = socket.socketpair()
         leader = os.getpid()
+        first = number * _LINES * LINE
+        self._step = Doorbell(numbers, first, len(bounds))
+        self._answer = Doorbell(numbers, first + LINE, len(bounds))
         self._pid = os.fork()
         if self._pid:
             theirs.close()
             self._channel = _channel(ours)
+            self._answer.watch(ours.fileno())
             return
         status = 1
         try:
             fork_guard.claim()
             env_warnings.take()
             prctl.die_with_parent(leader, signal.SIGKILL)
-            close_descriptors([theirs.fileno()])
+            doorbells = [self._step.descriptor, self._answer.descriptor]
+            close_descriptors([theirs.fileno(), *doorbells])
+            self._step.watch(theirs.fileno())
             reseed()
+            start, stop = bounds[number]
             extend_title(f"[{start}-{stop - 1}]")
-            _serve(_channel(theirs), make, start, stop, num_envs)
+            bells = self._step, self._answer
+            _serve(_channel(theirs), bells, make, number, bounds)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -104,6 +124,32 @@ class RemoteShard:
     def share(self, descriptor: int) -> None:
         """Send the descriptor of the shared memory."""
         self._send(Frame(ShardOp.SHARE), descriptor)
+
+    def share_columns(self, columns: Sequence[Column], descriptor: int) -> None:
+        """Send the descriptor of memory for columns of infos."""
+        body = msgspec.json.encode(columns)
+        self._send(Frame(ShardOp.COLUMNS, body=body), descriptor)
+
+    def step(self, number: int) -> None:
+        """Request a step with the actions in shared memory.
+
+        Args:
+            number: The number of such steps so far, this one included.
+        """
+        self._step.ring(number)
+
+    def stepped(self, number: int) -> Any:
+        """Wait for the end of a step, and return results that are not in shared memory.
+
+        Returns:
+            The results; ``None`` if all of them are in shared memory.
+
+        Raises:
+            Problem: The problem that is answered instead.
+        """
+        if self._answer.wait(number) and self._answer.note == _SHARED:
+            return None
+        return self.answer()
 
     def _send(self, frame: Frame, descriptor: int | None = None) -> None:
         try:
@@ -133,6 +179,8 @@ class RemoteShard:
     def end(self) -> None:
         """Close the channel, and wait until the process has ended."""
         self._channel.close()
+        self._step.close()
+        self._answer.close()
         os.waitpid(self._pid, 0)
 
     def _follow(self) -> NoReturn:
@@ -143,6 +191,12 @@ class RemoteShard:
             # The environment has waited for it.
             os._exit(1)
         end_alike(os.waitstatus_to_exitcode(status))
+
+
+def numbers_for(shards: int) -> memoryview:
+    """Make memory for the doorbells of shards, which forks will share."""
+    size = shards * _LINES * LINE * 8
+    return memoryview(mmap.mmap(-1, size)).cast("Q")
 
 
 def _channel(end: socket.socket) -> FrameSocket:
@@ -160,20 +214,66 @@ def _value_of(frame: Frame) -> Any:
 
 
 def _serve(
-    channel: FrameSocket, make: MakeVector, start: int, stop: int, num_envs: int
+    channel: FrameSocket,
+    bells: tuple[Doorbell, Doorbell],
+    make: MakeVector,
+    number: int,
+    bounds: Bounds,
 ) -> None:
     """Make a shard, and serve it until the host closes it or ends."""
-    made = _outcome(lambda: vector_call("making it", lambda: Shard(make(stop - start))))
+    start, stop = bounds[number]
+    made = _outcome(
+        lambda: vector_call("making it", lambda: Shard(make(stop - start), number))
+    )
     if isinstance(made, Problem):
         channel.send(_frame_of(made))
         return
     vector = made.vector
-    space = vector.single_observation_space
-    channel.send(_frame_of([space, vector.single_action_space]))
-    descriptor = _receive_descriptor(channel)
-    made.share(SharedBatch.mapped(descriptor, space, num_envs).part(start, stop))
+    spaces = vector.single_observation_space, vector.single_action_space
+    channel.send(_frame_of(list(spaces)))
+    channel.receive_one()
+    batch = SharedBatch.mapped(_received_descriptor(channel), spaces, bounds[-1][1])
+    made.share(batch.part(start, stop))
     channel.send(_frame_of(None))
-    calls: dict[int, tuple[str, Callable[[Any], Any]]] = {
+    calls, steps = _calls_of(made), 0
+    while True:
+        if bells[0].wait(steps + 1):
+            steps += 1
+            _take_step(channel, bells[1], made, steps)
+            continue
+        frame = channel.receive_one()
+        if frame is None:
+            return
+        if frame.kind == ShardOp.COLUMNS:
+            columns = msgspec.json.decode(frame.body, type=list[Column])
+            descriptor = _received_descriptor(channel)
+            made.columns = SharedColumns(columns, bounds, descriptor)
+            channel.send(_frame_of(None))
+            continue
+        name, call = calls[frame.kind]
+        given = binary.decode(frame.body)
+        outcome = _outcome(lambda: vector_call(name, call, given))  # noqa: B023
+        channel.send(_frame_of(outcome, frame.kind, made.infos))
+        if frame.kind == ShardOp.CLOSE:
+            return
+
+
+def _take_step(channel: FrameSocket, bell: Doorbell, shard: Shard, number: int) -> None:
+    """Take a step with the actions in shared memory, and answer it."""
+    outcome = _outcome(lambda: vector_call("step", shard.step_shared))
+    if outcome is None and not env_warnings.pending:
+        bell.ring(number, _SHARED)
+        return
+    frame = _frame_of(outcome, ShardOp.STEP, shard.infos)
+    # The message comes second, so that it is no news to one who waits for the bell.
+    bell.ring(number, _SENT)
+    channel.send(frame)
+
+
+def _calls_of(made: Shard) -> dict[int, tuple[str, Callable[[Any], Any]]]:
+    """Return name and function of each operation that is requested by messages."""
+    vector = made.vector
+    return {
         ShardOp.RESET: ("reset", made.reset),
         ShardOp.STEP: ("step", made.step),
         ShardOp.RENDER: ("render", lambda given: vector.render()),
@@ -185,22 +285,14 @@ def _serve(
         ShardOp.INFOS: ("step", lambda given: made.infos),
         ShardOp.CLOSE: ("close", lambda given: vector.close()),
     }
-    while (frame := channel.receive_one()) is not None:
-        name, call = calls[frame.kind]
-        given = binary.decode(frame.body)
-        outcome = _outcome(lambda: vector_call(name, call, given))  # noqa: B023
-        channel.send(_frame_of(outcome, frame.kind, made.infos))
-        if frame.kind == ShardOp.CLOSE:
-            return
 
 
-def _receive_descriptor(channel: FrameSocket) -> int:
-    """Wait for the descriptor of the shared memory.
+def _received_descriptor(channel: FrameSocket) -> int:
+    """Return the descriptor that came with the last message.
 
     Raises:
         EOFError: The host has ended.
     """
-    channel.receive_one()
     descriptor = channel.take_descriptor()
     if descriptor is None:
         raise EOFError("the leading process is gone")

@@ -1,7 +1,8 @@
 """A vector with environments in several processes, used like any other vector.
 
 The host has the first shard, and forks a process for each of the others. All step their
-shards at the same time.
+shards at the same time. Actions and results of steps are in memory that they share, and
+messages have what does not fit there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,16 @@ from gymnasium.vector.utils import (
 
 from gym_http_core.vectors import call_some, vector_call
 from gym_http_server.host.info_merge import Columns, Folding, merged, sendable
-from gym_http_server.host.remote_shard import RemoteShard, ShardOp
+from gym_http_server.host.remote_shard import RemoteShard, ShardOp, numbers_for
 from gym_http_server.host.shard import MakeVector, Shard, SharedBatch, batch_bytes
+from gym_http_server.host.shared_columns import (
+    MAX_CHANGES,
+    SharedColumns,
+    leaves_of,
+    together,
+)
 from gym_http_wire.generators import rebuild_generator
-from gym_http_wire.problems import BadParameter, Problem
+from gym_http_wire.problems import BadParameter, InvalidAction, Problem
 
 __all__ = ["ShardedVectorEnv"]
 
@@ -57,10 +64,16 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         ends = [num_envs * number // hosts for number in range(hosts + 1)]
         self._bounds = list(itertools.pairwise(ends))
         self._folding = Folding(num_envs)
+        # Steps with the actions in shared memory.
+        self._shared_steps = 0
+        self._columns: SharedColumns | None = None
+        self._changes = 0
+        numbers = numbers_for(hosts)
         self._others = [
-            RemoteShard(make, start, stop, num_envs) for start, stop in self._bounds[1:]
+            RemoteShard(make, number, self._bounds, numbers)
+            for number in range(1, hosts)
         ]
-        self._own = Shard(make(self._bounds[0][1]))
+        self._own = Shard(make(self._bounds[0][1]), 0)
         vector = self._own.vector
         self.metadata = vector.metadata
         self.render_mode = vector.render_mode
@@ -83,11 +96,11 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
                 )
 
     def _share(self) -> None:
-        space, num_envs = self.single_observation_space, self.num_envs
-        descriptor = os.memfd_create("vector")
-        size = max(batch_bytes(space, num_envs), 4096)
+        num_envs = self.num_envs
+        spaces = self.single_observation_space, self.single_action_space
+        size = batch_bytes(spaces, num_envs)
         try:
-            os.ftruncate(descriptor, size)
+            descriptor = _allocated(size)
         except OSError as error:
             raise BadParameter(
                 f"num_envs is {num_envs}: their observations need {size} bytes of "
@@ -96,10 +109,10 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
             ) from None
         for other in self._others:
             other.share(descriptor)
-        self._batch = SharedBatch.mapped(descriptor, space, num_envs)
+        self._batch = SharedBatch.mapped(descriptor, spaces, num_envs)
         self._observations = self._batch.observations
         if self._observations is None:
-            self._observations = create_empty_array(space, num_envs)
+            self._observations = create_empty_array(spaces[0], num_envs)
         self._own.share(self._batch.part(*self._bounds[0]))
         for other in self._others:
             other.answer()
@@ -122,19 +135,111 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         replies = self._request(ShardOp.RESET, "reset", given, self._own.reset)
         return self._observed(replies), self._infos(replies)
 
+    def check_actions(self, actions: Any) -> None:
+        """Refuse actions of which some would reach no environment, or as another kind.
+
+        Raises:
+            InvalidAction: Their number, shape or type is wrong.
+        """
+        space = self.action_space
+        if isinstance(actions, np.ndarray) and isinstance(space, _ARRAYS):
+            found, shape, dtype = actions.dtype, space.shape, space.dtype
+            fits = found.hasobject or np.can_cast(found, dtype, "same_kind")
+            if actions.shape != shape or not fits:
+                raise InvalidAction(
+                    f"the actions are an array of {found} and shape {actions.shape}: "
+                    f"expected {dtype} and {shape}, an action for each environment"
+                )
+            return
+        count = sum(1 for _ in iterate(space, actions))
+        if count != self.num_envs:
+            raise InvalidAction(
+                f"there are {count} actions: expected {self.num_envs}, one for each "
+                "environment"
+            )
+
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all environments, the shards at the same time."""
-        each = _each_action(self.action_space, actions, self.num_envs)
-        given = [each[start:stop] for start, stop in self._bounds]
-        replies = self._request(ShardOp.STEP, "step", given, self._own.step)
         batch = self._batch
+        if batch.accept(actions):
+            replies = self._step_shared()
+            infos = self._shared_infos(replies)
+        else:
+            each = _each_action(self.action_space, actions)
+            given = [each[start:stop] for start, stop in self._bounds]
+            replies = self._request(ShardOp.STEP, "step", given, self._own.step)
+            infos = self._infos(replies)
         return (
             self._observed(replies),
             batch.rewards.copy(),
             batch.terminations.copy(),
             batch.truncations.copy(),
-            self._infos(replies),
+            infos,
         )
+
+    def _step_shared(self) -> list[Any]:
+        """Step all shards with the actions in shared memory.
+
+        Returns:
+            By shard, the results that are not in shared memory; ``None`` if all are.
+
+        Raises:
+            Problem: The first problem of a shard, after all have answered.
+        """
+        self._shared_steps = number = self._shared_steps + 1
+        for other in self._others:
+            other.step(number)
+        replies: list[Any] = [None] * len(self._bounds)
+        problems: list[tuple[int, Problem]] = []
+        try:
+            replies[0] = vector_call("step", self._own.step_shared)
+        except Problem as problem:
+            problems.append((0, problem))
+        # Where there are few cores, the last one ends last: then no other wait sleeps.
+        for shard in range(len(self._others), 0, -1):
+            try:
+                replies[shard] = self._others[shard - 1].stepped(number)
+            except Problem as problem:
+                problems.append((shard, problem))
+        if problems:
+            raise min(problems)[1]
+        return replies
+
+    def _shared_infos(self, replies: list[Any]) -> dict[str, Any]:
+        """Return the infos of a step whose actions were in shared memory."""
+        columns = self._columns
+        if not any(replies):
+            return columns.read() if columns is not None else {}
+        for shard, reply in enumerate(replies):
+            if reply is None:
+                part = None if columns is None else columns.part(shard)
+                replies[shard] = {"columns": part, "infos": [], "observations": None}
+        infos = self._infos(replies)
+        self._share_columns(reply["columns"] for reply in replies)
+        return infos
+
+    def _share_columns(self, found: Iterable[Any]) -> None:
+        """Make shared memory for columns that have none yet."""
+        known = [] if self._columns is None else self._columns.columns
+        columns = known
+        for each in found:
+            leaves = leaves_of(each and Columns(*each))
+            columns = together(columns, [column for column, _ in leaves or []])
+        if len(columns) == len(known) or self._changes == MAX_CHANGES:
+            return
+        self._changes += 1
+        try:
+            descriptor = _allocated(SharedColumns.size(columns, self._bounds))
+        except OSError:
+            # Messages have them, as before.
+            return
+        for other in self._others:
+            other.share_columns(columns, descriptor)
+        for other in self._others:
+            # Only then may the next step be in shared memory.
+            other.answer()
+        self._columns = SharedColumns(columns, self._bounds, descriptor)
+        self._own.columns = self._columns
 
     def _observed(self, replies: list[Any]) -> Any:
         if self._batch.observations is None:
@@ -290,6 +395,21 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         return replies
 
 
+def _allocated(size: int) -> int:
+    """Return the descriptor of a file in memory.
+
+    Raises:
+        OSError: The server does not allow files of this size.
+    """
+    descriptor = os.memfd_create("vector")
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def _each_seed(seed: Any, num_envs: int) -> list[Any]:
     """Return the seed of each environment.
 
@@ -331,23 +451,11 @@ def _checked_mask(mask: Any, num_envs: int) -> Any:
     return mask
 
 
-def _each_action(space: Space[Any], actions: Any, num_envs: int) -> Any:
-    """Return the action of each environment: a list, or rows of an array.
-
-    Args:
-        space: The batched action space.
-        actions: A batch of actions.
-        num_envs: Number of environments.
-
-    Raises:
-        ValueError: The number of actions is wrong.
-    """
-    each = actions
-    if not isinstance(actions, np.ndarray) or not isinstance(space, _ARRAYS):
-        each = list(iterate(space, actions))
-    for _ in zip(each, range(num_envs), strict=True):
-        pass
-    return each
+def _each_action(space: Space[Any], actions: Any) -> Any:
+    """Return the action of each environment: a list, or rows of an array."""
+    if isinstance(actions, np.ndarray) and isinstance(space, _ARRAYS):
+        return actions
+    return list(iterate(space, actions))
 
 
 def _each_value(values: Any, num_envs: int) -> list[Any]:

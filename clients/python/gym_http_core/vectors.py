@@ -31,6 +31,7 @@ from gym_http_wire.problems import (
 
 __all__ = [
     "CallsSome",
+    "ChecksActions",
     "SharesGenerators",
     "VectorOperations",
     "call_some",
@@ -52,6 +53,14 @@ class SharesGenerators(Protocol):
 
     def set_generators(self, given: list[dict[str, Any] | None]) -> None:
         """Set the random generators; ``None`` in the list leaves one unchanged."""
+
+
+@runtime_checkable
+class ChecksActions(Protocol):
+    """A vector that refuses actions before it steps any environment."""
+
+    def check_actions(self, actions: Any) -> None:
+        """Raise `InvalidAction` if actions are refused."""
 
 
 @runtime_checkable
@@ -130,6 +139,25 @@ class VectorOperations(Operations):
         mode = env.metadata.get("autoreset_mode")
         self._resets_itself = mode is not AutoresetMode.DISABLED
         self._done = np.zeros(env.num_envs, np.bool_)
+
+    def _read_action_space(self) -> None:
+        super()._read_action_space()
+        env = self.env
+        self._check_batch = (
+            env.check_actions if isinstance(env, ChecksActions) else None
+        )
+        self.checks_actions = self.checks_actions or self._check_batch is not None
+
+    def check_action(self, action: Any) -> None:
+        """Refuse actions, as a single environment does, and those of a wrong number.
+
+        Raises:
+            InvalidAction: They are refused.
+            EnvError: An opaque space, or iterating over the actions, raised an error.
+        """
+        super().check_action(action)
+        if self._check_batch is not None:
+            vector_call("step", self._check_batch, action)
 
     def _new_log(self) -> VectorEpisodeLog:
         mode = self.env.metadata.get("autoreset_mode")

@@ -1,5 +1,6 @@
 """A remote vector equals the local one: values, types, bits, infos, errors, spaces."""
 
+import contextlib
 import copy
 import itertools
 import multiprocessing
@@ -12,6 +13,8 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError, through_wire
 from tests.support.identity import assert_identical
@@ -20,7 +23,7 @@ from tests.support.server import Server
 # Before anything imports mujoco: without a display it renders by EGL only.
 os.environ.setdefault("MUJOCO_GL", "egl")
 
-COUNT = 5
+COUNT = 7
 ENVS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {},
     "FrozenLake-v1": {},
@@ -73,7 +76,7 @@ def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
             assert_identical(answer, expected, f"{where} of {vector}")
             assert not given
 
-    seeds = [1, None, 3, None, 2**40][:count]
+    seeds = [1, None, 3, None, 2**40, 5, None][:count]
     for seed in (7, seeds, None):
         reset(f"reset with {seed}", seed)
         for number in range(steps):
@@ -114,7 +117,7 @@ def test_values_are_those_of_a_local_sync_vector(
     reference.action_space.seed(4)
     vectors = [
         remote_vector(env_id, autoreset_mode=mode, hosts=hosts, **options)
-        for hosts in (None, 2, 3)
+        for hosts in (None, 2, 3, 7)
     ]
     assert play(vectors, reference) >= COUNT
     for vector in vectors:
@@ -175,7 +178,7 @@ def test_the_default_is_that_of_make_vec(
         remote_vector("CartPole-v1", num_envs=3, autoreset_mode="same_step")
 
 
-@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize("hosts", [1, 2, 3, 7])
 @pytest.mark.parametrize(
     "space", ["dict", "tuple", "text", "multibinary2", "start", "point", "bytes"]
 )
@@ -184,7 +187,7 @@ def test_every_kind_of_space(
 ) -> None:
     from tests.support.envs import toys  # noqa: F401
 
-    options = {"num_envs": 3, "vectorization_mode": "sync", "space": space}
+    options = {"num_envs": COUNT, "vectorization_mode": "sync", "space": space}
     reference = local_vector("toys/Echo-v0", **options)
     vector = remote_vector("toys/Echo-v0", toy_server.url, hosts=hosts, **options)
     reference.action_space.seed(1)
@@ -200,7 +203,7 @@ def test_every_kind_of_space(
             assert_identical(vector.step(actions), reference.step(actions))
 
 
-@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("hosts", [1, 2, 3, 7])
 def test_infos_that_differ_in_types(
     remote_vector: Make, local_vector: Make, crowd_server: Server, hosts: int
 ) -> None:
@@ -219,6 +222,70 @@ def test_infos_that_differ_in_types(
         )
         play([vector], reference, 80)
         vector.close()
+
+
+_numbers = st.sampled_from([1, -0.0, 2.5, np.nan, True, np.int8(3), np.float32(0.1)])
+_plain_infos = st.fixed_dictionaries(
+    {},
+    optional={
+        "x": st.sampled_from([0.25, -0.0, np.inf]),
+        "y": st.integers(-9, 9),
+        "inner": st.fixed_dictionaries(
+            {}, optional={"z": st.booleans(), "deep": st.just({"f": np.float32(0.1)})}
+        ),
+        "array": st.sampled_from([np.arange(3), np.array([5, 6, 7])]),
+        "empty": st.just(np.zeros((0, 2))),
+    },
+)
+_odd_infos = st.dictionaries(
+    st.sampled_from(["x", "y", "inner", "word"]),
+    _numbers | st.just("some") | st.dictionaries(st.just("z"), _numbers),
+    max_size=2,
+)
+# For each step, an info of each environment.
+_scripts = st.lists(
+    st.lists(
+        st.one_of(_plain_infos, _plain_infos, _plain_infos, _odd_infos),
+        min_size=COUNT,
+        max_size=COUNT,
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@pytest.mark.parametrize("hosts", [2, 3, 7])
+@given(script=_scripts)
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_infos_of_any_script(
+    crowd_server: Server, hosts: int, script: list[list[Any]]
+) -> None:
+    from tests.support.envs import varying_infos  # noqa: F401
+
+    options = {"num_envs": COUNT, "vectorization_mode": "sync"}
+    reference = gymnasium.make_vec("varying/Scripted-v0", **options)
+    vector = RemoteVectorEnv(
+        crowd_server.url, "varying/Scripted-v0", hosts=hosts, **options
+    )
+    with contextlib.closing(reference), contextlib.closing(vector):
+        for each in (reference, vector):
+            each.reset(seed=0)
+            # Twice, since columns of infos get shared memory once they were seen.
+            each.set_attr("script", [[*one, *one] for one in zip(*script, strict=True)])
+        for number in range(2 * len(script)):
+            actions = np.full(COUNT, number % 2)
+            try:
+                expected = reference.step(actions)
+            except Exception:
+                # Gymnasium cannot merge them.
+                with pytest.raises(Exception, match=r"."):
+                    vector.step(actions)
+                return
+            assert_identical(vector.step(actions), expected)
 
 
 @pytest.mark.parametrize("hosts", [1, 2])

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -71,7 +72,8 @@ def test_errors_are_those_of_the_local_one(
     same_error(lambda env: env.step(np.array([0, 1, 7])), vector, reference)
     for each in (vector, reference):
         each.reset(seed=0)
-    same_error(lambda env: env.step(np.array([0, 1])), vector, reference)
+    if hosts == 1:
+        same_error(lambda env: env.step(np.array([0, 1])), vector, reference)
     for each in (vector, reference):
         each.reset(seed=0)
         each.step(actions)
@@ -80,6 +82,43 @@ def test_errors_are_those_of_the_local_one(
     with pytest.raises(AssertionError, match="_autoreset_envs"):
         vector.step(actions)
     assert_identical(vector.reset(seed=1), reference.reset(seed=1))
+
+
+@pytest.mark.parametrize("hosts", [2, 3])
+def test_odd_actions_move_no_process_of_a_vector(
+    remote_vector: Make, local_vector: Make, hosts: int
+) -> None:
+    for env_id, given, words in (
+        ("CartPole-v1", np.array([0, 1]), r"int64 and shape \(2,\): .* \(3,\)"),
+        ("CartPole-v1", np.zeros(4, np.int64), r"shape \(4,\): expected"),
+        ("CartPole-v1", np.array([0.0, 1.0, 0.0]), "float64 .* expected int64"),
+        ("CartPole-v1", [0, 1], "2 actions: expected 3"),
+        ("Pendulum-v1", np.zeros((3, 2), np.float32), r"expected float32 and \(3, 1\)"),
+        ("Pendulum-v1", np.array([["a"]] * 3), "<U1 .* expected float32"),
+    ):
+        options = {"num_envs": 3, "vectorization_mode": "sync"}
+        vector = remote_vector(env_id, hosts=hosts, **options)
+        reference = local_vector(env_id, **options)
+        actions = reference.action_space.sample()
+        assert_identical(vector.reset(seed=1), reference.reset(seed=1))
+        for _ in range(2):
+            with pytest.raises(gymnasium.error.InvalidAction, match=words):
+                vector.step(given)
+            # Nothing has moved, and no reset is needed.
+            assert_identical(vector.step(actions), reference.step(actions))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int32, np.uint8])
+def test_actions_of_related_types_reach_the_environments_unchanged(
+    remote_vector: Make, local_vector: Make, dtype: type
+) -> None:
+    options = {"num_envs": 3, "vectorization_mode": "sync"}
+    vector = remote_vector("Pendulum-v1", hosts=2, **options)
+    reference = local_vector("Pendulum-v1", **options)
+    assert_identical(vector.reset(seed=1), reference.reset(seed=1))
+    for number in range(3):
+        actions = np.full((3, 1), number / 3).astype(dtype)
+        assert_identical(vector.step(actions), reference.step(actions))
 
 
 @pytest.mark.parametrize(

@@ -71,4 +71,19 @@ class VaryingInfos(gymnasium.Env[Any, Any]):
         return info
 
 
+class ScriptedInfos(VaryingInfos):
+    """Takes its infos from ``script``, one for each step."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        self.script: Any = []
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        return self.np_random.random(2), float(action), False, False, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        return self.script.pop(0) if self.script else {}
+
+
 gymnasium.register("varying/Infos-v0", VaryingInfos)
+gymnasium.register("varying/Scripted-v0", ScriptedInfos)
