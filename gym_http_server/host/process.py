@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from gymnasium.envs.registration import registry
 
 from gym_http_core.env_errors import expect_interrupts
 from gym_http_core.lossless_calls import LosslessCalls
@@ -31,7 +32,7 @@ from gym_http_server.host.external.connections import (
 )
 from gym_http_server.host.external.leased_connection import ExternalSettings
 from gym_http_server.host.failures import problem_frame, refusal_of
-from gym_http_server.host.host import Host
+from gym_http_server.host.host import Host, WorkerConnection
 from gym_http_server.host.inspection import Inspection
 from gym_http_server.host.isolation import isolate, reseed
 from gym_http_server.host.making import make
@@ -40,7 +41,7 @@ from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.processes.frame_socket import receive_with_descriptors
 from gym_http_server.processes.peer_credentials import PeerCredentials
 from gym_http_server.rundir.directory import RunDir, is_full
-from gym_http_server.rundir.status import StatusPage
+from gym_http_server.rundir.status import StatusPage, StatusReader
 from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import AnswerHead, Form, Op, answer
@@ -52,8 +53,17 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGE", "HostStart", "run", "warm_up"]
 
+_PLAIN = Form.PLAIN | Form.PLAIN << 4
 #: The supervisor sends this over the channel, with the descriptor of the status page.
 PAGE = b"\n"
+# The environment and the requests of a trial.
+_TRIED = "CartPole-v1"
+_ENTRY_POINT = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+_LARGEST = 1 << 20
+_TRIAL = (
+    Frame(Op.RESET, form=_PLAIN, body=b"{}"),
+    *[Frame(Op.STEP, form=_PLAIN, body=b'{"action": 1}')] * 6,
+)
 
 
 class HostStart(msgspec.Struct, frozen=True):
@@ -172,18 +182,69 @@ def _host_class(start: HostStart) -> type[Host]:
     return ClockedHost
 
 
-def warm_up() -> None:
-    """Make an environment and drop it, in a process that has no instance yet.
+class _Trial(Host):
+    """A host that ends after the requests of a trial."""
 
-    A host copies each page of shared memory that it writes to, which takes as long as
-    the rest of its start. Most of these pages are the same for all environments.
+    _left = len(_TRIAL)
+
+    def _take(self, connection: WorkerConnection, frame: Frame) -> None:
+        super()._take(connection, frame)
+        self._left -= 1
+        if not self._left:
+            self._server.disconnect(connection)
+            self._open = False
+
+
+def warm_up() -> None:
+    """Serve an environment and drop it, in a process that has no instance.
+
+    Python writes to its code while it learns how to execute it, and a host copies each
+    page of shared memory that it writes to: this takes as long as the rest of its
+    start. Most of these pages are the same for all environments. So the process that
+    forks hosts does this several times, for them to share what was learnt; and a host
+    that waits for its instance does it once, to copy the rest in advance.
     """
+    spec = registry.get(_TRIED)
+    if spec is None or spec.entry_point != _ENTRY_POINT:
+        # A module replaces it by code that we do not know.
+        return
     # Only time is lost if it fails.
     with contextlib.suppress(Exception):
         reseed()
-        env = make(CreateRequest("CartPole-v1"))
-        LosslessCalls(operations_of(env, first_seed=None, strict_actions=False))
-        env.close()
+        fork_guard.claim()
+        _serve_trial()
+
+
+def _serve_trial() -> None:
+    limits = ExternalSettings(1.0, 1.0, 1.0, 0, 0)
+    start = HostStart(
+        *("", "", 0, CreateRequest(_TRIED), limits),
+        max_body=_LARGEST,
+        max_answer=_LARGEST,
+        strict_actions=False,
+    )
+    with contextlib.ExitStack() as ends:
+        _supervisor, channel = map(ends.enter_context, socket.socketpair())
+        listener, worker = (
+            ends.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)
+        )
+        # The kernel chooses a name that is no file.
+        listener.bind("")
+        listener.listen()
+        worker.connect(listener.getsockname())
+        worker.sendall(b"".join(map(encode, _TRIAL)))
+        reader = ends.enter_context(contextlib.closing(StatusReader()))
+        page = ends.enter_context(contextlib.closing(StatusPage(reader.file)))
+        dispatch, activity = _make(start, channel, page)
+        activity.finish()
+        _made(start)
+        _Trial(
+            *(dispatch, activity, channel, listener),
+            max_body=start.max_body,
+            spin_us=0,
+            peers=None,
+        ).serve()
+        dispatch.handlers.close()
 
 
 def _made(start: HostStart) -> Frame:

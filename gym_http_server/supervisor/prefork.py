@@ -4,8 +4,9 @@ Each import runs in a forked child first. A module that starts threads would mak
 supervisor unfit to fork, so each of its environments gets a fresh interpreter.
 
 A host shares all pages of the supervisor's memory until one of the two writes to them.
-Python writes to each object that it uses, since it counts references. 5 MiB a host
-cannot be avoided. `arrange_memory` avoids the rest.
+Python writes to each object that it uses, since it counts references: some 4 MiB a host
+cannot be avoided. `arrange_memory`, and trials in the fork server, avoid much of the
+rest.
 """
 
 from __future__ import annotations
