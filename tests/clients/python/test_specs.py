@@ -1,18 +1,22 @@
 """The spec of a remote environment is the server's, and makes remote environments."""
 
 import copy
+import dataclasses
 import gc
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from gymnasium.wrappers import TimeAwareObservation
 
 from gym_http_client import RealTimeEnv, RemoteEnv, RemoteVectorEnv, through_wire
+from gym_http_client import Server as Address
+from gym_http_client.envs.remote_specs import RemoteSpec
 from tests.support.api import Api
 from tests.support.envs import corridors  # noqa: F401
 from tests.support.identity import assert_identical
@@ -195,6 +199,34 @@ def test_a_clock_is_made_again(corridor_server: Server, closing: Make) -> None:
     assert made.unwrapped.timing()["settings"] == env.timing()["settings"]
     made.reset()
     assert made.step(1)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "words"),
+    [
+        ("remote_env:RemoteEnv", "make", r"has the wrappers \[\] now, and had \['Zen'"),
+        ("real_time_env:RealTimeEnv", "make_vec", "vectors have no clock"),
+    ],
+)
+def test_a_module_that_only_the_server_names_is_not_imported(
+    corridor_server: Server, kind: str, make: str, words: str
+) -> None:
+    env_id, zen = "CartPole-v1", "this:d"
+    honest = gymnasium.make(env_id).spec
+    assert honest is not None
+    lied = dataclasses.replace(
+        honest,
+        additional_wrappers=(WrapperSpec("Zen", zen, {}),) if make == "make" else (),
+        vector_entry_point=zen,
+    )
+    options = {"realtime": {"hz": 10}} if make == "make_vec" else {}
+    address = Address(corridor_server.url)
+    path = f"gym_http_client.envs.{kind}"
+    spec = RemoteSpec.of(lied, path, address, env_id, options)
+    assert spec == lied
+    with pytest.raises((gymnasium.error.Error, TypeError), match=words):
+        getattr(gymnasium, make)(copy.deepcopy(spec))
+    assert "this" not in sys.modules
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "vector_entry_point"])

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Self
 
+import gymnasium
 from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
 
 from gym_http_client.envs.server import Server
@@ -47,9 +48,10 @@ class RemoteEntryPoint(str):
         env_id: The env ID.
         options: Options of the new environments.
         limit: ``max_episode_steps`` of the spec, which ``make_vec`` passes on.
+        wrappers: The wrappers of the spec, which are on the server.
     """
 
-    _given: tuple[str, Server, str, dict[str, Any], int | None]
+    _given: tuple[str, Server, str, dict[str, Any], int | None, tuple[WrapperSpec, ...]]
 
     def __new__(
         cls,
@@ -59,10 +61,11 @@ class RemoteEntryPoint(str):
         env_id: str,
         options: dict[str, Any],
         limit: int | None = None,
+        wrappers: tuple[WrapperSpec, ...] = (),
     ) -> Self:
         """Make the text, and keep the rest beside it."""
         self = super().__new__(cls, name)
-        self._given = kind, server, env_id, options, limit
+        self._given = kind, server, env_id, options, limit, wrappers
         return self
 
     def __getnewargs__(self) -> tuple[Any, ...]:
@@ -73,8 +76,12 @@ class RemoteEntryPoint(str):
         return self
 
     def __call__(self, **kwargs: Any) -> Any:
-        """Make a new remote environment with keyword arguments of the environment."""
-        kind, server, env_id, options, limit = self._given
+        """Make a new remote environment with keyword arguments of the environment.
+
+        Raises:
+            Error: It has other wrappers on the server.
+        """
+        kind, server, env_id, options, limit, wrappers = self._given
         own = {
             name: kwargs.pop(name)
             for name in _OWN.get(kind, _OWN[_ENV])
@@ -88,7 +95,16 @@ class RemoteEntryPoint(str):
             own.pop("max_episode_steps", None)
         own["env_kwargs"] = {**options.get("env_kwargs", {}), **kwargs}
         make: Callable[..., Any] = load_env_creator(kind)
-        return make(server, env_id, **{**options, **own})
+        env = make(server, env_id, **{**options, **own})
+        made = () if env.spec is None else env.spec.additional_wrappers
+        if made[: len(wrappers)] != wrappers:
+            # Gymnasium would import those that are missing here, by their names.
+            env.close()
+            raise gymnasium.error.Error(
+                f"{env_id} has the wrappers {[each.name for each in made]} now, and "
+                f"had {[each.name for each in wrappers]}: make it by its env ID"
+            )
+        return env
 
 
 class _VectorKwargs(dict[str, Any]):
@@ -164,11 +180,13 @@ class RemoteSpec(EnvSpec):
         if spec.entry_point is not None:
             single_kind = _ENV if of_vector else kind
             members["entry_point"] = RemoteEntryPoint(
-                str(spec.entry_point), single_kind, *here, single
+                *(str(spec.entry_point), single_kind, *here, single),
+                wrappers=members["additional_wrappers"],
             )
-        # `make_vec` accepts no entry point of vectors beside wrappers, and a clock has
-        # one world.
-        if kind != _REAL_TIME and not spec.additional_wrappers:
+        # `make_vec` accepts no entry point of vectors beside wrappers. For a clock, it
+        # must not import that of the server: a clock has one world.
+        makes_vectors = kind != _REAL_TIME or spec.vector_entry_point is not None
+        if makes_vectors and not spec.additional_wrappers:
             members["vector_entry_point"] = RemoteEntryPoint(
                 str(spec.vector_entry_point or ""),
                 _VECTOR_ENV,
