@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from gym_http_core.batches import BatchObserver, BatchRun, Episode, Rollout
+from gym_http_core.env_errors import env_exceptions
 from gym_http_core.idempotency import MAX_ANSWER_BYTES
 from gym_http_core.operations import Operations
 from gym_http_server.host import plain_json
@@ -63,7 +64,7 @@ class AnswerBudget:
             except UnsupportedValue:
                 # The last item is the info.
                 return self._share([*value[:-1], Replacing().info(value[-1], 1)])
-        except Exception:
+        except env_exceptions():
             # So the batch ends here, and keeps the steps before.
             return 1.0
 
@@ -205,7 +206,7 @@ class Batching:
                     f"this server sends {self._max_answer} at most for several steps"
                 )
             return reply
-        except Exception as error:
+        except env_exceptions() as error:
             problem = problem_of_error(error)
             if isinstance(problem, ExternalAway) and run.steps:
                 # A retry would repeat steps that were taken.
@@ -228,7 +229,7 @@ class Batching:
                 value = msgspec.json.decode(body)
                 # Integers may be too large for the encoder of the answer.
                 msgspec.json.encode(value)
-            except Exception:
+            except env_exceptions():
                 return None
             return value
 

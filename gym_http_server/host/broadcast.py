@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
 from gym_http_server.host import plain_json, plain_requests
@@ -181,7 +182,7 @@ class Broadcast:
                 value = self._plain(op, value)
             answer = value_frame(Frame(op, form=form << 4), value, self._writing)
             reply = fitting(answer, self._max_answer)
-        except Exception as error:
+        except env_exceptions() as error:
             reply = problem_frame(problem_of_error(error))
         body = reply.body
         if isinstance(body, Pieces) and not body.lasting:
@@ -201,6 +202,6 @@ class Broadcast:
 def _request_text(request: Any) -> bytes:
     try:
         return plain_json.dumps(request).rstrip()
-    except Exception:
+    except env_exceptions():
         # A lossless form carries actions that JSON does not.
         return b"null"

@@ -43,14 +43,14 @@ def note(error: BaseException) -> None:
         traceback.print_exception(error)
 
 
-def note_cause(error: Exception) -> None:
+def note_cause(error: BaseException) -> None:
     """Print an exception to the instance's log, or the cause of a `Problem`."""
     cause = error.__cause__ if isinstance(error, Problem) else error
     if cause is not None:
         note(cause)
 
 
-def refusal_of(error: Exception, *, tracebacks: bool) -> Frame:
+def refusal_of(error: BaseException, *, tracebacks: bool) -> Frame:
     """Log an error and return the frame that reports it to the client.
 
     Args:
@@ -114,7 +114,7 @@ def problem_frame(problem: Problem) -> Frame:
         return problem_answer(simple)
 
 
-def problem_of_error(error: Exception) -> Problem:
+def problem_of_error(error: BaseException) -> Problem:
     """Return an exception as the problem that clients get; a `Problem` as it is.
 
     If a worker of a vector has died, this process ends in the same way.

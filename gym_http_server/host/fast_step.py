@@ -15,6 +15,7 @@ import functools
 import time
 from typing import TYPE_CHECKING, Any
 
+from gym_http_core.env_errors import env_exceptions
 from gym_http_server.host import env_warnings, fork_guard
 from gym_http_server.host.activity import Activity
 from gym_http_server.host.dispatch import Dispatch
@@ -100,13 +101,13 @@ class FastStepper:
                     key = f"{session}-{number}"
                     # A lambda would make all uses of the action slower.
                     outcome = external.perform(key, functools.partial(take, action))
-            except Exception as error:
+            except env_exceptions() as error:
                 outcome = error
             fork_guard.check()
             if type(outcome) is dict and not self._warnings:
                 try:
                     answer = codec.encode_answer(number, outcome)
-                except Exception:
+                except env_exceptions():
                     # The keys of some infos raise when they are compared.
                     answer = None
         page.finish_step(time.monotonic_ns(), operations.steps, operations.episodes)

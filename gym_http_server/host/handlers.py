@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gym_http_core.batches import BatchObserver
+from gym_http_core.env_errors import env_exceptions
 from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_core.lossless_calls import LosslessCalls, step_values
 from gym_http_core.operations import Operations
@@ -202,7 +203,7 @@ class Handlers:
             if env_warnings.pending:
                 value = env_warnings.attach(value, frame.kind, streamed=streamed)
             return codec.fitting(value, self._max_answer)
-        except Exception as error:
+        except env_exceptions() as error:
             fork_guard.check()
             reply = refusal_of(error, tracebacks=self._tracebacks)
             if self.recorder is not None and isinstance(error, EnvError):
@@ -214,7 +215,7 @@ class Handlers:
             return reply
 
     def _publish_outcome(self, action: Any, outcome: Any, frame: Frame) -> Any:
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, BaseException):
             raise outcome
         self.record_step(action, outcome)
         self._published = True

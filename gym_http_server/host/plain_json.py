@@ -180,7 +180,7 @@ def _as_array(value: Any) -> np.ndarray[Any, Any] | None:
 def _text(value: object) -> str:
     try:
         text = repr(value)
-    except Exception:
+    except (Exception, SystemExit):
         text = f"<{type(value).__qualname__}>"
     return _string(text[:MAX_REPR], 0)
 

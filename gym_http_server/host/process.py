@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from gymnasium.envs.registration import registry
 
-from gym_http_core.env_errors import expect_interrupts
+from gym_http_core.env_errors import env_exceptions, expect_interrupts
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import operations_of
@@ -153,7 +153,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     try:
         dispatch, activity = _make(start, channel, page)
         fork_guard.check()
-    except Exception as error:
+    except env_exceptions() as error:
         fork_guard.check()
         refusal = refusal_of(error, tracebacks=start.tracebacks)
         channel.sendall(encode(env_warnings.with_header(refusal)))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, RemoteSpace, RemoteVectorEnv
+from gym_http_wire.values import binary
 from tests.support import api as calls
 from tests.support.api import Api, Instance
 from tests.support.envs.opaque_spaces import WORDS, Even
@@ -134,6 +135,41 @@ def test_what_a_space_raises_is_the_environments_error(
     )
     assert f"{MODULE}:Mission" in problem["message"]
     assert instance.step(GO)["observation"]["mission"] == "please go"
+
+
+def test_what_exits_is_the_environments_error_too(server: Server) -> None:
+    instance = Api(server).create("opaque/Exit-v0")
+    with closing(instance):
+        for form in ("application/json", "application/vnd.gym-http.typed+json"):
+            answer = instance.post("reset/", {}, headers={"Accept": form})
+            assert answer.status == 200, answer.text
+        space = calls.ok(instance.get("action_space/"))["space"]
+        assert (space["class"], space["repr"]) == (f"{MODULE}:Leaving", None)
+        for rest, body in (
+            ("step/", {"action": 0}),
+            ("action_space/contains", {"value": 0}),
+            ("attributes/action_space/call/", {"method": "sample"}),
+            ("attributes/action_space/call/", {"method": "seed"}),
+        ):
+            problem = calls.error(instance.post(rest, body), 502, "env-error")
+            assert f"{MODULE}:Leaving" in problem["message"]
+            assert problem["error_type"] == "SystemExit"
+        assert instance.reset()["observation"] == 0
+
+
+@pytest.mark.parametrize("key", [b"b", 1.5, True, np.zeros(1), ([],), -1, 2])
+def test_a_path_that_leads_to_no_space_is_refused(
+    errand: Callable[..., Instance], key: Any
+) -> None:
+    instance = errand()
+    answer = instance.post(
+        "attributes/action_space/call/",
+        data=bytes(binary.encode({"method": "sample", "path": [key]})),
+        headers={"Content-Type": "application/vnd.gym-http.binary"},
+    )
+    problem = calls.error(answer, 400, "bad-parameter")
+    assert problem["message"].startswith("path is [")
+    assert "one of [0, 1]" in problem["message"]
 
 
 @pytest.mark.parametrize("step", [post_step, stream_step])

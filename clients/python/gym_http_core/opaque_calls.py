@@ -52,14 +52,15 @@ def call_part(
     part = space
     for key in path:
         inner = dict(members(part))
-        if isinstance(key, bool | float | list | dict) or key not in inner:
+        is_key = isinstance(key, str | int) and not isinstance(key, bool)
+        if not is_key or key not in inner:
             raise BadParameter(
                 f"path is {path!r:.200}: expected keys and indices, and in "
                 f"{class_name(part)} one of {list(inner)!r:.200}"
             )
         part = inner[key]
     call = f"{method} of the space {class_name(part)}"
-    return env_call(call, getattr(part, method), *args, **kwargs)
+    return env_call(call, lambda: getattr(part, method)(*args, **kwargs))
 
 
 def element_check(space: Space[Any]) -> Check | None:
@@ -98,7 +99,7 @@ def _whole_check(space: Space[Any]) -> Check:
 
     def check(value: Any) -> None:
         call = f"contains of the space {name}"
-        if not env_call(call, space.contains, value):
+        if not env_call(call, lambda: bool(space.contains(value))):
             raise NotAnElement(value, f"an element of {name}")
 
     return check

@@ -27,7 +27,8 @@ def added(total: Any, reward: Any) -> Any:
             return total + float(reward)
         parts = np.asarray(reward, np.float64)
         return total + (parts.item() if parts.size == 1 else parts)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:
+        # Arrays of other libraries may raise anything.
         return math.nan
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from gym_http_core.env_errors import env_exceptions
+
 __all__ = ["SpaceChanges"]
 
 _SPACES = ("action_space", "observation_space")
@@ -49,7 +51,7 @@ class SpaceChanges:
                 env.action_space is not self._action
                 or env.observation_space is not self._observation
             )
-        except Exception:
+        except env_exceptions():
             # The call that needs it reports that.
             return True
 
@@ -81,7 +83,7 @@ def _has_known_wrappers(env: Any) -> bool:
 def _read(env: Any, name: str) -> Any:
     try:
         return getattr(env, name)
-    except Exception:
+    except env_exceptions():
         # The call that needs it reports that.
         return None
 
@@ -91,7 +93,7 @@ def _is_same(old: Any, new: Any) -> bool:
         return True
     try:
         return type(old) is type(new) and bool(old == new)
-    except Exception:
+    except env_exceptions():
         # Spaces of other packages may compare in any way.
         return False
 

@@ -128,7 +128,7 @@ def repr_of(space: Space[Any]) -> str | None:
     """Return the beginning of a space's repr without addresses, or None."""
     try:
         text = _ADDRESS.sub("", repr(space))[:_REPR_CHARS]
-    except Exception:
+    except (Exception, SystemExit):
         return None
     return text.encode(errors="backslashreplace").decode()
 
@@ -152,7 +152,7 @@ def constructor_arguments(space: Space[Any]) -> dict[str, Any] | None:
             elif parameter.default is parameter.empty:
                 return None
         return found if _same(_state(kind(**found)), _state(space)) else None
-    except Exception:
+    except (Exception, SystemExit):
         return None
 
 

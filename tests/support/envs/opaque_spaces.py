@@ -3,6 +3,7 @@
 A server loads this module with ``--import tests.support.envs.opaque_spaces``.
 """
 
+import sys
 from typing import Any
 
 import gymnasium
@@ -67,6 +68,15 @@ class Mute(spaces.Box):
 
     def __repr__(self) -> str:
         raise ArithmeticError("repr is broken")
+
+
+class Leaving(spaces.Space[Any]):
+    """A space that raises `SystemExit` in everything, even when it is shown."""
+
+    def _leave(self, *args: Any, **kwargs: Any) -> Any:
+        sys.exit("enough")
+
+    sample = contains = seed = __eq__ = __repr__ = _leave  # type: ignore[assignment]
 
 
 def polite(word: str) -> str:
@@ -135,5 +145,25 @@ class Sum(gymnasium.Env[Any, Any]):
         return {"sum": np.int64(self._sum)}, 1.0, self._sum > 20, False, {}
 
 
+class Exit(gymnasium.Env[Any, Any]):
+    """An environment that has another space which exits after each reset."""
+
+    observation_space = spaces.Discrete(1)
+
+    def __init__(self) -> None:
+        self.action_space = Leaving()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.action_space = Leaving()
+        return 0, {"space": {self.action_space.sample}}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return 0, 0.0, False, False, {}
+
+
 gymnasium.register("opaque/Errand-v0", Errand)
+gymnasium.register("opaque/Exit-v0", Exit, disable_env_checker=True)
 gymnasium.register("opaque/Sum-v0", Sum)

@@ -11,6 +11,13 @@ from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_core.returns import added, plain_return, summed
 
 
+class Refusing:
+    """A reward that becomes no array, as a tensor of PyTorch with a gradient."""
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("use detach()")
+
+
 @pytest.mark.parametrize(
     ("rewards", "expected"),
     [
@@ -22,6 +29,7 @@ from gym_http_core.returns import added, plain_return, summed
         ([np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0])], None),
         ([1.0, {"a": 1}], None),
         ([1.0, None], None),
+        ([1.0, Refusing()], None),
         ([10**400], None),
         ([np.ones((2, 2))], None),
         ([], 0.0),

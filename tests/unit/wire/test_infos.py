@@ -1,6 +1,7 @@
 """`Unsent` takes the places of exactly those values of infos that cannot be sent."""
 
 import enum
+import weakref
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,13 @@ class Silent:
         raise RuntimeError("no words")
 
 
+class Broken(dict[str, int]):
+    """A dict whose items cannot be read."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+
 def objects(*items: Any) -> Any:
     array = np.empty(len(items), object)
     array[:] = items
@@ -54,6 +62,7 @@ def test_values_that_can_be_sent_stay_as_they_are(value: Any) -> None:
         (range(3), Unsent("range(0, 3)", "range")),
         ({"x" * 300}, Unsent(repr({"x" * 300})[:MAX_REPR], "set")),
         (Silent(), Unsent("<Silent>", f"{__name__}.Silent")),
+        (Broken(a=1), Unsent("{'a': 1}", f"{__name__}.Broken")),
     ],
 )
 def test_unsent_is_in_the_place_of_the_value(value: Any, expected: Any) -> None:
@@ -64,6 +73,13 @@ def test_unsent_is_in_the_place_of_the_value(value: Any, expected: Any) -> None:
         received = codec.decode(codec.encode(made))["info"]
         assert received == {"value": expected}
         assert first_unsent(received).startswith('info["value"]')
+
+
+def test_unsent_is_in_the_place_of_an_object_that_is_gone() -> None:
+    made, _ = with_unsent({"info": {"value": weakref.proxy(Silent())}})
+    assert made["info"]["value"].type == "weakref.ProxyType"
+    for codec in (binary, typed):
+        assert_same(codec.decode(codec.encode(made)), made)
 
 
 def test_items_of_arrays_are_replaced_and_masks_are_not_lost() -> None:

@@ -45,7 +45,7 @@ class Unsent:
         kind = type(value)
         try:
             text = repr(value)[:MAX_REPR]
-        except Exception:
+        except (Exception, SystemExit):
             text = f"<{kind.__qualname__}>"
         return cls(text, name_of(kind))
 
@@ -105,8 +105,18 @@ def standing_for(value: Any) -> tuple[type, Any]:
         type and the object itself.
 
     Raises:
-        UnsupportedValue: There is no substitute.
+        UnsupportedValue: There is no substitute, or the object raises an exception.
     """
+    try:
+        return _standing_for(value)
+    except UnsupportedValue:
+        raise
+    except Exception as error:
+        name, raised = name_of(type(value)), type(error).__qualname__
+        raise UnsupportedValue(f"of type {name} raises {raised} if read") from error
+
+
+def _standing_for(value: Any) -> tuple[type, Any]:
     kind = type(value)
     base = next((each for each in BASES if isinstance(value, each)), None)
     if base in (np.generic, Space):
