@@ -350,6 +350,8 @@ class CreateKeys:
             first, instance = self._making[key]
             done.compare(key, first, fingerprint)
             instance.creators.append(connection)
+            # The host has the arguments of the first request.
+            connection.close_descriptors()
             return True
         if key in done:
             connection.answer(as_replay(done.recall(key, fingerprint)))

@@ -6,6 +6,8 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -284,6 +286,34 @@ def test_waiting_arguments_take_memory_and_no_more_than_allowed(
     for each in answers[1:]:
         Instance(Api(roomy), each.json()["instance_id"]).close()
     wait_until(lambda: not waiting(roomy), 5.0, "the memory to be freed")
+
+
+def test_repeated_requests_take_no_memory_while_the_first_is_made(
+    roomy: Server, tmp_path: Path
+) -> None:
+    until = tmp_path / "until"
+    kwargs = {"until": str(until), "table": TABLE}
+    body = json.dumps({"env_id": ENV_ID, "kwargs": kwargs}).encode()
+    with ThreadPoolExecutor(4) as pool:
+
+        def create(_: int) -> Any:
+            return post(roomy, body, Idempotency_Key="repeated-1")
+
+        answers = [pool.submit(create, 0)]
+        wait_until(lambda: roomy.instance_folders() and not waiting(roomy), 10.0)
+        before = roomy.supervisor_descriptors()
+        answers += [pool.submit(create, index) for index in range(3)]
+        try:
+            # A connection for each.
+            most = before + 3
+            wait_until(lambda: roomy.supervisor_descriptors() >= most, 10.0)
+            wait_until(lambda: roomy.supervisor_descriptors() == most, 10.0)
+            assert not waiting(roomy)
+        finally:
+            until.touch()
+        made = {calls.ok(each.result())["instance_id"] for each in answers}
+    assert len(made) == 1
+    Instance(Api(roomy), made.pop()).close()
 
 
 def waiting(server: Server) -> list[str]:

@@ -3,6 +3,8 @@
 A server loads this module with ``--import tests.support.envs.keyword_arguments``.
 """
 
+import os
+import time
 from typing import Any
 
 import gymnasium
@@ -11,12 +13,20 @@ from gymnasium import spaces
 
 
 class KeepsArguments(gymnasium.Env[Any, Any]):
-    """Keeps its keyword arguments; ``goal`` has to be an array."""
+    """Keeps its keyword arguments; ``goal`` has to be an array.
+
+    Args:
+        until: Path of a file for which to wait; "" for none.
+    """
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
 
-    def __init__(self, render_mode: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, render_mode: str | None = None, until: str = "", **kwargs: Any
+    ) -> None:
+        while until and not os.path.exists(until):
+            time.sleep(0.01)
         self.render_mode = render_mode
         self.kept = kwargs
         self.goal = kwargs.get("goal")
