@@ -35,7 +35,7 @@ from gym_http_server.config.certificates import check_paths, read_certificate
 from gym_http_server.config.setting_type import Setting
 from gym_http_server.config.settings import GROUPS, TABLE, Settings, from_mapping
 from gym_http_server.errors import StartError
-from gym_http_server.linux import sandbox
+from gym_http_server.linux import machine, sandbox
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.titles import extend_title, set_title
 from gym_http_server.rundir.directory import RunDir
@@ -120,6 +120,8 @@ def serve(**flags: Any) -> None:
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
         settings = dataclasses.replace(settings, relay_dir=_relay_dir(settings))
         _warn_of_missing_commands(settings)
+        workers = settings.workers or machine.chosen_workers()
+        settings = dataclasses.replace(settings, workers=workers)
         status = _serve(settings, given)
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)
@@ -164,10 +166,28 @@ def _serve(settings: Settings, given: Settings) -> int:
                 place = address(zmq).replace("http:", "tcp:")
                 _print(f"Environments and agents connect by ZeroMQ at {place}")
             sandbox.warn_of_root(settings)
+            _log_room(settings, run)
         except BaseException:
             launcher.kill()
             raise
         return launcher.wait()
+
+
+def _log_room(settings: Settings, run: RunDir) -> None:
+    """Log how many instances this machine allows, and what limits their number."""
+    least, *others = machine.rooms(run.path)
+    if least.count >= settings.max_instances:
+        allowed = ", ".join(
+            f"{each.count} by {each.limit}" for each in (least, *others)
+        )
+        log.info("room for about %d instances: %s", least.count, allowed)
+        return
+    for each in (least, *others):
+        if each.count < settings.max_instances:
+            log.warning(
+                "--max-instances is %d, but there is room for about %d: %s; %s",
+                *(settings.max_instances, each.count, each.limit, each.remedy),
+            )
 
 
 def _start(launcher: Launcher) -> int:

@@ -31,6 +31,7 @@ def declare(
     choices: tuple[str, ...] = (),
     unit: str = "",
     separator: str = ",",
+    word: str = "",
 ) -> Any:
     """Declare a setting as a field of a dataclass, whose name is the setting's."""
     return dataclasses.field(
@@ -44,6 +45,7 @@ def declare(
             "choices": choices,
             "unit": unit,
             "separator": separator,
+            "word": word,
         },
     )
 
@@ -56,6 +58,8 @@ class Setting(Struct, frozen=True):
         kind: ``int``, ``float``, ``str``, ``bool`` or ``tuple``.
         unit: ``bytes`` for sizes, ``s`` for durations, "" for values without a unit.
         separator: What is between several values in the variable.
+        word: What a user enters for 0, where that stands for a number that the server
+            chooses; "" for other settings.
     """
 
     field: str
@@ -69,6 +73,7 @@ class Setting(Struct, frozen=True):
     choices: tuple[str, ...]
     unit: str
     separator: str
+    word: str
 
     @property
     def name(self) -> str:
@@ -124,6 +129,8 @@ class Setting(Struct, frozen=True):
             return self.separator.join(value)
         if self.kind is bool:
             return str(value).lower()
+        if self.word and not value:
+            return self.word
         if self.unit:
             return show_size(value) if self.unit == "bytes" else show_duration(value)
         return f"{value:g}" if self.kind is float else str(value)
@@ -138,6 +145,8 @@ class Setting(Struct, frozen=True):
         return {int: "N", float: "N", bool: ""}.get(self.kind, "TEXT")
 
     def _parse_number(self, text: str, source: str) -> float:
+        if self.word and text == self.word:
+            return 0
         readers = {"bytes": read_size, "s": read_duration}
         number: Any
         try:
@@ -164,6 +173,8 @@ class Setting(Struct, frozen=True):
         span = f" from {self.show(low)}" if low is not None else ""
         span += f" to {self.show(high)}" if high is not None else ""
         examples = {"bytes": ", as 65536, 512M or 2G", "s": ", as 30, 10s or 5m"}
+        if self.word:
+            what = f"{self.word} or {what}"
         return what + span + examples.get(self.unit, "")
 
 

@@ -60,7 +60,12 @@ class Settings:
         "", "File with the key of the certificate, in PEM, without a password."
     )
     workers: int = declare(
-        2, "Web worker processes; any of them serves any instance.", least=1, most=64
+        0,
+        "Web worker processes; any of them serves any instance. 'auto': one a core, "
+        "from 2 to 8.",
+        least=1,
+        most=64,
+        word="auto",
     )
     token: str = declare(
         "",

@@ -18,6 +18,7 @@ from typing import ClassVar, Self
 
 import psutil
 
+from gym_http_server.linux.machine import chosen_workers
 from tests.support import processes
 from tests.support.wait import wait_until
 
@@ -264,9 +265,10 @@ class Server:
         return "\n".join(left)
 
     def _count_of_workers(self) -> int:
+        count = self._env["GHS_WORKERS"]
         if "--workers" in self._args:
-            return int(self._args[self._args.index("--workers") + 1])
-        return int(self._env["GHS_WORKERS"])
+            count = self._args[self._args.index("--workers") + 1]
+        return chosen_workers() if count == "auto" else int(count)
 
     def _read(self, name: str) -> str:
         path = self.base / name

@@ -18,6 +18,16 @@ def test_flags_win_over_variables_and_those_over_defaults() -> None:
     assert (settings.port, settings.workers, settings.listen) == (7000, 3, "127.0.0.1")
 
 
+def test_a_word_stands_for_the_servers_choice() -> None:
+    (workers,) = (row for row in TABLE if row.name == "workers")
+    assert (
+        from_mapping({}, {}).workers
+        == from_mapping({"GHS_WORKERS": "auto"}, {}).workers
+        == 0
+    )
+    assert [workers.show(each) for each in (0, 3)] == ["auto", "3"]
+
+
 def test_lists_come_comma_separated_or_as_repeated_flags() -> None:
     assert from_mapping({"GHS_IMPORT": "a, b"}, {}).import_ == ("a", "b")
     assert from_mapping({"GHS_IMPORT": "a"}, {"import_": ("c",)}).import_ == ("c",)
@@ -39,6 +49,8 @@ def test_lists_come_comma_separated_or_as_repeated_flags() -> None:
         ("GHS_MAX_BODY", "1000", "a size from 1K, as 65536, 512M or 2G"),
         ("GHS_MAX_BODY", "-2G", "a size from 1K, as 65536, 512M or 2G"),
         ("GHS_SPIN_US", "1ms", "an integer from 0 to 10000"),
+        ("GHS_WORKERS", "0", "auto or an integer from 1 to 64"),
+        ("GHS_WORKERS", "many", "auto or an integer from 1 to 64"),
         ("GHS_LOG_LEVEL", "loud", "debug, info, warning or error"),
         ("GHS_NO_TOKEN", "maybe", "true or false"),
     ],
