@@ -99,10 +99,16 @@ vectors: $(VENV)/.dev ## Make the clients' test vectors beside those that are co
 openapi: $(VENV)/.dev ## Print how the OpenAPI document would change (or OPENAPI=--write)
 	@$(BIN)/python scripts/make_openapi.py $(OPENAPI)
 
+# A tree that was only unpacked, on a machine whose own Python has the packages, is
+# measured as it is: without a network, nothing could be installed.
+unpacked := $(shell test ! -e $(VENV) && \
+	python3 -c 'import gevent, gunicorn, gymnasium, msgspec, psutil' 2>/dev/null && echo yes)
+tree_path := PYTHONPATH=$(CURDIR):$(CURDIR)/clients/python
+
 .PHONY: bench
-bench: $(VENV)/.dev ## Measure against the original's arrangement (or BENCH="--only NAME")
-	@$(BIN)/python -m benchmarks $(BENCH)
-	@$(BIN)/python -m benchmarks.plot
+bench: $(if $(unpacked),,$(VENV)/.dev) ## Measure against the original's arrangement (or BENCH="--only NAME")
+	@$(if $(unpacked),$(tree_path) python3,$(BIN)/python) -m benchmarks $(BENCH)
+	@$(if $(unpacked),,$(BIN)/python -m benchmarks.plot)
 
 .PHONY: sb3
 sb3: build/sb3/.installed ## Test and measure with Stable-Baselines3 (installs PyTorch for the CPU)

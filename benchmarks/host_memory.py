@@ -15,7 +15,7 @@ from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server
 from gym_http_client.bench.agents import LeanAgent
 
-__all__ = ["host_memory"]
+__all__ = ["fresh_mib", "host_memory", "pss_mib"]
 
 _HOSTS = 10
 # Some memory is shared only until a process writes to it.
@@ -26,7 +26,7 @@ _PSS = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
 def host_memory(plan: Plan) -> list[Row]:
     """Compare the proportional set size of hosts and of as many fresh processes."""
     plan.say("host_pss_mib: starting")
-    ours, theirs = median(_hosts()), median(_fresh())
+    ours, theirs = median(_hosts()), median(fresh_mib())
     return [row("host_pss_mib", Mode.FREE, ours, "MiB", BASELINE, theirs)]
 
 
@@ -39,15 +39,16 @@ def _hosts() -> list[float]:
             for number in range(_STEPS):
                 if agent.step(number % 2):
                     agent.reset()
-        return [_pss_mib(pid) for pid in _host_pids(server)]
+        return [pss_mib(pid) for pid in _host_pids(server)]
 
 
-def _fresh() -> list[float]:
+def fresh_mib() -> list[float]:
+    """Return the proportional set sizes of fresh processes that have stepped."""
     with contextlib.ExitStack() as stack:
         every = [stack.enter_context(fresh_process(_STEPS)) for _ in range(_HOSTS)]
         for each in every:
             each.step()
-        return [_pss_mib(each.pid) for each in every]
+        return [pss_mib(each.pid) for each in every]
 
 
 def _host_pids(server: Server) -> list[int]:
@@ -58,7 +59,7 @@ def _host_pids(server: Server) -> list[int]:
     return pids
 
 
-def _pss_mib(pid: int) -> float:
+def pss_mib(pid: int) -> float:
     """Return a process's proportional set size; shared memory counts in part."""
     found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
     assert found

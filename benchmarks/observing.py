@@ -17,7 +17,7 @@ from gym_http_client.bench.agents import StreamAgent
 from gym_http_client.bench.players import Players
 from gym_http_client.calls.client import Client
 
-__all__ = ["observe_500", "record_steps"]
+__all__ = ["milliseconds", "observe_500", "record_steps"]
 
 _INSTANCES = 500
 _REQUESTS = 20
@@ -65,7 +65,7 @@ def observe_500(plan: Plan) -> list[Row]:
     with our_server(available(), *flags) as server, Client(server.url) as client:
         for _ in range(_INSTANCES):
             client.env_create("CartPole-v1")
-        measure = partial(_milliseconds, server.url)
+        measure = partial(milliseconds, server.url)
         rounds = [
             [measure(path) for path in ("/v1/instances/", "/metrics", "/v1/")]
             for _ in range(plan.rounds)
@@ -78,7 +78,7 @@ def observe_500(plan: Plan) -> list[Row]:
     ]
 
 
-def _milliseconds(url: str, path: str) -> float:
+def milliseconds(url: str, path: str) -> float:
     """Return the median time of a request over a kept connection."""
     times = []
     with closing(http.client.HTTPConnection(urlsplit(url).netloc)) as connection:

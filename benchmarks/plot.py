@@ -59,6 +59,8 @@ class Bar(NamedTuple):
 
 def bars(rows: Sequence[Row]) -> list[Bar]:
     """Assign percentiles to their rows, and group rows with the same baseline."""
+    # Figures of several machines, by their cores, would not stand beside each other.
+    rows = [each for each in rows if not each.mode.endswith("cores")]
     found = {(each.name, each.mode): Bar(each, {}) for each in rows}
     for name, mode in list(found):
         match = _PERCENTILE.fullmatch(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import clients
+from benchmarks import clients, many_cores
 from benchmarks.batches import rollout_http
 from benchmarks.external_envs import external, external_python
 from benchmarks.host_memory import host_memory
@@ -20,6 +20,7 @@ from benchmarks.report import Row
 from benchmarks.rest import client_rest, rest_1, rest_4, rest_16
 from benchmarks.show import show_breakout, show_cartpole, show_halfcheetah
 from benchmarks.streams import remote_env_same, stream_same, stream_split
+from benchmarks.thousands import instances_10000
 from benchmarks.vectors import (
     vector64_async,
     vector64_async_heavy,
@@ -66,4 +67,6 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "relay_100k": relay_100k,
     "relay_5m": relay_5m,
     **clients.QUESTIONS,
+    **many_cores.QUESTIONS,
+    "instances_10000": instances_10000,
 }
