@@ -176,17 +176,17 @@ def _serve(settings: Settings, given: Settings) -> int:
 def _log_room(settings: Settings, run: RunDir) -> None:
     """Log how many instances this machine allows, and what limits their number."""
     least, *others = machine.rooms(run.path)
-    if least.count >= settings.max_instances:
+    if least.instances >= settings.max_instances:
         allowed = ", ".join(
-            f"{each.count} by {each.limit}" for each in (least, *others)
+            f"{each.instances} by {each.limit}" for each in (least, *others)
         )
-        log.info("room for about %d instances: %s", least.count, allowed)
+        log.info("room for about %d instances: %s", least.instances, allowed)
         return
     for each in (least, *others):
-        if each.count < settings.max_instances:
+        if each.instances < settings.max_instances:
             log.warning(
                 "--max-instances is %d, but there is room for about %d: %s; %s",
-                *(settings.max_instances, each.count, each.limit, each.remedy),
+                *(settings.max_instances, each.instances, each.limit, each.remedy),
             )
 
 

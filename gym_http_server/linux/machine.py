@@ -37,12 +37,12 @@ class Room(NamedTuple):
     """How many instances a limit allows, besides all that there is now.
 
     Attributes:
-        count: Instances.
+        instances: Their number.
         limit: The limit and its value.
         remedy: What to change for more.
     """
 
-    count: int
+    instances: int
     limit: str
     remedy: str
 
@@ -83,7 +83,7 @@ def rooms(run_path: str) -> list[Room]:
         *_memory(),
         *_disk(run_path),
     ]
-    return sorted(each._replace(count=max(0, each.count)) for each in found)
+    return sorted(each._replace(instances=max(0, each.instances)) for each in found)
 
 
 def _processes() -> Iterator[Room]:

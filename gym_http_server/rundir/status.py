@@ -13,7 +13,8 @@ import mmap
 import os
 import struct
 from bisect import bisect_left
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 __all__ = [
     "RECORDING_FAILED",
@@ -23,6 +24,9 @@ __all__ = [
     "Status",
     "StatusPage",
     "StatusReader",
+    "add_up",
+    "is_busy",
+    "parse",
 ]
 
 #: Upper bounds of the counts of steps by their time; the last count has no bound.
@@ -45,6 +49,8 @@ _PAGE = struct.Struct(
 )
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
 _TICKING, _CLOCK = 8, 9
+# Up to `_TICKING`.
+_TIMES_BYTES = 8 * 9
 _RETURN, _LENGTH, _STEP_NS = 10, 11, 12
 _STEP_COUNTS = 13
 _RECORDING = _STEP_COUNTS + _COUNTS
@@ -335,17 +341,43 @@ class StatusReader:
     def __init__(self, file: int | None = None) -> None:
         self.file = _new_page() if file is None else file
 
+    def read_times(self) -> bytes:
+        """Read the numbers that change with each call and ping, as they are."""
+        return os.pread(self.file, _TIMES_BYTES, 0)
+
     def read(self) -> Status:
         """Read all numbers."""
-        return _status(os.pread(self.file, _PAGE.size, 0))
+        return parse(self.read_page())
+
+    def read_page(self) -> bytes:
+        """Read all numbers, as they are stored; `parse` reads those."""
+        return os.pread(self.file, _PAGE.size, 0)
 
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self.file)
 
 
-def _status(page: bytes) -> Status:
-    numbers = _PAGE.unpack(page)
+def parse(page: bytes) -> Status:
+    """Return the numbers of a page."""
+    return _status(_PAGE.unpack(page))
+
+
+def add_up(pages: Sequence[bytes]) -> Status:
+    """Return the sums of the numbers of several pages; those of times mean nothing.
+
+    By columns: for thousands of pages this takes a third of the time.
+    """
+    columns = zip(*map(_PAGE.unpack, pages), strict=True)
+    return _status(tuple(map(sum, columns)) or _PAGE.unpack(bytes(_PAGE.size)))
+
+
+def is_busy(page: bytes) -> bool:
+    """Whether a call goes on, according to a page."""
+    return any(page[: 8 * (_BUSY + 1)])
+
+
+def _status(numbers: Sequence[Any]) -> Status:
     return Status._make(
         (
             *numbers[:_STEP_COUNTS],

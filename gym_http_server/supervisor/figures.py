@@ -20,9 +20,12 @@ from gym_http_server.rundir.status import (
     RECORDING_VIDEO,
     STEP_BOUNDS_NS,
     Status,
+    add_up,
+    is_busy,
+    parse,
 )
 from gym_http_server.supervisor.instance import Instance, Tombstone
-from gym_http_server.supervisor.usage import read_usage
+from gym_http_server.supervisor.usage import UNREAD, read_usage
 
 __all__ = [
     "MAX_ENV_IDS",
@@ -31,7 +34,6 @@ __all__ = [
     "Figures",
     "Wanted",
     "listed",
-    "memory_of",
 ]
 
 #: Env IDs that have figures of their own: clients choose the names.
@@ -54,8 +56,35 @@ _FRAMES = ("frames_dropped", "frames_shown")
 _PRESENT = ("streams", "watchers", "memory_bytes")
 #: Instances in the list that have ended.
 MAX_LISTED = 100
-#: Seconds for which a figure of an instance's memory is listed.
-MEMORY_SECONDS = 2.0
+
+
+class _Row(msgspec.Struct):
+    """An instance in the list, in the order of the names.
+
+    What depends on the status page alone is kept with the instance, for the next list.
+    """
+
+    age_s: float
+    arguments: dict[str, Any] | None
+    busy_s: float | None
+    env_id: str
+    episodes: int
+    idle_s: float | None
+    instance_id: str
+    label: str | None
+    last_length: int | None
+    last_return: float | None
+    memory_bytes: int
+    num_envs: int | None
+    owner: str | None
+    realtime: dict[str, Any] | None
+    recording: dict[str, Any] | None
+    render_mode: str | None
+    state: str
+    step_ms: dict[str, float] | None
+    steps: int
+    streams: int
+    watchers: int
 
 
 class Wanted(NamedTuple):
@@ -93,7 +122,7 @@ def listed(
         slots: Number of slots taken, and of all.
         logs: IDs of ended instances whose logs are kept.
     """
-    now, now_ns = time.monotonic(), time.monotonic_ns()
+    now = time.monotonic()
     answer = {
         "ended": [
             _of_ended(instance_id, each, now, logs)
@@ -101,17 +130,22 @@ def listed(
                 _wanted_of(ended, wanted), MAX_LISTED
             )
         ],
-        "instances": [
-            _of_instance(each, page, now, now_ns)
-            for each, page in ((each, each.page.read()) for each in instances)
-            if wanted.has(
-                (each.env_id, each.instance_id, each.label, each.owner),
-                _state(each, page),
-            )
-        ],
+        "instances": _rows(instances, wanted),
         "slots": {"of": slots[1], "taken": slots[0]},
     }
-    return msgspec.json.encode(answer, order="sorted") + b"\n"
+    return msgspec.json.encode(answer) + b"\n"
+
+
+def _rows(instances: Iterable[Instance], wanted: Wanted) -> list[_Row]:
+    now, now_ns = time.monotonic(), time.monotonic_ns()
+    rows = [_of_instance(each, now, now_ns) for each in instances]
+    if wanted == Wanted():
+        return rows
+    return [
+        row
+        for row in rows
+        if wanted.has((row.env_id, row.instance_id, row.label, row.owner), row.state)
+    ]
 
 
 def _wanted_of(
@@ -123,41 +157,55 @@ def _wanted_of(
             yield instance_id, each
 
 
-def _of_instance(
-    instance: Instance, page: Status, now: float, now_ns: int
-) -> dict[str, Any]:
-    state = _state(instance, page)
+def _of_instance(instance: Instance, now: float, now_ns: int) -> _Row:
+    page = instance.page.read_page()
+    if instance.listed is None or instance.listed[0] != page:
+        status = parse(page)
+        instance.listed = page, status, _of_page(instance, status)
+    _, status, row = instance.listed
     age_s = now - instance.started
-    busy_s = idle_s = None
-    if page.busy_since_ns:
-        busy_s = _seconds(now_ns - page.busy_since_ns, age_s)
+    row.age_s = round(age_s, 3)
+    row.busy_s = row.idle_s = None
+    if status.busy_since_ns:
+        row.busy_s = _seconds(now_ns - status.busy_since_ns, age_s)
     elif instance.live:
-        idle_s = _seconds(now_ns - page.last_used_ns, age_s)
+        row.idle_s = _seconds(now_ns - status.last_used_ns, age_s)
+    if instance.usage is UNREAD:
+        instance.usage = read_usage(instance.pid, instance.usage, now)
+    row.memory_bytes = instance.usage.resident
+    row.owner = instance.owner or None
+    row.state = _state(instance, status)
+    return row
+
+
+def _of_page(instance: Instance, page: Status) -> _Row:
+    """Return the row of an instance, without what changes with the time."""
     arguments = instance.arguments
-    return {
-        "age_s": round(age_s, 3),
-        "arguments": arguments
-        and {"bytes": arguments.size, "sha256": arguments.digest},
-        "busy_s": busy_s,
-        "env_id": instance.env_id,
-        "episodes": page.episodes,
-        "idle_s": idle_s,
-        "instance_id": instance.instance_id,
-        "label": instance.label,
-        "last_length": page.last_length or None,
-        "last_return": _last_return(page),
-        "memory_bytes": memory_of(instance, now),
-        "num_envs": page.num_envs or None,
-        "owner": instance.owner or None,
-        "realtime": _realtime(page),
-        "recording": _recording(page),
-        "render_mode": instance.render_mode,
-        "state": state,
-        "step_ms": _step_ms(page),
-        "steps": page.steps,
-        "streams": page.streams,
-        "watchers": page.watchers,
-    }
+    return _Row(
+        age_s=0.0,
+        arguments=None
+        if arguments is None
+        else {"bytes": arguments.size, "sha256": arguments.digest},
+        busy_s=None,
+        env_id=instance.env_id,
+        episodes=page.episodes,
+        idle_s=None,
+        instance_id=instance.instance_id,
+        label=instance.label,
+        last_length=page.last_length or None,
+        last_return=_last_return(page),
+        memory_bytes=0,
+        num_envs=page.num_envs or None,
+        owner=None,
+        realtime=_realtime(page),
+        recording=_recording(page),
+        render_mode=instance.render_mode,
+        state="",
+        step_ms=_step_ms(page),
+        steps=page.steps,
+        streams=page.streams,
+        watchers=page.watchers,
+    )
 
 
 def _last_return(page: Status) -> float | None:
@@ -222,14 +270,6 @@ def _quantile_ms(
     reached = itertools.accumulate(counts)
     index = next((at for at, count in enumerate(reached) if count >= rank), 0)
     return bounds[min(index, len(bounds) - 1)] / 10**6
-
-
-def memory_of(instance: Instance, now: float) -> int:
-    """Return the resident memory of an instance, as it was up to two seconds ago."""
-    # Reading it takes up to 0.2 ms for each instance, and delays other requests.
-    if now - instance.usage.at > MEMORY_SECONDS:
-        instance.usage = read_usage(instance.pid, instance.usage, now)
-    return instance.usage.resident
 
 
 def _state(instance: Instance, page: Status) -> str:
@@ -302,19 +342,14 @@ class Figures:
         for (owner, name), sums in self._sums.items():
             shown = name if caller in ("", owner) else OTHER
             _merge(found.setdefault(shown, _empty()), sums)
+        shown_as: dict[str, list[Instance]] = {}
         for instance in instances:
-            if not instance.live:
-                continue
-            named = caller in ("", instance.owner)
-            figures = found[self._name(instance.env_id) if named else OTHER]
-            page = instance.page.read()
-            _add(figures, page)
-            state = "ending" if instance.reason else "idle"
-            figures["states"]["busy" if page.busy_since_ns else state] += 1
-            figures["streams"] += page.streams
-            figures["watchers"] += page.watchers
-            figures["memory_bytes"] += instance.usage.resident
-            figures["cpu_s"] += instance.usage.cpu_s
+            if instance.live:
+                named = caller in ("", instance.owner)
+                shown = self._name(instance.env_id) if named else OTHER
+                shown_as.setdefault(shown, []).append(instance)
+        for shown, present in shown_as.items():
+            _add_present(found[shown], present)
         return found
 
     def _of(self, env_id: str, owner: str) -> dict[str, Any]:
@@ -352,6 +387,21 @@ def _merge(figures: dict[str, Any], more: dict[str, Any]) -> None:
             ]
         else:
             figures[name] += value
+
+
+def _add_present(figures: dict[str, Any], instances: list[Instance]) -> None:
+    """Add the figures of present instances."""
+    pages = [each.page.read_page() for each in instances]
+    total = add_up(pages)
+    _add(figures, total)
+    figures["streams"] += total.streams
+    figures["watchers"] += total.watchers
+    figures["memory_bytes"] += sum(each.usage.resident for each in instances)
+    figures["cpu_s"] += sum(each.usage.cpu_s for each in instances)
+    states = figures["states"]
+    for each, page in zip(instances, pages, strict=True):
+        state = "ending" if each.reason else "idle"
+        states["busy" if is_busy(page) else state] += 1
 
 
 def _add(figures: dict[str, Any], page: Status) -> None:

@@ -15,11 +15,12 @@ import time
 
 __all__ = ["AwakeClock", "Heartbeat"]
 
-#: Seconds without a new mark after which the supervisor sends a host a ping. With the
-#: time between two reads of a page, an idle host receives about one a second.
-PING_SECONDS = 0.6
-#: Seconds that a host has to answer a ping, beyond the step deadline: with a short
-#: deadline, a host that merely waits for a core is not ended.
+#: Seconds without a new mark after which the supervisor sends a host a ping: a fifth of
+#: the step deadline, within these bounds. A ping wakes an idle host up, which costs as
+#: much as a step.
+LEAST_PING_SECONDS, MOST_PING_SECONDS = 0.6, 10.0
+#: Seconds that a host has to answer a ping, beyond the rest of the step deadline: with
+#: a short deadline, a host that merely waits for a core is not ended.
 SLACK_SECONDS = 0.5
 _LONGEST_STEP = 0.5
 
@@ -46,15 +47,22 @@ class AwakeClock:
 class Heartbeat:
     """The latest marks on the status page of one host, and their time.
 
+    Args:
+        deadline: The step deadline, seconds.
+
     Attributes:
         unchanged_since: When the supervisor first saw the present marks.
         pinged_at: When the unanswered ping was sent; ``None`` if there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, deadline: float) -> None:
         self.unchanged_since = 0.0
         self.pinged_at: float | None = None
         self._marks: Marks | None = None
+        every_s = max(LEAST_PING_SECONDS, min(MOST_PING_SECONDS, deadline / 5))
+        self._ping_s = every_s
+        # A host may have been stuck since the mark before the ping.
+        self._answer_s = deadline + SLACK_SECONDS - (every_s - LEAST_PING_SECONDS)
 
     def look(self, marks: Marks, now: float) -> None:
         """Record the present marks."""
@@ -65,15 +73,20 @@ class Heartbeat:
 
     def ping_due(self, now: float) -> bool:
         """Return whether to send the host a ping; assume that it is sent."""
-        due = self.pinged_at is None and now - self.unchanged_since >= PING_SECONDS
+        due = self.pinged_at is None and now - self.unchanged_since >= self._ping_s
         if due:
             self.pinged_at = now
         return due
 
-    def lost(self, now: float, deadline: float) -> bool:
-        """Return whether a ping is unanswered for longer than the step deadline."""
-        pinged_at = self.pinged_at
-        return pinged_at is not None and now - pinged_at > deadline + SLACK_SECONDS
+    def lost(self, now: float) -> bool:
+        """Return whether a ping has been unanswered for too long."""
+        return self.pinged_at is not None and now - self.pinged_at > self._answer_s
+
+    def rests_for(self, now: float) -> float:
+        """Return the seconds until a ping, or the lack of its answer, is due."""
+        if self.pinged_at is None:
+            return self.unchanged_since + self._ping_s - now
+        return self.pinged_at + self._answer_s - now
 
     def has_lasted(self, now: float, seconds: float) -> bool:
         """Return whether that many seconds have passed since the last mark."""

@@ -42,7 +42,8 @@ from gym_http_server.supervisor.output import KeptLogs, last_words
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.starts import start_host
 from gym_http_server.supervisor.time_limits import TimeLimits
-from gym_http_server.supervisor.usage import Usages
+from gym_http_server.supervisor.turns import Turns
+from gym_http_server.supervisor.usage import Usages, read_usage
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import DiskFull
@@ -50,6 +51,12 @@ from gym_http_wire.problems import DiskFull
 __all__ = ["Hosts"]
 
 CLOSE_SECONDS = 2.0
+#: Instances that one round of checks looks at, at least.
+FEW = 64
+#: Ticks in which each of many instances at rest is looked at, about a second.
+LOOK_ROUNDS = 5
+#: Rounds, at every second tick, in which its memory and permissions are: ten seconds.
+UPKEEP_ROUNDS = 25
 #: Limit for one instance: a host requests one file at a time, unless it is hostile.
 MAX_OPENERS = 4
 TERM_SECONDS = 0.5
@@ -94,6 +101,7 @@ class Hosts:
         figures: What all instances did, by env ID.
         usages: Reads memory and processor time of the instances.
         exempt: Child processes that no host started; they outlive the ends of hosts.
+        upkeep: Instances whose turn it is, at this tick, for checks that cost more.
     """
 
     def __init__(
@@ -133,7 +141,11 @@ class Hosts:
         self._pass_to_broker = pass_to_broker
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
+        self.upkeep: list[Instance] = []
         self._time_limits = TimeLimits(settings)
+        self._looks = Turns(LOOK_ROUNDS, FEW)
+        self._upkeeps = Turns(UPKEEP_ROUNDS, FEW)
+        self._ticks = 0
         self._memory = MemoryLimit(settings.host_memory)
         self._oom_kills = OomKills()
         self._strays = processes.Strays()
@@ -422,6 +434,8 @@ class Hosts:
         # Its creators are answered before the log is written.
         self._on_made(instance, frame)
         if instance.live:
+            now = time.monotonic()
+            instance.usage = read_usage(instance.pid, instance.usage, now)
             self.figures.add_made(instance.env_id, instance.owner)
             words = f"{instance.instance_id} made, an instance of {instance.env_id}"
             if (arguments := instance.arguments) is not None:
@@ -453,11 +467,15 @@ class Hosts:
         """Check all limits; to be called a few times a second."""
         now, now_ns = time.monotonic(), time.monotonic_ns()
         self._time_limits.advance(now)
-        for instance in self:
+        self._ticks += 1
+        instances = list(self)
+        looked_at = set(self._looks.take(instances))
+        self.upkeep = [] if self._ticks % 2 else self._upkeeps.take(instances)
+        for instance in instances:
             if instance.reason:
                 if now >= instance.kill_at:
                     self._signal_end(instance, now)
-            else:
+            elif not instance.at_rest or instance in looked_at:
                 self._check(instance, now, now_ns)
         if self._stray:
             self._kill_strays()
@@ -483,8 +501,11 @@ class Hosts:
 
     def _check_memory(self) -> None:
         self._oom_kills.tick()
-        running = [each.pid for each in self if not each.reason]
-        for pid in self._memory.tick(running):
+        due: set[int] = set()
+        if self.upkeep:
+            due |= {each.pid for each in self.upkeep if not each.reason}
+            due |= {e.pid for e in self if not e.at_rest and not e.reason}
+        for pid in self._memory.tick(self._by_pid.keys(), due):
             self.kill(self._by_pid[pid], "memory")
 
     def reap(self) -> None:

@@ -21,7 +21,7 @@ from gym_http_server.errors import (
 from gym_http_server.host.create_request import Arguments
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.processes.log_lines import Allowance
-from gym_http_server.rundir.status import StatusReader
+from gym_http_server.rundir.status import Status, StatusReader
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output
 from gym_http_server.supervisor.usage import UNREAD, Usage
@@ -61,6 +61,12 @@ class Instance:
         waiters: Connections that wait for the end.
         successors: Create requests that wait for its slot.
         heartbeat: Whether its loop runs.
+        at_rest: Whether it was not used between the last two looks at its status page.
+        rests_until: When the next limit of time could be passed without another mark on
+            that page, monotonic seconds.
+        listed: Its status page when it was last listed, and what followed from that.
+        times: The marks at the last look, as they are stored.
+        use: When it was used last, and its steps, at the last look.
         usage: Its memory and processor time, as they were last read.
         log_allowance: How much it may write to the server's log.
         stream_allowance: How many lines about its streams it may write there.
@@ -73,6 +79,7 @@ class Instance:
     page: StatusReader
     output: Output
     started: float
+    heartbeat: Heartbeat
     label: str | None = None
     render_mode: str | None = None
     arguments: Arguments | None = None
@@ -92,7 +99,11 @@ class Instance:
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
     successors: list[Any] = field(default_factory=list)
-    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    at_rest: bool = False
+    rests_until: float = 0.0
+    listed: tuple[bytes, Status, Any] | None = None
+    times: bytes = b""
+    use: tuple[int, int] = (0, 0)
     log_allowance: Allowance = field(default_factory=Allowance)
     stream_allowance: Allowance = field(
         default_factory=lambda: Allowance(burst=200, seconds_per_entry=0.1)

@@ -16,15 +16,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
-from gym_http_server.supervisor.processes import descendants
+from gym_http_server.supervisor.processes import descendants, read_proc
 
 __all__ = ["MemoryLimit", "OomKills", "proportional_bytes"]
 
-#: Ticks between two checks of resident memory.
-LOOK_TICKS = 2
 #: Seconds for reading proportional memory, per tick.
 SLICE_SECONDS = 0.005
 #: Seconds for which a measurement holds, while resident memory grows by less than the
@@ -63,27 +61,29 @@ class MemoryLimit:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._ticks = 0
         # To be measured, with the resident bytes and the processes to add up.
         self._suspects: dict[int, _Usage] = {}
         self._used = 0
         self._measured: dict[int, _Measured] = {}
 
-    def tick(self, hosts: Iterable[int]) -> list[int]:
-        """Return the process IDs of the hosts that are over the limit."""
+    def tick(self, hosts: Collection[int], due: Collection[int]) -> list[int]:
+        """Return the process IDs of hosts that are over the limit.
+
+        Args:
+            hosts: The hosts that run.
+            due: Those of them whose memory to look at now.
+        """
         if not self._limit:
             return []
-        self._ticks += 1
-        running = list(hosts)
-        for pid in {*self._suspects, *self._measured}.difference(running):
+        for pid in {*self._suspects, *self._measured}.difference(hosts):
             self._forget(pid)
-        over = self._look(running) if self._ticks % LOOK_TICKS == 0 else []
+        over = self._look(due) if due else []
         until = time.monotonic() + SLICE_SECONDS
         while self._suspects and time.monotonic() < until:
             over += self._measure()
         return over
 
-    def _look(self, hosts: list[int]) -> list[int]:
+    def _look(self, hosts: Collection[int]) -> list[int]:
         own = _usage([os.getpid()]).anonymous
         over = []
         for pid in hosts:
@@ -155,8 +155,7 @@ def proportional_bytes(pid: int) -> int:
 def _statm(pid: int) -> tuple[int, int]:
     """Return the resident bytes of a process, and how many of them may be shared."""
     try:
-        with open(f"/proc/{pid}/statm", "rb") as file:
-            _, resident, shared, *_ = file.read().split()
+        _, resident, shared, *_ = read_proc(f"{pid}/statm").split()
     except (OSError, ValueError):
         return 0, 0
     return int(resident) * _PAGE, int(shared) * _PAGE

@@ -40,6 +40,7 @@ from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_server.supervisor.survey import Survey
+from gym_http_server.supervisor.usage import FRESH_SECONDS
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     AnswerHead,
@@ -171,6 +172,7 @@ class Requests:
         hosts = self._hosts
         slots = len(hosts.serving()), self._settings.max_instances
         logs = hosts.kept_logs
+        hosts.usages.ask(hosts, FRESH_SECONDS)
         self._reply(connection, listed(owned(hosts, head), ended, wanted, slots, logs))
 
     def _read_log(self, connection: RequestSocket, frame: Frame) -> None:

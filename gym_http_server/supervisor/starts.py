@@ -19,6 +19,7 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen
 from gym_http_server.rundir.status import StatusReader
 from gym_http_server.supervisor.fork_server import ForkServer
+from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.output import Output
 from gym_http_server.supervisor.prefork import Modules
@@ -94,6 +95,7 @@ def start_host(
         page,
         output,
         started=time.monotonic(),
+        heartbeat=Heartbeat(settings.step_deadline),
         label=request.label,
         render_mode=request.render_mode,
         arguments=request.arguments,

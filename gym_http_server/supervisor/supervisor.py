@@ -196,7 +196,8 @@ class Supervisor:
         """Restore permissions of the run directory that an environment changed."""
         if self._settings.host_user:
             return
-        serving = (each.instance_id for each in self._hosts.serving())
+        upkeep = self._hosts.upkeep
+        serving = (e.instance_id for e in upkeep if e.live and not e.reason)
         path = self._run.restore_permissions(serving)
         if path and not self._restored:
             self._restored = True

@@ -46,6 +46,10 @@ class TimeLimits:
             now: Monotonic seconds.
             now_ns: The same in nanoseconds.
         """
+        times = instance.page.read_times()
+        if times == instance.times and now < instance.rests_until:
+            instance.at_rest = True
+            return None
         status = instance.page.read()
         reason = self._overdue(instance, status, now, now_ns)
         if reason is not None:
@@ -53,8 +57,26 @@ class TimeLimits:
             status = instance.page.read()
             reason = self._overdue(instance, status, now, now_ns)
         if instance.live and reason is None and not _calling_since(status):
-            return self._unresponsive(instance)
+            reason = self._unresponsive(instance)
+            self._note_rest(instance, status, now, now_ns)
+        else:
+            instance.at_rest = False
+        instance.times = times
         return reason
+
+    def _note_rest(
+        self, instance: Instance, status: Status, now: float, now_ns: int
+    ) -> None:
+        """Record whether an instance was used, and how long it may stay as it is."""
+        use = status.last_used_ns, status.steps
+        instance.at_rest = use == instance.use
+        instance.use = use
+        rests_for = instance.heartbeat.rests_for(self._clock.now)
+        idle_timeout = self._settings.idle_timeout
+        if idle_timeout and not status.streams:
+            idle = (now_ns - status.last_used_ns) / 1e9
+            rests_for = min(rests_for, idle_timeout - idle)
+        instance.rests_until = now + rests_for
 
     def _overdue(
         self, instance: Instance, status: Status, now: float, now_ns: int
@@ -84,8 +106,7 @@ class TimeLimits:
         if heartbeat.ping_due(awake):
             with contextlib.suppress(OSError):
                 instance.channel.socket.send(PING)
-        lost = heartbeat.lost(awake, self._settings.step_deadline)
-        return "unresponsive" if lost else None
+        return "unresponsive" if heartbeat.lost(awake) else None
 
 
 def overdue(

@@ -1,8 +1,8 @@
 """Memory and processor time of instances, read from /proc a few at a time.
 
 Reading takes up to 0.2 ms for each instance, and delays the supervisor's other work.
-So a scrape of the metrics reads some instances at once, and the ticks after it the
-others. Nothing is read while nobody asks.
+So a scrape of the metrics, or a list, reads some instances at once, and the ticks after
+it the others. Otherwise only a new instance is read.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from gym_http_server.supervisor.processes import descendants
+from gym_http_server.supervisor.processes import descendants, read_proc
 
-__all__ = ["UNREAD", "Usage", "Usages", "read_usage"]
+__all__ = ["FRESH_SECONDS", "UNREAD", "Usage", "Usages", "read_usage"]
 
-#: Seconds in which the instances of one scrape or tick are read.
-SLICE_SECONDS = 0.01
+#: Seconds in which the instances of one tick are read, and of one scrape or list.
+SLICE_SECONDS, ASK_SECONDS = 0.01, 0.002
+#: Seconds for which a figure is listed.
+FRESH_SECONDS = 2.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -51,10 +53,9 @@ def read_usage(pid: int, before: Usage, now: float) -> Usage:
     resident, ticks = 0, 0
     for each in (pid, *descendants(pid)):
         try:
-            with open(f"/proc/{each}/stat", "rb") as file:
-                # After the name, which may contain anything: user and system time, the
-                # same of children that have ended, and much later the pages.
-                fields = file.read().rpartition(b")")[2].split()
+            # After the name, which may contain anything: user and system time, the same
+            # of children that have ended, and much later the pages.
+            fields = read_proc(f"{each}/stat").rpartition(b")")[2].split()
         except OSError:
             continue
         resident += int(fields[21]) * _PAGE
@@ -69,19 +70,31 @@ class _HasUsage(Protocol):
 
 
 class Usages:
-    """Reads the usage of instances for scrapes of the metrics."""
+    """Reads the usage of instances for scrapes of the metrics, and for lists."""
 
     def __init__(self) -> None:
         self._asked = float("-inf")
 
-    def ask(self, instances: Iterable[_HasUsage]) -> None:
-        """Read the usage of some instances now, and of the others in the next ticks."""
-        self._asked = time.monotonic()
-        self.tick(instances)
+    def ask(self, instances: Iterable[_HasUsage], fresh_s: float = 0.0) -> None:
+        """Read the usage of some instances now, and of the others in the next ticks.
 
-    def tick(self, instances: Iterable[_HasUsage]) -> None:
-        """Read the usage of some instances that was read before the last scrape."""
-        until = time.monotonic() + SLICE_SECONDS
+        Args:
+            instances: All instances.
+            fresh_s: Leave those out that were read in so many seconds before.
+        """
+        self._asked = max(self._asked, time.monotonic() - fresh_s)
+        self.tick(instances, ASK_SECONDS)
+
+    def tick(
+        self, instances: Iterable[_HasUsage], seconds: float = SLICE_SECONDS
+    ) -> None:
+        """Read the usage of some instances that was read before it was asked for.
+
+        Args:
+            instances: All instances.
+            seconds: Time for that, at most.
+        """
+        until = time.monotonic() + seconds
         due = [each for each in instances if each.usage.at < self._asked]
         for each in sorted(due, key=lambda each: each.usage.at):
             now = time.monotonic()

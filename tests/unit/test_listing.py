@@ -7,7 +7,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from gym_http_server.supervisor.figures import Wanted, listed, memory_of
+from gym_http_server.supervisor.figures import Wanted, listed
 from gym_http_server.supervisor.instance import Tombstone, Tombstones
 from gym_http_server.supervisor.usage import UNREAD, Usages
 
@@ -24,14 +24,18 @@ def test_the_last_hundred_that_ended_are_listed() -> None:
     assert "a long tail" not in str(rows)
 
 
-def test_a_figure_of_memory_is_kept_for_two_seconds() -> None:
+def test_a_figure_is_kept_as_long_as_it_is_fresh() -> None:
+    usages = Usages()
     instance: Any = SimpleNamespace(pid=os.getpid(), usage=UNREAD)
-    before = memory_of(instance, 100.0)
+    usages.ask([instance], 60.0)
+    before = instance.usage.resident
     # Fresh pages, which memory that the process has freed does not have.
     with mmap.mmap(-1, 40 << 20) as more:
         more.write(b"x" * len(more))
-        assert memory_of(instance, 101.0) == before
-        assert memory_of(instance, 103.0) > before + len(more) // 2
+        usages.ask([instance], 60.0)
+        assert instance.usage.resident == before
+        usages.ask([instance], 0.0)
+        assert instance.usage.resident > before + len(more) // 2
 
 
 def test_a_scrape_reads_some_usages_at_once_and_ticks_the_others() -> None:

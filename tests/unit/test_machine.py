@@ -73,7 +73,7 @@ def test_a_container_has_a_part_of_the_cores(
 
 
 def test_the_lowest_limit_comes_first(files: dict[str, str], tmp_path: object) -> None:
-    by_limit = {each.limit: each.count for each in machine.rooms(str(tmp_path))}
+    by_limit = {each.limit: each.instances for each in machine.rooms(str(tmp_path))}
     assert by_limit["524288 open files in a process"] == (524288 - 100) // 4
     assert by_limit["kernel.pid_max = 4194304"] == 4194304 - 900 - 100
     memory = "61440 MiB of memory available, 5 MiB for a small instance"
@@ -88,6 +88,6 @@ def test_the_lowest_limit_comes_first(files: dict[str, str], tmp_path: object) -
     }
     first, second, *_ = machine.rooms(str(tmp_path))
     left = "1024 MiB of memory left in the control group, 5 MiB for a small instance"
-    assert (first.count, first.limit) == (204, left)
-    assert second.count == 600 - 12 - 100
+    assert (first.instances, first.limit) == (204, left)
+    assert second.instances == 600 - 12 - 100
     assert second.limit == "600 processes in the control group"

@@ -73,7 +73,7 @@ def is_over(pid: int, most: int = LIMIT) -> bool:
     limit = MemoryLimit(most)
 
     def decided() -> str:
-        if limit.tick([pid]) == [pid]:
+        if limit.tick([pid], [pid]) == [pid]:
             return "over"
         return "under" if pid in limit._measured else ""
 
@@ -110,7 +110,7 @@ def test_a_large_leak_is_found_at_the_first_look(
     size = LIMIT + memory._usage([os.getpid()]).anonymous + 20 * MIB
     pid = fork(lambda: filled(size))
     limit = MemoryLimit(LIMIT)
-    assert limit.tick([pid]) + limit.tick([pid]) == [pid]
+    assert limit.tick([pid], [pid]) == [pid]
 
 
 def test_a_host_that_ended_while_it_was_measured_is_not_over(
@@ -119,12 +119,11 @@ def test_a_host_that_ended_while_it_was_measured_is_not_over(
     pid = fork(lambda: with_children(b"", lambda: filled(60 * MIB)))
     limit = MemoryLimit(LIMIT)
     monkeypatch.setattr(memory, "SLICE_SECONDS", -1.0)
-    for _ in range(memory.LOOK_TICKS):
-        assert limit.tick([pid]) == []
+    assert limit.tick([pid], [pid]) == []
     assert pid in limit._suspects
     monkeypatch.setattr(memory, "SLICE_SECONDS", 5.0)
     # The supervisor knows it no more, while what it has started is still ending.
-    assert limit.tick([]) == []
+    assert limit.tick([], []) == []
 
 
 def test_a_tick_reads_a_slice_only(
@@ -145,7 +144,7 @@ def test_a_tick_reads_a_slice_only(
 
     def one_more() -> bool:
         before = len(read)
-        assert limit.tick([pid]) == []
+        assert limit.tick([pid], [pid]) == []
         assert len(read) <= before + 1
         return pid in limit._measured
 

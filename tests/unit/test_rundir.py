@@ -13,7 +13,13 @@ import pytest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir.directory import YOUNG_SECONDS, RunDir
 from gym_http_server.rundir.sockets import listen
-from gym_http_server.rundir.status import StatusPage, StatusReader
+from gym_http_server.rundir.status import (
+    StatusPage,
+    StatusReader,
+    add_up,
+    is_busy,
+    parse,
+)
 from tests.support.faults.small_disk import small_disk
 
 WRITE = """
@@ -164,6 +170,35 @@ def test_ticks_left_out_are_counted_as_each_alone(
     assert series.left_out_ns == one_by_one.lateness_ns
     assert series.lateness_all_counts == one_by_one.lateness_all_counts
     assert (series.ticks, series.lateness_ns, series.stall_ns) == (0, 0, 0)
+
+
+def test_pages_add_up_as_each_number_alone() -> None:
+    readers = [StatusReader() for _ in range(3)]
+    for count, reader in enumerate(readers, 1):
+        page = StatusPage(reader.file)
+        page.begin(10 * count)
+        page.finish_step(10 * count + count, 100 * count, count)
+        page.add_tick(10**6 * count)
+        page.add_left_out(10**6, 10**6, count)
+        page.set_last_episode(0.5 * count, 7)
+        page.set_streams(count, 2)
+        if count == 2:
+            page.begin(1 << 62)
+        page.close()
+    pages = [each.read_page() for each in readers]
+    each_alone = [each.read() for each in readers]
+    assert [parse(each) for each in pages] == each_alone
+    assert [is_busy(each) for each in pages] == [False, True, False]
+    total = add_up(pages)
+    for name in ("steps", "episodes", "streams", "timed_steps", "step_ns", "ticks"):
+        assert getattr(total, name) == sum(getattr(each, name) for each in each_alone)
+    assert (total.steps, total.watchers, total.last_return) == (600, 6, 3.0)
+    for name in ("step_counts", "lateness_counts", "lateness_all_counts"):
+        columns = zip(*(getattr(each, name) for each in each_alone), strict=True)
+        assert getattr(total, name) == tuple(map(sum, columns))
+    for reader in readers:
+        reader.close()
+    assert add_up([]) == parse(bytes(len(pages[0])))
 
 
 def test_a_status_page_has_its_memory_when_it_is_made() -> None:

@@ -1,10 +1,21 @@
 """Which instances exceed their limits, by the status pages of their hosts."""
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.rundir.status import Status
-from gym_http_server.supervisor.time_limits import ends_in, orphaned_for, overdue
+from gym_http_server.rundir.status import Status, StatusPage, StatusReader
+from gym_http_server.supervisor.heartbeats import Heartbeat
+from gym_http_server.supervisor.instance import Instance
+from gym_http_server.supervisor.time_limits import (
+    TimeLimits,
+    ends_in,
+    orphaned_for,
+    overdue,
+)
 
 NOW_S = 5000.0
 LIMITS = Settings(step_deadline=10.0, idle_timeout=20.0, create_deadline=5.0)
@@ -115,3 +126,109 @@ def test_an_idle_instance_ends_by_the_first_timeout(
     limits = Settings(idle_timeout=idle_timeout, orphan_timeout=orphan_timeout)
     status = Status(0, int(100e9), 0, 0, 0, orphaned_ns=int(orphaned * 1e9))
     assert ends_in(status, int(500e9), limits) == answer
+
+
+class CountingReader(StatusReader):
+    """A reader of a page that counts how often all of it is read."""
+
+    reads = 0
+
+    def read(self) -> Status:
+        """Read it, and count that."""
+        self.reads += 1
+        return super().read()
+
+
+class Rounds:
+    """Rounds of checks of one instance, on a clock of their own."""
+
+    def __init__(self, limits: Settings) -> None:
+        self.now = 1000.0
+        self.reader = CountingReader()
+        self.page = StatusPage(self.reader.file)
+        self.pings = 0
+        # As a host's channel: a ping is answered before the next round.
+        channel = SimpleNamespace(socket=SimpleNamespace(send=self.ping))
+        self.instance: Any = Instance(
+            *("0a1b2c3d", "CartPole-v1", 1, channel, self.reader, None, self.now),
+            heartbeat=Heartbeat(limits.step_deadline),
+            live=True,
+        )
+        self.limits = TimeLimits(limits)
+        self.answers = True
+        self.page.end(self.now_ns, used=True)
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.now * 1e9)
+
+    def ping(self, data: bytes) -> None:
+        self.pings += 1
+        if self.answers:
+            self.page.mark_alive(self.now_ns)
+
+    def go_on(self, seconds: float, every: float = 0.2) -> str | None:
+        """Check it every so many seconds; return the reason of the first limit."""
+        until = self.now + seconds
+        while self.now < until:
+            self.now += every
+            self.limits._clock.now = self.now
+            if found := self.limits.exceeded(self.instance, self.now, self.now_ns):
+                return found
+        return None
+
+    def close(self) -> None:
+        self.page.close()
+        self.reader.close()
+
+
+@pytest.fixture
+def rounds() -> Iterator[Rounds]:
+    found = Rounds(Settings(step_deadline=50.0, idle_timeout=200.0))
+    yield found
+    found.close()
+
+
+def test_an_instance_at_rest_is_looked_at_and_pinged_rarely(rounds: Rounds) -> None:
+    assert rounds.go_on(100.0) is None
+    assert rounds.instance.at_rest
+    assert rounds.pings in (9, 10)
+    # Before and after each ping and its answer.
+    assert rounds.reader.reads <= 3 * rounds.pings + 2
+
+
+def test_the_end_of_an_idle_instance_is_not_late(rounds: Rounds) -> None:
+    began = rounds.now
+    assert rounds.go_on(300.0) == "idle"
+    assert rounds.now - began == pytest.approx(200.0, abs=0.5)
+
+
+@pytest.mark.parametrize("every", [0.2, 1.0])
+def test_a_call_that_begins_after_a_rest_has_its_deadline(
+    rounds: Rounds, every: float
+) -> None:
+    assert rounds.go_on(33.0, every) is None
+    rounds.page.begin(rounds.now_ns)
+    began = rounds.now
+    assert rounds.go_on(0.1, every) is None
+    assert not rounds.instance.at_rest
+    assert rounds.go_on(100.0) == "step-deadline"
+    assert rounds.now - began == pytest.approx(50.0, abs=every + 0.3)
+
+
+def test_a_host_that_is_stuck_between_calls_is_found(rounds: Rounds) -> None:
+    assert rounds.go_on(33.0) is None
+    rounds.answers = False
+    began = rounds.now
+    assert rounds.go_on(100.0) == "unresponsive"
+    assert 40.0 < rounds.now - began < 52.0
+
+
+def test_an_instance_that_is_used_is_not_at_rest(rounds: Rounds) -> None:
+    for step in range(5):
+        rounds.page.begin(rounds.now_ns)
+        rounds.page.finish_step(rounds.now_ns, step + 1, 0)
+        assert rounds.go_on(0.2) is None
+        assert not rounds.instance.at_rest
+    assert rounds.go_on(0.4) is None
+    assert rounds.instance.at_rest
