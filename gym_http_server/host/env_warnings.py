@@ -150,8 +150,10 @@ def add_unsent(replaced: str) -> None:
     """
     if not _unsent:
         _unsent.append(replaced)
-        words = "the client gets an Unsent with its repr; strict_infos=True refuses it"
-        add("UserWarning", f"{replaced}: {words}")
+        words = "an Unsent with its repr takes its place"
+        # Of the clients, Python's alone has the option.
+        python = "with strict_infos=True, Python's client raises an error instead"
+        add("UserWarning", f"{replaced}; {words} ({python})")
 
 
 def take() -> list[Entry]:

@@ -165,6 +165,8 @@ def test_rollouts_and_several_steps_keep_their_other_values(server: Server) -> N
     infos += typed.decode(several.body)["infos"]
     assert infos == [expected(count) for count in range(5)]
     assert "cannot be sent" in str(answer["warnings"])
+    # Other clients than Python's have no such option.
+    assert "with strict_infos=True, Python" in str(answer["warnings"])
     problem = error(instance.post("step/", {"actions": [0, 1]}, headers=TYPED), 501)
     results = typed.decode(json.dumps(problem["results"]).encode())
     assert results["infos"] == [expected(5)]

@@ -119,7 +119,8 @@ class AttributeNotSent(ServerError, AttributeError):
         """Return the error for an attribute whose value the server could not send."""
         return cls(
             f"the attribute {name} exists on the server and cannot be sent from there: "
-            f"{error.message}",
+            f"{error.message}; code that needs it, as a wrapper, has to run on the "
+            "server",
             error.status_code,
             code=error.code,
             url=error.url,

@@ -85,6 +85,20 @@ def test_a_class_is_not_taken_for_a_method(
         _ = env.unwrapped.kinds.LEFT
 
 
+def test_what_cannot_be_sent_names_the_side_that_it_needs(
+    toy_server: Server, closing: Callable[[Any], Any]
+) -> None:
+    """As the grid of MiniGrid, which some of its wrappers read."""
+    env = closing(RemoteEnv(toy_server.url, "toys/Echo-v0"))
+    with pytest.raises(AttributeNotSent, match="wrapper, has to run on the server"):
+        _ = env.unwrapped.kinds
+    with pytest.raises(ServerError, match=r"cannot be sent: set") as refused:
+        env.unwrapped.visited()
+    (note,) = refused.value.__notes__
+    assert note.startswith("visited was called, and its result cannot be sent")
+    assert note.endswith("has to run on the server")
+
+
 def test_a_vector_refuses_a_clock(server: Server) -> None:
     with pytest.raises(TypeError, match=r"realtime is .*, and vectors have no clock"):
         RemoteVectorEnv(server.url, "CartPole-v1", num_envs=2, realtime={"hz": 5})

@@ -61,6 +61,10 @@ class Echo(gymnasium.Env[Any, Any]):
         kind = getattr(action, "dtype", type(action).__name__)
         return action, 1.0, False, False, {"steps": self.steps, "kind": str(kind)}
 
+    def visited(self) -> set[int]:
+        """Return what cannot be sent."""
+        return {self.steps}
+
 
 class Heavy(gymnasium.Env[Any, Any]):
     """Takes large actions."""

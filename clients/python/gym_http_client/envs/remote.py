@@ -368,7 +368,15 @@ class Remote:
 
     def _method(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self._called(name, *args, **kwargs)
+            try:
+                return self._called(name, *args, **kwargs)
+            except ServerError as error:
+                if error.code == "unsupported-value":
+                    error.add_note(
+                        f"{name} was called, and its result cannot be sent; code that "
+                        "needs it, as a wrapper, has to run on the server"
+                    )
+                raise
 
         call.__name__ = name
         return call
