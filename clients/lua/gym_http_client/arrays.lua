@@ -81,7 +81,8 @@ end
 function arrays.new(dtype, items, shape)
   local found = dtypes.find(dtype)
   if not found then
-    usage.raise("gym.array: no dtype: %s", tostring(dtype))
+    local right = 'expected as in gym.array("float32", {1, 2})'
+    usage.raise("gym.array: no dtype: %s, %s", tostring(dtype), right)
   elseif type(items) == "string" then
     return of_bytes(found, items, shape)
   end

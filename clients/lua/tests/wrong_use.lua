@@ -97,7 +97,8 @@ test("calls of an environment", function()
 end)
 
 test("values", function()
-  raises("gym.array: no dtype: float33", function() local _ = gym.array("float33", { 1 }) end)
+  raises('gym.array: no dtype: float33, expected as in gym.array("float32", {1, 2})',
+    function() local _ = gym.array("float33", { 1 }) end)
   raises("gym.array: rows of different sizes",
     function() local _ = gym.array("int8", { { 1 }, { 2, 3 } }) end)
   raises("gym.integer: not an integer: 1.5", function() local _ = gym.integer(1.5) end)

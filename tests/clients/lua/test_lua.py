@@ -85,7 +85,7 @@ def test_programs_of_the_readme(
     interpreter: str, server: Server, tmp_path: Path
 ) -> None:
     blocks = BLOCK.findall((HERE / "README.md").read_text(encoding="utf-8"))
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     assert blocks[0].count("\n") <= 10
     program = tmp_path / "program.lua"
     for block in blocks:
