@@ -35,6 +35,7 @@ from gym_http_server.config.certificates import check_paths, read_certificate
 from gym_http_server.config.setting_type import Setting
 from gym_http_server.config.settings import GROUPS, TABLE, Settings, from_mapping
 from gym_http_server.errors import StartError
+from gym_http_server.external.provider import PATH as PROVIDER
 from gym_http_server.linux import machine, sandbox
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.titles import extend_title, set_title
@@ -351,6 +352,16 @@ def settings() -> None:
             (flags, _), default = _row(setting), setting.show(setting.default)
             click.echo(f"  {flags}  [{setting.variable}, default {default or 'none'}]")
             click.echo(click.wrap_text(setting.help, 78, "      ", "      "))
+
+
+@main.command()
+def provider() -> None:
+    """Print the path of gym_serve_stdio.py, which other Pythons execute.
+
+    It provides their environments to serve --env-command. Copy it into an image:
+    cp $(gym-http-server provider) .
+    """
+    click.echo(PROVIDER)
 
 
 @main.command()

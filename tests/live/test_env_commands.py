@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -236,6 +237,15 @@ def test_it_is_gone_in_the_middle_of_a_step(server: Server) -> None:
     os.kill(server.host(instance.id).pid, 9)
     error(answer_of(future), 502, "env-crashed")
     wait_until(lambda: not programs("hangs"))
+
+
+def test_the_server_has_the_provider_in_one_file(server: Server) -> None:
+    answer = Api(server).get("/v1/external/client/gym_serve_stdio.py")
+    assert answer.status == 200
+    assert answer.content_type == "text/x-python; charset=utf-8"
+    command = [sys.executable, "-m", "gym_http_server", "provider"]
+    path = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    assert Path(path.strip()).read_bytes() == answer.body
 
 
 @pytest.mark.parametrize(

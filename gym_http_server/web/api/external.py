@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import os
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from gym_http_server.errors import Draining, NotFound
+from gym_http_server.external.provider import PATH
 from gym_http_server.operations.server import EXTERNAL_REQUEST
 from gym_http_server.web.api.exchange import (
     SWITCHED,
@@ -27,6 +30,7 @@ __all__ = ["VIEWS", "connect_in"]
 
 PROTOCOL = "gym-http.external.v1"
 _CACHED_S = 300
+_PROVIDER = os.path.basename(PATH)
 
 
 def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
@@ -94,12 +98,19 @@ def _switching(accept: str, protocol: str) -> str:
 
 
 def _client(web: Web, environ: Environ, name: str) -> Answer:
-    """Return a file of the JavaScript client, which pages import from here."""
+    """Return a file of the JavaScript client, which pages import from here.
+
+    Or the provider in one file, which people copy to other Pythons.
+    """
     source = _sources().get(name)
     if source is None:
-        raise NotFound(f"the client has no file {name!r:.80}; it begins with serve.js")
+        raise NotFound(
+            f"there is no file {name!r:.80}: expected serve.js, a file that it "
+            f"imports, or {_PROVIDER}"
+        )
+    kind = "text/x-python" if name == _PROVIDER else "text/javascript"
     headers = [
-        ("Content-Type", "text/javascript; charset=utf-8"),
+        ("Content-Type", f"{kind}; charset=utf-8"),
         ("Cache-Control", f"max-age={_CACHED_S}"),
     ]
     return Answer(200, headers, source)
@@ -108,7 +119,7 @@ def _client(web: Web, environ: Environ, name: str) -> Answer:
 @functools.cache
 def _sources() -> dict[str, bytes]:
     folder = importlib.resources.files("gym_http_server.web.api") / "javascript"
-    return dict(_scripts(folder, ""))
+    return {**dict(_scripts(folder, "")), _PROVIDER: Path(PATH).read_bytes()}
 
 
 def _scripts(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,191 @@
+"""Environments of other Pythons and of gym equal those of Gymnasium in this one.
+
+The server starts `gym_serve_stdio.py` with their Python.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gym_http_client import RemoteEnv, RemoteVectorEnv
+from gym_http_server.external.provider import PATH
+from tests.support.api import Api, error
+from tests.support.old_pythons import python_with_gym
+from tests.support.server import Server
+
+# The first test of each installs packages.
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+GYMS = {"3.7": "gym 0.21", "3.10": "gym 0.26"}
+MODULE = """
+print("printed by a module of the environment")
+import gym
+import numpy as np
+
+class Game(gym.Env):
+    metadata = {"render.modes": ["rgb_array"], "render_modes": ["rgb_array"]}
+    observation_space = gym.spaces.Dict(
+        {
+            "place": gym.spaces.Box(-9, 9, (2,), np.float32),
+            "phase": gym.spaces.Discrete(3),
+        }
+    )
+    action_space = gym.spaces.Tuple(
+        (gym.spaces.Discrete(2), gym.spaces.Box(-1, 1, (2,), np.float64))
+    )
+
+    def __init__(self, render_mode=None, start=0.0):
+        self.start = start
+
+    def _observation(self):
+        # As many old environments: of another dtype, and not an array.
+        return {"place": [self.start, np.float64(0.5)], "phase": 2}
+
+    def reset(self, **kwargs):
+        observation = self._observation()
+        return observation if gym.__version__ < "0.26" else (observation, {})
+
+    def step(self, action):
+        number, push = action
+        assert isinstance(push, np.ndarray) and push.dtype == np.float64, push
+        if number:
+            raise ValueError("a wall is there")
+        info = {"seen": np.arange(3), "who": Game, 4: float("nan")}
+        start = self._observation(), np.float32(0.5)
+        if gym.__version__ < "0.26":
+            return (*start, True, {**info, "TimeLimit.truncated": True})
+        return (*start, False, True, info)
+
+    def render(self, mode="rgb_array"):
+        return np.full((4, 6, 3), 7, np.uint8)
+
+class Made:
+    make = Game
+"""
+
+
+def seed_as_gym_021(env: gymnasium.Env[Any, Any], seed: int) -> None:
+    """Seed an environment as gym 0.21 does: by a `RandomState` of the seed's hash."""
+    digest = hashlib.sha512(str(seed).encode()).digest()
+    words = np.frombuffer(digest[:8], "<u4").tolist()
+    env.unwrapped.np_random = np.random.RandomState(words)  # type: ignore[assignment]
+
+
+def reset(env: gymnasium.Env[Any, Any], version: str, seed: int | None) -> Any:
+    if version == "3.7" and seed is not None:
+        seed_as_gym_021(env, seed)
+        seed = None
+    return env.reset(seed=seed)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("version", GYMS)
+def test_cart_pole_is_equal_over_1000_steps(
+    make_server: Callable[..., Server], version: str
+) -> None:
+    python = python_with_gym(version)
+    server = make_server("--env-command", f"old={python} {PATH}")
+    local = gymnasium.make("CartPole-v1", max_episode_steps=40)
+    ends = set()
+    actions = np.random.default_rng(5)
+    with RemoteEnv(server.url, "external/old/CartPole-v1", max_episode_steps=40) as env:
+        seed: int | None = 11
+        for step in range(1000):
+            if seed is not None or step == 0:
+                observation, info = env.reset(seed=seed)
+                expected, _ = reset(local, version, seed)
+                assert observation.dtype == expected.dtype
+                assert observation.tobytes() == expected.tobytes()
+                assert info == {}
+            # Mostly balanced, so that some episodes reach the limit.
+            leans = observation[2] + 0.3 * observation[3] > 0
+            action = int(leans if step % 300 < 200 else actions.integers(2))
+            observation, *rest = env.step(action)
+            expected, *expected_rest = local.step(action)
+            assert observation.tobytes() == expected.tobytes(), step
+            assert rest == expected_rest
+            ends.add(tuple(rest[1:3]))
+            seed = step if rest[1] or rest[2] else None
+    local.close()
+    assert ends == {(False, False), (True, False), (False, True)}
+
+
+@pytest.mark.parametrize("version", GYMS)
+def test_the_limit_of_its_own_wrapper_truncates(
+    make_server: Callable[..., Server], version: str
+) -> None:
+    python = python_with_gym(version)
+    server = make_server("--env-command", f"old={python} {PATH}")
+    with RemoteEnv(server.url, "external/old/MountainCar-v0") as env:
+        env.reset(seed=1)
+        for _ in range(199):
+            assert env.step(1)[2:4] == (False, False)
+        *_, terminated, truncated, info = env.step(1)
+        assert (terminated, truncated) == (False, True)
+        assert "TimeLimit.truncated" not in info
+
+
+@pytest.mark.parametrize("version", GYMS)
+def test_values_of_a_factory_arrive_without_loss(
+    make_server: Callable[..., Server], version: str, tmp_path: Path
+) -> None:
+    (tmp_path / "old_game.py").write_text(MODULE)
+    python = python_with_gym(version)
+    # The module is beside the copy, as people have it in an image.
+    copy = tmp_path / "gym_serve_stdio.py"
+    copy.write_bytes(Path(PATH).read_bytes())
+    server = make_server("--env-command", f"old={python} {copy} old_game:Made.make")
+    with RemoteEnv(server.url, "external/old", start=2, render_mode="rgb_array") as env:
+        assert env.observation_space == gymnasium.spaces.Dict(
+            place=gymnasium.spaces.Box(-9, 9, (2,), np.float32),
+            phase=gymnasium.spaces.Discrete(3),
+        )
+        observation, _ = env.reset()
+        assert env.observation_space.contains(observation)
+        assert observation["place"].tolist() == [2, 0.5]
+        _, reward, terminated, truncated, info = env.step((0, [0.5, -0.5]))
+        assert type(reward) is np.float32
+        assert (reward, terminated, truncated) == (0.5, False, True)
+        assert info["seen"].tolist() == [0, 1, 2]
+        assert info["seen"].dtype == np.int64
+        assert np.isnan(info[4])
+        assert "Game" in info["who"].repr
+        frame = env.render()
+        assert isinstance(frame, np.ndarray)
+        assert (frame.shape, frame.dtype, frame.max()) == ((4, 6, 3), np.uint8, 7)
+        with pytest.raises(ValueError, match="a wall is there"):
+            env.step((1, [0.5, -0.5]))
+
+
+def test_an_id_that_it_does_not_have_is_named(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--env-command", f"old={python_with_gym('3.7')} {PATH}")
+    body = {"env_id": "external/old/NoSuchThing-v0"}
+    answer = error(Api(server).post("/v1/envs/", body), 503, "external-away")
+    assert "NoSuchThing" in answer["message"]
+
+
+def test_a_vector_and_no_network_in_the_sandbox(
+    make_server: Callable[..., Server],
+) -> None:
+    python = python_with_gym("3.10")
+    server = make_server(
+        *("--env-command", f"old={python} {PATH}", "--sandbox", "on"),
+        *("--network", "none"),
+        # Environments see few of the many entries of /tmp.
+        parent="/var/tmp",
+    )
+    env = RemoteVectorEnv(server.url, "external/old/CartPole-v1", num_envs=3)
+    local = gymnasium.make_vec("CartPole-v1", 3, "sync")
+    assert env.reset(seed=3)[0].tobytes() == local.reset(seed=3)[0].tobytes()
+    assert (
+        env.step([0, 1, 0])[0].tobytes() == local.step(np.array([0, 1, 0]))[0].tobytes()
+    )
+    env.close()
+    local.close()
