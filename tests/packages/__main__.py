@@ -35,7 +35,10 @@ def main() -> None:
             _compare(known[name], wheels)
     results = {name: _BUILD / f"{name}.json" for name in known}
     if missing := [name for name, path in results.items() if not path.exists()]:
-        print(f"The page is not written: no results of {', '.join(missing)}")
+        print(
+            "The page is not written, since these have no results yet: "
+            f"{', '.join(missing)}. To compare all: make packages"
+        )
         return
     found = {name: json.loads(path.read_text()) for name, path in results.items()}
     (ROOT / "docs" / "packages.md").write_text(page.write(found))

@@ -97,7 +97,8 @@ plays differ, or a remote one does not.
 
 `make packages` installs each package into a virtual environment of its own, and takes
 about an hour. `make packages PACKAGES="minigrid metaworld"` compares these two anew.
-The list of packages is `tests/packages/table.py`.
+The page is written if all others have results in `build/packages`. The list of packages
+is `tests/packages/table.py`.
 
 What was played of some:
 

@@ -81,6 +81,8 @@ PACKAGES = (
             Case("deep-sea-treasure-v0"),
             Case("made/MOMountainCar-v0", vectorized_by="vector_entry_point"),
         ),
+        note="Of Gymnasium's vectors, `async` ones take rewards of several components, "
+        "and `sync` ones do not.",
     ),
     Package(
         ("metaworld==3.1.1",),
