@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym_http_wire.values import BadValue, binary, typed
+from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
 from tests.support.faults.mutated_messages import answered, mutated
 from tests.support.values import (
     FLOATS,
@@ -87,3 +87,11 @@ def test_truncated_at_every_byte(form: ModuleType) -> None:
     for size in range(len(message)):
         with pytest.raises(BadValue):
             form.decode(message[:size])
+
+
+def test_keys_that_a_reader_finds_twice_are_not_written(form: ModuleType) -> None:
+    for keys in ((float("nan"), float("nan")), ((float("nan"),), (float("nan"),))):
+        with pytest.raises(UnsupportedValue, match="keys that become the same"):
+            form.encode(dict.fromkeys(keys, 1))
+    one = form.decode(form.encode({float("nan"): 1, (1, 2): 2, (1, 3): 3, 1.5: 4}))
+    assert list(one.values()) == [1, 2, 3, 4]

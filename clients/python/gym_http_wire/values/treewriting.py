@@ -132,11 +132,19 @@ def write_keys(value: dict[Any, Any], depth: int) -> list[Tree]:
     if problem:
         raise UnsupportedValue(problem)
     keys = [write(key, depth + 1) for key in value]
-    # A subclass may compare as different from its substitute.
-    exact = all(type(key) in EXACT for key in value)
-    if not exact and len({_encode(key) for key in keys}) < len(keys):
+    if not all(map(_is_itself, value)) and len({_encode(key) for key in keys}) < len(
+        keys
+    ):
         raise UnsupportedValue("has keys that become the same")
     return keys
+
+
+def _is_itself(key: Any) -> bool:
+    """Whether a key equals, once it was read, only itself."""
+    # A subclass may compare as different from its substitute, and a reader's NaN is
+    # always the same object.
+    kind = type(key)
+    return kind in EXACT and kind is not tuple and (kind is not float or key == key)
 
 
 def _array(value: Array, depth: int) -> Tree:
