@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from collections.abc import Callable, MutableMapping
 
 __all__ = ["choose_opengl"]
@@ -18,6 +19,8 @@ _LIBRARIES = {
     "osmesa": ("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"),
 }
 NONE = "disable"
+#: Seconds that loading a library may take.
+LOAD_SECONDS = 5
 
 
 def choose_opengl(
@@ -45,6 +48,8 @@ def _can_load(library: str) -> bool:
         return False
     if pid == 0:
         status = 1
+        # A library of a broken driver may wait without end.
+        signal.alarm(LOAD_SECONDS)
         try:
             ctypes.CDLL(library)
             status = 0

@@ -2,9 +2,11 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
+from gym_http_server.supervisor import opengl
 from gym_http_server.supervisor.opengl import choose_opengl
 
 
@@ -42,3 +44,15 @@ def test_libraries_are_tried_in_a_child() -> None:
     choose_opengl(variables)
     assert loaded() == before
     assert variables["MUJOCO_GL"] in ("egl", "osmesa", "disable")
+
+
+def test_a_library_whose_loading_never_ends_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # To open a pipe waits for its other end.
+    os.mkfifo(tmp_path / "libEGL.so")
+    monkeypatch.setattr(opengl, "_LIBRARIES", {"egl": (str(tmp_path / "libEGL.so"),)})
+    monkeypatch.setattr(opengl, "LOAD_SECONDS", 1, raising=False)
+    variables: dict[str, str] = {}
+    choose_opengl(variables)
+    assert variables == {"MUJOCO_GL": "disable"}
