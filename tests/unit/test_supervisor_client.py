@@ -101,6 +101,26 @@ def test_a_client_with_a_high_descriptor_can_create(
         supervisor.join()
 
 
+def test_an_answer_is_received_that_was_under_way_as_the_client_left(
+    tmp_path: Path,
+) -> None:
+    run = RunDir(str(tmp_path))
+    worker_end, client_end = socket.socketpair()
+    with worker_end, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(run.supervisor_socket)
+        listener.listen()
+
+        def gone() -> bool:
+            with listener.accept()[0] as supervisor:
+                supervisor.recv(1024)
+                supervisor.sendall(encode(answer(200, b"made")))
+            return True
+
+        client_end.close()
+        made = SupervisorClient(run).create(b"{}", "", EVERYONE, worker_end, gone)
+        assert made.body == b"made"
+
+
 @pytest.mark.parametrize("works", [False, True])
 def test_a_busy_supervisor_is_distinguished_from_a_stopped_one(
     works: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

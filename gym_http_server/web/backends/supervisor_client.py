@@ -6,6 +6,7 @@ long as the supervisor works: it counts what it does in a file of the run direct
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 from collections.abc import Callable
@@ -182,7 +183,15 @@ class SupervisorClient:
                 connection.send(frame, memory.fileno())
                 # It is as large as the body, and the wait may be long.
                 memory.close()
-            self._await(connection.socket, client, gone)
+            try:
+                self._await(connection.socket, client, gone)
+            except Abandoned:
+                # The answer may be under way. Without one, the supervisor ends the
+                # connection now, and the instance.
+                with contextlib.suppress(ConnectionLost, OSError):
+                    connection.socket.shutdown(socket.SHUT_WR)
+                    return connection.receive_answer()
+                raise
             return connection.receive_answer()
         except ConnectionLost:
             raise _unavailable() from None
