@@ -262,6 +262,16 @@ def test_vectors_have_them(server: Server, options: dict[str, Any]) -> None:
         assert_identical(env.step(actions), local.step(actions))
 
 
+def test_a_space_of_a_closed_environment_says_so(server: Server) -> None:
+    with RemoteEnv(server.url, ENV_ID) as env:
+        space = env.observation_space
+        assert space.contains(space.sample())
+    # This environment ends with the expression, as nothing else refers to it.
+    for each in (space, RemoteEnv(server.url, ENV_ID).observation_space):
+        with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="is closed"):
+            each.sample()
+
+
 def test_vectors_of_external_environments_have_them(server: Server) -> None:
     with (
         provided_env(server.url, f"{MODULE}:{ENV_ID}", n=2),

@@ -78,6 +78,14 @@ def _call_space(
     return handle.call("POST", f"attributes/{name}/call/", given)["value"]
 
 
+def _refuse_call(path: Path, method: str, args: list[Any], kwargs: Any) -> Any:
+    """Refuse to call a method of a space whose environment is closed."""
+    raise gymnasium.error.ClosedEnvironmentError(
+        f"the environment of this space is closed, and {method} needs its server: keep "
+        "the environment open, or make another one"
+    )
+
+
 class _StrictHandle:
     """A handle that refuses infos with values that could not be sent.
 
@@ -287,6 +295,9 @@ class Remote:
         handle, self._handle = self.__dict__.get("_handle"), None
         if handle is not None and self._pid == os.getpid():
             handle.end()
+            # There are none if their description could not be read.
+            for name in self.__dict__.keys() & self.SPACES:
+                bind(getattr(self, name), _refuse_call)
 
     @property
     def np_random(self) -> Any:
