@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
 
+from gym_http_core.episode_log import Ending
 from gym_http_core.operations import Operations
+from gym_http_core.returns import plain_return
 from gym_http_server.host import fork_guard
 from gym_http_server.rundir.status import StatusPage
 
@@ -99,12 +100,12 @@ class Activity:
         self._step_end_ns = now_ns
         self.page.add_steps(took_ns, 1)
 
-    def _note_episode(self, episode: dict[str, Any]) -> None:
-        returned = episode["return"]
+    def _note_episode(self, ending: Ending) -> None:
+        returned = plain_return(ending.returned)
         if not isinstance(returned, float):
             # Unknown; or a list, for which the page has no place.
             returned = math.nan
-        self.page.set_last_episode(returned, episode["length"])
+        self.page.set_last_episode(returned, ending.length)
 
     def finish_unused(self) -> None:
         """Record that a call has ended which does not count as use."""

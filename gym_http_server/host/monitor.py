@@ -12,7 +12,7 @@ import time
 from collections import deque
 from typing import Any
 
-from gym_http_core.episode_log import VectorEpisodeLog
+from gym_http_core.episode_log import Ending, VectorEpisodeLog
 from gym_http_core.returns import added, plain_return
 from gym_http_server.datadir.recording_files import EPISODES_FILE, path_parts
 from gym_http_server.host import plain_json
@@ -198,12 +198,12 @@ class VectorMonitor(Monitor):
                 self._write_episode(episode)
         super().close()
 
-    def _add(self, episode: dict[str, Any]) -> None:
-        self._before(episode)
-        if episode["env"] in self._earlier:
-            self._earlier.discard(episode["env"])
+    def _add(self, ending: Ending) -> None:
+        self._before(ending)
+        if ending.env in self._earlier:
+            self._earlier.discard(ending.env)
         else:
-            self._write_episode(episode)
+            self._write_episode(ending.described())
 
     def _write_episode(self, episode: dict[str, Any]) -> None:
         flags = {name: episode.get(name, False) for name in ("terminated", "truncated")}

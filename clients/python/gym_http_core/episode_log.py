@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from gym_http_core.returns import added, plain_return
 
-__all__ = ["MAX_KEPT", "EpisodeLog", "VectorEpisodeLog"]
+__all__ = ["MAX_KEPT", "Ending", "EpisodeLog", "VectorEpisodeLog"]
 
 #: Episodes that a log keeps; all of them are counted.
 MAX_KEPT = 1000
@@ -20,7 +20,37 @@ MAX_KEPT = 1000
 Episode = dict[str, Any]
 
 
-def _ignore(episode: Episode) -> None:
+class Ending(NamedTuple):
+    """An episode that has ended.
+
+    Many end and few are looked at, so they are described only then.
+    """
+
+    number: int
+    env: int | None
+    returned: Any
+    length: int
+    seconds: float
+    seed: Any
+    terminated: bool
+    truncated: bool
+    end: str
+    at: float
+
+    def described(self) -> Episode:
+        """Return its figures, as `since` does."""
+        return {
+            "number": self.number,
+            **_figures(self.env, self.returned, self.length, self.seconds),
+            "seed": self.seed,
+            "terminated": self.terminated,
+            "truncated": self.truncated,
+            "end": self.end,
+            "ended_at": round(self.at, 3),
+        }
+
+
+def _ignore(ending: Ending) -> None:
     """Do nothing with an episode."""
 
 
@@ -34,28 +64,42 @@ class _Ended:
 
     def __init__(self) -> None:
         self.total = 0
-        self.on_end: Callable[[Episode], None] = _ignore
-        self._kept: deque[Episode] = deque(maxlen=MAX_KEPT)
+        self.on_end: Callable[[Ending], None] = _ignore
+        self._kept: deque[Ending] = deque(maxlen=MAX_KEPT)
 
     def since(self, number: int, last: int = MAX_KEPT) -> list[Episode]:
         """Return the last episodes of those from a number on, oldest first."""
         skipped = max(
             len(self._kept) - last, 0, number - (self.total - len(self._kept))
         )
-        return list(self._kept)[skipped:]
+        return [ending.described() for ending in list(self._kept)[skipped:]]
 
     def _add(
-        self, env: int | None, returned: Any, length: int, began: float, **more: Any
+        self,
+        env: int | None,
+        returned: Any,
+        length: int,
+        began: float,
+        seed: Any,
+        terminated: bool,
+        truncated: bool,
+        end: str,
     ) -> None:
-        episode = {
-            "number": self.total,
-            **_figures(env, returned, length, began),
-            **more,
-            "ended_at": round(time.time(), 3),
-        }
+        ending = Ending(
+            self.total,
+            env,
+            returned,
+            length,
+            time.monotonic() - began,
+            seed,
+            terminated,
+            truncated,
+            end,
+            time.time(),
+        )
         self.total += 1
-        self._kept.append(episode)
-        self.on_end(episode)
+        self._kept.append(ending)
+        self.on_end(ending)
 
 
 class EpisodeLog(_Ended):
@@ -101,14 +145,14 @@ class EpisodeLog(_Ended):
 
     def latest(self) -> tuple[Any, int]:
         """Return sum of rewards and steps of the present episode, or the last one."""
-        figures = _figures(None, self.returned, self.length, self._began)
-        return figures["return"], self.length
+        return plain_return(self.returned), self.length
 
     def current(self) -> list[Episode]:
         """Return the figures of the present episode, if one runs."""
         if not self._runs:
             return []
-        figures = _figures(None, self.returned, self.length, self._began)
+        seconds = time.monotonic() - self._began
+        figures = _figures(None, self.returned, self.length, seconds)
         return [figures | {"seed": self._seed}]
 
     def _end(self, terminated: bool, truncated: bool, end: str) -> None:
@@ -117,10 +161,10 @@ class EpisodeLog(_Ended):
             self.returned,
             self.length,
             self._began,
-            seed=self._seed,
-            terminated=terminated,
-            truncated=truncated,
-            end=end,
+            self._seed,
+            terminated,
+            truncated,
+            end,
         )
 
 
@@ -140,15 +184,18 @@ class VectorEpisodeLog(_Ended):
         self._began = np.full(count, time.monotonic())
         self._seeds: list[Any] = [None] * count
         self._runs = np.zeros(count, np.bool_)
+        # Environments without an episode that runs.
+        self._waiting = np.arange(count)
         self.failed = False
 
     def begin(self, seeds: Iterable[Any], mask: Any = None) -> None:
         """Begin an episode in each environment, or in those of a mask."""
         begun = np.ones_like(self._runs) if mask is None else np.asarray(mask, np.bool_)
-        for index in np.flatnonzero(begun & self._runs & (self._lengths > 0)):
-            self._end(index, False, False, "failed" if self.failed else "reset")
+        cut = begun & self._runs & (self._lengths > 0)
+        end = "failed" if self.failed else "reset"
+        self._end(cut.nonzero()[0], (False, False, end))
         self.failed = False
-        self._begin(begun)
+        self._begin(begun.nonzero()[0])
         for env, seed in enumerate(seeds):
             if begun[env]:
                 self._seeds[env] = seed
@@ -162,33 +209,33 @@ class VectorEpisodeLog(_Ended):
             terminated: bool, (num_envs,).
             truncated: bool, (num_envs,).
         """
-        runs = self._runs
         given = self._fitting(rewards)
         done = np.logical_or(terminated, truncated)
-        if runs.all():
-            self._returned += given
-            self._lengths += 1
-        else:
-            self._returned[runs] += given[runs]
-            self._lengths += runs
-            done &= runs
+        returned, lengths, waiting = self._returned, self._lengths, self._waiting
+        before = returned[waiting], lengths[waiting]
+        returned += given
+        lengths += 1
+        if len(waiting):
+            returned[waiting], lengths[waiting] = before
+            done[waiting] = False
             if self._mode == AutoresetMode.NEXT_STEP:
                 # This step was their reset.
-                self._begin(~runs)
-        if done.any():
-            for index in np.flatnonzero(done):
-                ended, cut = bool(terminated[index]), bool(truncated[index])
-                self._end(index, ended, cut, "terminated" if ended else "truncated")
+                self._begin(waiting)
+        if np.count_nonzero(done):
+            ended = done.nonzero()[0]
+            for index in ended.tolist():
+                by = bool(terminated[index]), bool(truncated[index])
+                end = "terminated" if by[0] else "truncated"
+                self._end([index], (*by, end))
             if self._mode == AutoresetMode.SAME_STEP:
-                self._begin(done)
+                self._begin(ended)
             else:
-                self._runs = self._runs & ~done
+                self._runs[ended] = False
+                self._waiting = (~self._runs).nonzero()[0]
 
     def latest(self) -> tuple[Any, int]:
         """Return sum of rewards and steps of the first environment's episode."""
-        length = int(self._lengths[0])
-        figures = _figures(0, self._returned[0], length, self._began[0])
-        return figures["return"], length
+        return plain_return(self._returned[0]), int(self._lengths[0])
 
     def current(self) -> list[Episode]:
         """Return the figures of the episodes that run."""
@@ -197,7 +244,7 @@ class VectorEpisodeLog(_Ended):
                 int(index),
                 self._returned[index],
                 int(self._lengths[index]),
-                self._began[index],
+                time.monotonic() - self._began[index],
             )
             | {"seed": self._seeds[index]}
             for index in np.flatnonzero(self._runs)
@@ -222,30 +269,36 @@ class VectorEpisodeLog(_Ended):
         return np.full_like(sums, np.nan)
 
     def _begin(self, begun: Any) -> None:
-        self._runs = self._runs | begun
+        """Begin an episode in environments, by their indices."""
+        self._runs[begun] = True
+        self._waiting = (~self._runs).nonzero()[0]
         self._returned[begun] = 0.0
         self._lengths[begun] = 0
         self._began[begun] = time.monotonic()
-        for index in np.flatnonzero(begun):
+        for index in begun.tolist():
             self._seeds[index] = None
 
-    def _end(self, index: Any, terminated: bool, truncated: bool, end: str) -> None:
-        self._add(
-            int(index),
-            self._returned[index],
-            int(self._lengths[index]),
-            self._began[index],
-            seed=self._seeds[index],
-            terminated=terminated,
-            truncated=truncated,
-            end=end,
-        )
+    def _end(self, ended: Iterable[int], how: tuple[bool, bool, str]) -> None:
+        """End the episodes of environments, by their indices."""
+        terminated, truncated, end = how
+        for index in ended:
+            self._add(
+                int(index),
+                # Numbers of Python are several times as fast as NumPy's.
+                self._returned[index].tolist(),
+                self._lengths.item(index),
+                self._began.item(index),
+                self._seeds[index],
+                terminated,
+                truncated,
+                end,
+            )
 
 
-def _figures(env: int | None, returned: Any, length: int, began: float) -> Episode:
+def _figures(env: int | None, returned: Any, length: int, seconds: Any) -> Episode:
     return {
         "env": env,
         "return": plain_return(returned),
         "length": length,
-        "seconds": round(float(time.monotonic() - began), 6),
+        "seconds": round(float(seconds), 6),
     }
