@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.wrappers import TimeLimit
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError
 from gym_http_wire.specs import describe_spec, rebuild_spec
@@ -128,6 +129,10 @@ def test_scalars_for_arguments_of_gymnasium(server: Server, closing: Make) -> No
         (
             {"wrappers": [{"name": "ClipReward", "kwargs": {"min_reward": print}}]},
             r"wrappers\[0\]\[.kwargs.\]\[.min_reward.\] is of a type",
+        ),
+        (
+            {"wrappers": [TimeLimit]},
+            r"class TimeLimit: expected names.*TimeLimit\(env\)",
         ),
         ({"max_episode_steps": 1j}, "max_episode_steps is 1j, which cannot be sent"),
         ({"render_mode": print}, "render_mode is <built-in function print>, which"),

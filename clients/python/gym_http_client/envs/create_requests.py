@@ -70,6 +70,13 @@ def create_request(
                 f"{name} is {value!r:.80}: expected {meaning}; an argument of the "
                 f"environment goes into env_kwargs={{{name!r}: …}}"
             )
+    for each in options.get("wrappers") or ():
+        if isinstance(each, type):
+            raise TypeError(
+                f"wrappers has the class {each.__name__}: expected names of "
+                "Gymnasium's wrappers; classes go around the environment, as "
+                f"{each.__name__}(env)"
+            )
     # Refuse a retired version, as gymnasium.make does.
     request = {"env_id": env_id, "exact_id": True, **options, "kwargs": kwargs}
     for name, value in request.items():
