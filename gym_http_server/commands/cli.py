@@ -136,7 +136,7 @@ def _warn_of_missing_commands(settings: Settings) -> None:
         if shutil.which(program) is None:
             log.warning(
                 "external/%s cannot be made: there is no program %r that can be "
-                "executed; install it, or change --env-command",
+                "executed; install it, or change --env-command or --env-python",
                 *(command.name, program),
             )
 

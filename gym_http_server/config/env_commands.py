@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gym_http_server.errors import SettingError
+from gym_http_server.external.provider import PATH as PROVIDER
 from gym_http_wire.external.handshake import is_name
 
 __all__ = ["EXTERNAL", "EnvCommand", "command_of", "read_commands"]
@@ -23,43 +24,67 @@ class EnvCommand(msgspec.Struct, frozen=True):
     Attributes:
         name: The name.
         words: The program and its arguments.
+        lists: Whether it makes the environment whose ID follows the name, and lists
+            the IDs that it knows.
     """
 
     name: str
     words: tuple[str, ...]
+    lists: bool = False
 
 
 @functools.cache
-def read_commands(given: tuple[str, ...]) -> Mapping[str, EnvCommand]:
-    """Return the commands of ``--env-command``, by name.
+def read_commands(
+    commands: tuple[str, ...], pythons: tuple[str, ...]
+) -> Mapping[str, EnvCommand]:
+    """Return the commands by name.
 
     Args:
-        given: The values of the setting.
+        commands: The values of ``--env-command``.
+        pythons: The values of ``--env-python``.
 
     Raises:
         SettingError: A value is malformed, or two have the same name.
     """
-    commands: dict[str, EnvCommand] = {}
-    for each in given:
-        name, equals, command = each.partition("=")
-        wrong = f"--env-command is {each!r}"
-        if not equals or not is_name(name):
-            raise SettingError(
-                f"{wrong}: expected NAME=COMMAND, where NAME is a letter or digit, "
-                "then up to 63 of A-Z, a-z, 0-9, _, . and -"
-            )
-        try:
-            words = tuple(shlex.split(command))
-        except ValueError as error:
-            raise SettingError(f"{wrong}: {error}; quote as in a shell") from None
-        if not words or not words[0]:
-            raise SettingError(f"{wrong}: expected a command after {name}=")
-        if name in commands:
-            raise SettingError(
-                f"{wrong}: {name} is a command already; use each name once"
-            )
-        commands[name] = EnvCommand(name, words)
-    return commands
+    found: dict[str, EnvCommand] = {}
+    for flag, given, read in (
+        ("--env-command", commands, _read_words),
+        ("--env-python", pythons, _read_python),
+    ):
+        for each in given:
+            name, equals, value = each.partition("=")
+            wrong = f"{flag} is {each!r}"
+            if not equals or not is_name(name):
+                raise SettingError(
+                    f"{wrong}: expected NAME={flag.removeprefix('--env-').upper()}, "
+                    "where NAME is a letter or digit, then up to 63 of A-Z, a-z, 0-9, "
+                    "_, . and -"
+                )
+            if name in found:
+                raise SettingError(f"{wrong}: {name} is a command already")
+            found[name] = read(name, value, wrong)
+    return found
+
+
+def _read_words(name: str, value: str, wrong: str) -> EnvCommand:
+    try:
+        words = tuple(shlex.split(value))
+    except ValueError as error:
+        raise SettingError(f"{wrong}: {error}; quote as in a shell") from None
+    if not words or not words[0]:
+        raise SettingError(f"{wrong}: expected a command after {name}=")
+    return EnvCommand(name, words)
+
+
+def _read_python(name: str, value: str, wrong: str) -> EnvCommand:
+    python, colon, factory = value.partition(":")
+    if not python or (colon and not all(factory.partition(":"))):
+        raise SettingError(
+            f"{wrong}: expected NAME=PYTHON or NAME=PYTHON:MODULE:FACTORY, as "
+            "old=/opt/venv37/bin/python"
+        )
+    words = (python, PROVIDER, factory) if factory else (python, PROVIDER)
+    return EnvCommand(name, words, lists=not factory)
 
 
 def command_of(commands: Mapping[str, EnvCommand], env_id: str) -> EnvCommand | None:

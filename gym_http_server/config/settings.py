@@ -232,6 +232,13 @@ class Settings:
         "variable, one a line.",
         separator="\n",
     )
+    env_python: tuple[str, ...] = declare(
+        (),
+        "Python whose environments of gym or Gymnasium are external/NAME/ID, as "
+        "'old=venv/bin/python'; or external/NAME is what a function of it makes, as "
+        "'old=venv/bin/python:my_envs:make'. In the variable, one a line.",
+        separator="\n",
+    )
     external_tcp: str = declare(
         "",
         "Address for external environments by plain TCP, as [HOST:]PORT; beyond "
@@ -398,7 +405,7 @@ class Settings:
         Raises:
             SettingError: A setting is malformed.
         """
-        return read_commands(tuple(self.env_command))
+        return read_commands(tuple(self.env_command), tuple(self.env_python))
 
     @property
     def zmq_place(self) -> tuple[str, int] | None:
@@ -453,16 +460,10 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
         *("realtime_priority", "watch_share"),
     ),
     "External environments": (
-        *(
-            "env_command",
-            "external_tcp",
-            "zmq",
-            None,
-            "max_external",
-            "max_observation",
-        ),
-        *("external_deadline", "external_grace", "external_heartbeat", "tango_name"),
-        *("tango_observation_space", "tango_action_space"),
+        *("env_command", "env_python", "external_tcp", "zmq", None, "max_external"),
+        *("max_observation", "external_deadline", "external_grace"),
+        *("external_heartbeat", "tango_name", "tango_observation_space"),
+        "tango_action_space",
     ),
     "Sandbox": ("sandbox", "host_user", None, "writable", "network"),
     "Directories": ("data_dir", "recordings_disk", None, "run_dir"),

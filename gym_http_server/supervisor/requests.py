@@ -228,7 +228,8 @@ class Requests:
             return
         if self._survey is None:
             deadline = self._settings.create_deadline
-            survey = self._survey = Survey(self._modules.apart, deadline)
+            commands = self._settings.env_commands
+            survey = self._survey = Survey(self._modules.apart, deadline, commands)
             self._hosts.exempt.add(survey.pid)
             self._poller.add(survey.reader, lambda events: self._read_survey(survey))
         self._survey_waiters.append(connection)

@@ -7,19 +7,23 @@ libraries that may start threads, so the survey runs in a child process.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import logging
 import os
+import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 from gymnasium.envs import registration
 
+from gym_http_server.config.env_commands import EXTERNAL, EnvCommand
 from gym_http_server.errors import SurveyFailed
+from gym_http_server.linux import prctl
 from gym_http_server.processes.service_process import isolate
 from gym_http_server.supervisor.forks import start_child
 
@@ -49,7 +53,9 @@ class Survey:
 
     Args:
         modules: Modules to import before.
-        import_seconds: Seconds that one import may take.
+        import_seconds: Seconds that one import may take, or one command to list its
+            environments.
+        commands: The commands of the settings.
 
     Attributes:
         pid: The child's process ID.
@@ -61,7 +67,13 @@ class Survey:
         SurveyFailed: No file can be opened.
     """
 
-    def __init__(self, modules: tuple[str, ...], import_seconds: float) -> None:
+    def __init__(
+        self,
+        modules: tuple[str, ...],
+        import_seconds: float,
+        commands: Mapping[str, EnvCommand],
+    ) -> None:
+        seconds = self._import_seconds = min(import_seconds, IMPORT_SECONDS)
         self.result: bytes | None = None
         try:
             self.reader, writer = os.pipe()
@@ -73,7 +85,9 @@ class Survey:
             ) from None
         try:
             self.pid = start_child(
-                [writer], lambda parent: _make(modules, writer, parent), "registry"
+                [writer],
+                lambda parent: _make(modules, commands, seconds, writer, parent),
+                "registry",
             )
         except BaseException:
             os.close(self.reader)
@@ -83,7 +97,6 @@ class Survey:
         os.set_blocking(self.reader, False)
         self._loading = ""
         self._unread = bytearray()
-        self._import_seconds = min(import_seconds, IMPORT_SECONDS)
         self._started = self._began_import = time.monotonic()
 
     def read(self) -> bool:
@@ -138,7 +151,13 @@ class Survey:
         os.close(self.reader)
 
 
-def _make(modules: tuple[str, ...], writer: int, parent_pid: int) -> int:
+def _make(
+    modules: tuple[str, ...],
+    commands: Mapping[str, EnvCommand],
+    seconds: float,
+    writer: int,
+    parent_pid: int,
+) -> int:
     isolate(parent_pid)
     # Libraries have to say something when they are imported.
     logging.disable(logging.INFO)
@@ -148,22 +167,30 @@ def _make(modules: tuple[str, ...], writer: int, parent_pid: int) -> int:
             pipe.write(msgspec.json.encode(message) + b"\n")
             pipe.flush()
 
-        rows = survey(modules, lambda name: send(_SurveyMessage(loading=name)))
-        send(_SurveyMessage(envs=msgspec.Raw(rows)))
+        def note(name: str) -> None:
+            send(_SurveyMessage(loading=name))
+
+        rows = survey(modules, note)
+        for command in commands.values():
+            if command.lists:
+                note(f"{EXTERNAL}{command.name}")
+                # A failure is reported before this process is ended for it.
+                rows += _listed(command, 0.9 * seconds)
+        send(_SurveyMessage(envs=msgspec.Raw(msgspec.json.encode(rows))))
     return 0
 
 
 def survey(
     modules: tuple[str, ...], on_load: Callable[[str], None] = lambda name: None
-) -> bytes:
-    """Return every registered environment, as JSON.
+) -> list[dict[str, Any]]:
+    """Return every registered environment.
 
     Args:
         modules: Modules to import before.
         on_load: Called with each name before its import.
 
     Returns:
-        A list of objects with ``env_id``, ``available``, ``reason``,
+        Objects with ``env_id``, ``available``, ``reason``,
         ``entry_point`` and ``max_episode_steps``, sorted by ID.
     """
     reasons: dict[str, str | None] = {}
@@ -193,7 +220,60 @@ def survey(
                     "reason": reasons[name],
                 }
             )
-    return msgspec.json.encode(rows)
+    return rows
+
+
+class _Row(msgspec.Struct):
+    """An environment of another Python, as `gym_serve_stdio.py` lists it."""
+
+    env_id: str
+    entry_point: str | None
+    max_episode_steps: int | None
+    reason: str | None
+
+
+class _Rows(msgspec.Struct):
+    envs: list[_Row]
+
+
+def _listed(command: EnvCommand, seconds: float) -> list[dict[str, Any]]:
+    """Return the environments that a command lists, or why it lists none.
+
+    Args:
+        command: The command.
+        seconds: Seconds that it may take.
+    """
+    parent = functools.partial(prctl.die_with_parent, os.getpid())
+    rows, why = _Rows([]), ""
+    try:
+        done = subprocess.run(
+            [*command.words, "--list"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=True,
+            preexec_fn=parent,
+        )
+        rows = msgspec.json.decode(done.stdout, type=_Rows)
+    except subprocess.CalledProcessError as error:
+        last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        why = f"its exit status is {error.returncode}: {last:.300}"
+    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+        why = str(error)
+    name = f"{EXTERNAL}{command.name}"
+    if why:
+        reason = f"{command.words[0]} does not list its environments: {why}"
+        rows = _Rows([_Row("", None, None, reason)])
+    spaces = {"action_space": None, "observation_space": None}
+    return [
+        {
+            **msgspec.structs.asdict(row),
+            "available": row.reason is None,
+            "env_id": f"{name}/{row.env_id}".rstrip("/"),
+            "external": {"command": command.name, **spaces},
+        }
+        for row in rows.envs
+    ]
 
 
 def _name(entry: Any) -> str:

@@ -11,6 +11,7 @@
 - ``log`` is in the server's log by then, line after line, maybe with others between.
 - ``sh`` starts things and is not run; the server's command lines in it are parsed.
 - ``<!-- server: … -->`` has the flags of the server for the blocks after it.
+  ``/opt/old/bin/python`` there is the Python of the tests.
 
 In documents the server is at 127.0.0.1:5000, and its ZeroMQ socket at 127.0.0.1:5556.
 Tests replace both by the server's own addresses.
@@ -186,8 +187,9 @@ def test_blocks_do_what_they_say(
         if block.kind == "console":
             needs("curl", *(["jq"] if "jq " in block.text else []))
         if block.flags not in servers:
+            flags = block.flags.replace("/opt/old/bin/python", sys.executable)
             servers[block.flags] = make_server(
-                *imports, *shlex.split(block.flags), python_path=(tmp_path,)
+                *imports, *shlex.split(flags), python_path=(tmp_path,)
             )
         needs(*TOOLS.get(block.kind, ()))
         run = {"console": reader.session, "log": reader.log, "python": reader.program}

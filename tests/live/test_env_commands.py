@@ -149,7 +149,7 @@ def test_the_registry_lists_it_without_starting_it(server: Server) -> None:
 def test_a_connection_of_its_name_is_refused(server: Server) -> None:
     with ExternalEnv(Api(server), name="good") as external:
         _, payload = external.websocket.read_frame()
-    assert b"--env-command good=" in payload
+    assert b"--env-python good=" in payload
 
 
 def test_patterns_of_env_ids_hold_for_it(make_server: Callable[..., Server]) -> None:
@@ -267,6 +267,16 @@ def test_a_malformed_setting_stops_the_start(
     assert server.wait_exit() == 1
     assert f"--env-command is {given[-1]!r}" in server.stderr
     assert words in server.stderr
+
+
+@pytest.mark.parametrize("given", ["old=", "old=python:module", "old=python::make"])
+def test_a_malformed_python_stops_the_start(
+    launch_server: Callable[..., Server], given: str
+) -> None:
+    server = launch_server("--env-python", given)
+    assert server.wait_exit() == 1
+    assert f"--env-python is {given!r}" in server.stderr
+    assert "NAME=PYTHON:MODULE:FACTORY" in server.stderr
 
 
 def test_the_variable_has_one_command_a_line(

@@ -4,6 +4,7 @@ The server starts `gym_serve_stdio.py` with their Python.
 """
 
 import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv
 from gym_http_server.external.provider import PATH
-from tests.support.api import Api, error
+from tests.support.api import Api, error, ok
 from tests.support.old_pythons import python_with_gym
 from tests.support.server import Server
 
@@ -189,3 +190,44 @@ def test_a_vector_and_no_network_in_the_sandbox(
     )
     env.close()
     local.close()
+
+
+def test_a_python_alone_has_all_of_its_environments(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(
+        *("--env-python", f"old={python_with_gym('3.7')}"),
+        *("--env-python", "gone=/no/such/python"),
+        *("--env-python", f"bare={sys.executable}:os:no_such_function"),
+    )
+    rows = ok(Api(server).get("/v1/registry/?search=external/"))["envs"]
+    listed = {row["env_id"]: row for row in rows}
+    cart = listed["external/old/CartPole-v0"]
+    assert cart["available"]
+    assert cart["entry_point"] == "gym.envs.classic_control:CartPoleEnv"
+    assert cart["max_episode_steps"] == 200
+    assert cart["external"]["command"] == "old"
+    ant = listed["external/old/Ant-v2"]
+    assert not ant["available"]
+    assert "mujoco_py" in ant["reason"]
+    assert "external/old" not in listed
+    assert "No such file or directory" in listed["external/gone"]["reason"]
+    assert listed["external/bare"]["available"]
+    # Gymnasium has no longer this one.
+    with RemoteEnv(server.url, "external/old/CartPole-v0") as env:
+        assert env.reset(seed=1)[0].shape == (4,)
+    answer = Api(server).post("/v1/envs/", {"env_id": "external/bare"})
+    assert "no_such_function" in error(answer, 503, "external-away")["message"]
+
+
+def test_a_function_of_a_python_makes_the_environment(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    (tmp_path / "old_game.py").write_text(MODULE)
+    python = python_with_gym("3.7")
+    server = make_server(
+        *("--env-python", f"old={python}:old_game:Made.make"),
+        env={"PYTHONPATH": str(tmp_path)},
+    )
+    with RemoteEnv(server.url, "external/old", start=3) as env:
+        assert env.reset()[0]["place"].tolist() == [3, 0.5]

@@ -24,6 +24,7 @@ NAMES = [
     "docs/first-agent.md",
     "docs/godot.md",
     "docs/migration.md",
+    "docs/other-python.md",
     "docs/python.md",
     "docs/realtime.md",
     "docs/relay-clients.md",
@@ -44,8 +45,8 @@ ANYTHING = "…"
 # The tools that programs need, besides Python.
 TOOLS = {"cpp": ("clang++",), "js": ("node",), "lua": ("lua5.4",)}
 # Flags in documents that are not the server's but Docker's and curl's.
-FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--stop-timeout"}
-FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
+FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--memory"}
+FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry", "--stop-timeout"}
 # Of gym-http-server validate.
 FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
 # Of the commands that use a server.

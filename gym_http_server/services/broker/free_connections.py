@@ -315,7 +315,7 @@ class FreeConnections:
         if hello.name in self._settings.commands:
             raise BadHello(
                 f"name is {hello.name!r}: the server has a command of this name "
-                f"(--env-command {hello.name}=...); choose another name"
+                f"(--env-command or --env-python {hello.name}=...); choose another name"
             )
         if connection.protocol.implicit_hello:
             hello.dialect = TANGO

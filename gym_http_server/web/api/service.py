@@ -129,7 +129,10 @@ def _registry(web: Web, environ: Environ) -> Answer:
 
 def _external(web: Web) -> Iterator[dict[str, Any]]:
     """Yield external environments in the form of the registry."""
-    for name in web.settings.env_commands:
+    for name, command in web.settings.env_commands.items():
+        if command.lists:
+            # The survey has its environments.
+            continue
         # Its spaces are known when an instance has started it.
         spaces = {"action_space": None, "observation_space": None}
         yield {
