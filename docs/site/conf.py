@@ -2,11 +2,12 @@
 
 The source is the repository itself, so that links between documents, and from documents
 to source files, are those that work where the repository is browsed. The sidebar is the
-list at the end of the README, so a document that is missing there is a warning.
+list in docs/README.md, so a document that is missing there is a warning.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ exclude_patterns = ["**/node_modules", "build", ".*"]
 # Consoles in documents leave parts out, as "…", which no lexer knows.
 suppress_warnings = ["misc.highlighting_failure"]
 
-# The README has an image as HTML.
+# The tour has an image as HTML.
 myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
 
@@ -40,7 +41,7 @@ html_theme = "furo"
 html_copy_source = False
 html_show_copyright = False
 
-_HEADING = "## Documents\n"
+_LIST = ROOT / "docs" / "README.md"
 _ITEM = re.compile(r"^- (.+?): (.+?)(?=^- |\Z)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\.md\)")
 
@@ -52,17 +53,18 @@ def setup(app: Any) -> None:
 
 def _complete(app: Any, name: str, source: list[str]) -> None:
     if name == root_doc:
-        source[0] += _sidebar(source[0])
+        source[0] += _sidebar(_LIST.read_text(encoding="utf-8"))
     if name == "docs/dashboard":
         source[0] += _pictures()
 
 
-def _sidebar(readme: str) -> str:
+def _sidebar(documents: str) -> str:
     """Return the tables of contents that make the sidebar."""
-    parts = []
-    for caption, links in _ITEM.findall(readme.partition(_HEADING)[2]):
+    parts = ["\n```{toctree}\n:hidden:\n\nAll documents <docs/README>\n```\n"]
+    for caption, links in _ITEM.findall(documents):
         rows = [
-            " ".join(f"{title} <{to}>".split()) for title, to in _LINK.findall(links)
+            " ".join(f"{title} <{posixpath.normpath(f'docs/{to}')}>".split())
+            for title, to in _LINK.findall(links)
         ]
         head = f":hidden:\n:caption: {' '.join(caption.split())}\n"
         parts.append("\n".join(["\n```{toctree}", head, *rows, "```\n"]))

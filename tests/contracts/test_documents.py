@@ -113,8 +113,12 @@ def test_links_lead_somewhere(name: str) -> None:
             assert anchor in slugs(there.read_text(encoding="utf-8")), target
 
 
-def test_readme_leads_to_every_document() -> None:
-    linked = re.findall(r"\]\(([^)#\s]+)", prose("README.md"))
+def test_the_list_leads_to_every_document() -> None:
+    linked = {
+        os.path.normpath(f"docs/{target}")
+        for target in re.findall(r"\]\(([^)#\s]+)", prose("docs/README.md"))
+    }
+    assert "docs/README.md" in prose("README.md")
     folders = ("docs", "docs/clients", "examples", "examples/*", "clients/*")
     found = {
         str(path.relative_to(ROOT))
@@ -123,7 +127,7 @@ def test_readme_leads_to_every_document() -> None:
         if "node_modules" not in path.parts
     }
     assert len(found) > 20
-    assert found <= set(linked)
+    assert found - {"docs/README.md"} <= linked
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tests.support.server import ROOT, Server
 
 MakeServer = Callable[..., Server]
 ADDRESS = "127.0.0.1:5000"
-# The game that the page in README connects.
+# The game that the page in docs/tour.md connects.
 GAME = """<script>
   const observation = () => Array.from({ length: 6 }, () => Array(6).fill(1));
   globalThis.game = {
@@ -27,7 +27,7 @@ GAME = """<script>
     move: (action) => ({ observation: observation(), reward: action, terminated: true })
   };
 </script>"""
-DOCUMENTS = ("README.md", "docs/connect.md", "docs/external.md")
+DOCUMENTS = ("docs/tour.md", "docs/connect.md", "docs/external.md")
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
 
