@@ -43,6 +43,11 @@ _NOTES = {
     "traceback": "The traceback on the server",
     "log_tail": "The output of the environment on the server",
 }
+_UNREGISTERED = ("gymnasium.error.NameNotFound", "gymnasium.error.NamespaceNotFound")
+_IMPORTED = (
+    "An import in this program does not register environments on the server: start it "
+    "with --import and the module, as --import minigrid."
+)
 #: Errors of the system if no server listens: the port is closed, the Unix socket does
 #: not exist, or the host has no address.
 ABSENT = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
@@ -156,7 +161,7 @@ def refusal(
 
 
 def add_notes(error: Exception, problem: dict[str, Any]) -> None:
-    """Add the traceback and the output in a problem to an error, as notes.
+    """Add the traceback, the output and the cure of a problem to an error, as notes.
 
     Args:
         error: The error; Python prints its notes with the traceback.
@@ -166,6 +171,8 @@ def add_notes(error: Exception, problem: dict[str, Any]) -> None:
         text = problem.get(name)
         if isinstance(text, str) and text:
             error.add_note(f"\n{title}:\n{text.rstrip()}")
+    if problem.get("error_type") in _UNREGISTERED:
+        error.add_note(_IMPORTED)
 
 
 class FailureKind(Enum):

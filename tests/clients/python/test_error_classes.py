@@ -1,5 +1,6 @@
 """Exceptions of environments keep their class and their message."""
 
+import functools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -47,6 +48,22 @@ def content(error: BaseException) -> Any:
     if isinstance(error, BaseExceptionGroup):
         seen.append([content(each) for each in error.exceptions])
     return seen
+
+
+@pytest.mark.parametrize("env_id", ["MiniGrid-Empty-5x5-v0", "my/Corridor-v0"])
+def test_an_environment_of_a_package_that_only_the_client_imports(
+    server: Server, env_id: str
+) -> None:
+    seen = []
+    for make in (gymnasium.make, functools.partial(RemoteEnv, server.url)):
+        with pytest.raises(gymnasium.error.UnregisteredEnv) as caught:
+            make(env_id)
+        seen.append(content(caught.value))
+    assert seen[0] == seen[1]
+    assert "start it with --import" in caught.value.__notes__[-1]
+    with pytest.raises(gymnasium.error.VersionNotFound) as version:
+        RemoteEnv(server.url, "CartPole-v7")
+    assert "--import" not in str(getattr(version.value, "__notes__", ""))
 
 
 @pytest.mark.parametrize("name", [name for name in ERRORS if name != "group"])
