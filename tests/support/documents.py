@@ -47,7 +47,7 @@ ANYTHING = "…"
 # The tools that programs need, besides Python.
 TOOLS = {"cpp": ("clang++",), "js": ("node",), "lua": ("lua5.4",)}
 # Flags in documents that are not the server's but Docker's and curl's.
-FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--memory"}
+FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--memory", "--rm"}
 FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry", "--stop-timeout"}
 # Of gym-http-server validate.
 FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
