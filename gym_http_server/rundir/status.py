@@ -27,6 +27,7 @@ __all__ = [
     "add_up",
     "is_busy",
     "parse",
+    "parse_times",
 ]
 
 #: Upper bounds of the counts of steps by their time; the last count has no bound.
@@ -50,7 +51,7 @@ _PAGE = struct.Struct(
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
 _TICKING, _CLOCK = 8, 9
 # Up to `_TICKING`.
-_TIMES_BYTES = 8 * 9
+_TIMES = struct.Struct("=9Q")
 _RETURN, _LENGTH, _STEP_NS = 10, 11, 12
 _STEP_COUNTS = 13
 _RECORDING = _STEP_COUNTS + _COUNTS
@@ -343,7 +344,7 @@ class StatusReader:
 
     def read_times(self) -> bytes:
         """Read the numbers that change with each call and ping, as they are."""
-        return os.pread(self.file, _TIMES_BYTES, 0)
+        return os.pread(self.file, _TIMES.size, 0)
 
     def read(self) -> Status:
         """Read all numbers."""
@@ -361,6 +362,11 @@ class StatusReader:
 def parse(page: bytes) -> Status:
     """Return the numbers of a page."""
     return _status(_PAGE.unpack(page))
+
+
+def parse_times(times: bytes) -> Status:
+    """Return the numbers that `StatusReader.read_times` has read; others are 0."""
+    return Status(*_TIMES.unpack(times))
 
 
 def add_up(pages: Sequence[bytes]) -> Status:

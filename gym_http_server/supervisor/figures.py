@@ -165,15 +165,14 @@ def _of_instance(instance: Instance, now: float, now_ns: int) -> _Row:
     _, status, row = instance.listed
     age_s = now - instance.started
     row.age_s = round(age_s, 3)
-    row.busy_s = row.idle_s = None
     if status.busy_since_ns:
         row.busy_s = _seconds(now_ns - status.busy_since_ns, age_s)
     elif instance.live:
         row.idle_s = _seconds(now_ns - status.last_used_ns, age_s)
-    if instance.usage is UNREAD:
-        instance.usage = read_usage(instance.pid, instance.usage, now)
-    row.memory_bytes = instance.usage.resident
-    row.owner = instance.owner or None
+    usage = instance.usage
+    if usage is UNREAD:
+        usage = instance.usage = read_usage(instance.pid, usage, now)
+    row.memory_bytes = usage.resident
     row.state = _state(instance, status)
     return row
 
@@ -196,7 +195,7 @@ def _of_page(instance: Instance, page: Status) -> _Row:
         last_return=_last_return(page),
         memory_bytes=0,
         num_envs=page.num_envs or None,
-        owner=None,
+        owner=instance.owner or None,
         realtime=_realtime(page),
         recording=_recording(page),
         render_mode=instance.render_mode,
@@ -281,8 +280,11 @@ def _state(instance: Instance, page: Status) -> str:
 
 
 def _seconds(nanoseconds: int, age_s: float) -> float:
+    seconds = nanoseconds / 1e9
+    if 0.0 <= seconds <= age_s:
+        return round(seconds, 3)
     # An environment can write anything to its page.
-    return round(min(max(0.0, nanoseconds / 1e9), age_s), 3)
+    return 0.0 if seconds < 0.0 else round(age_s, 3)
 
 
 def _of_ended(

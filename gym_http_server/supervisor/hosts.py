@@ -55,8 +55,8 @@ CLOSE_SECONDS = 2.0
 FEW = 64
 #: Ticks in which each of many instances at rest is looked at, about a second.
 LOOK_ROUNDS = 5
-#: Rounds, at every second tick, in which its memory and permissions are: ten seconds.
-UPKEEP_ROUNDS = 25
+#: Rounds, at every second tick, in which its memory and permissions are: 20 seconds.
+UPKEEP_ROUNDS = 50
 #: Limit for one instance: a host requests one file at a time, unless it is hostile.
 MAX_OPENERS = 4
 TERM_SECONDS = 0.5
@@ -141,6 +141,8 @@ class Hosts:
         self._pass_to_broker = pass_to_broker
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
+        # Those in the making, and some that have just been made.
+        self._making: list[Instance] = []
         self.upkeep: list[Instance] = []
         self._time_limits = TimeLimits(settings)
         self._looks = Turns(LOOK_ROUNDS, FEW)
@@ -168,7 +170,12 @@ class Hosts:
         Args:
             since: Monotonic seconds; hosts that were started earlier are left out.
         """
-        return sum(not e.reported and e.started >= since for e in self)
+        self._making = [
+            each
+            for each in self._making
+            if not each.reported and each.instance_id in self._instances
+        ]
+        return sum(each.started >= since for each in self._making)
 
     def serving(self) -> list[Instance]:
         """List the instances that are made and not about to end."""
@@ -280,6 +287,7 @@ class Hosts:
         if instance is None:
             return None
         self._instances[instance_id] = self._by_pid[instance.pid] = instance
+        self._making.append(instance)
         return instance
 
     def _new_id(self) -> str:

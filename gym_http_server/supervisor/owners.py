@@ -56,8 +56,10 @@ class Owners:
     def quota_reached(self, owner: str) -> TooManyInstances | None:
         """Return the problem of an owner that has as many instances as it may have."""
         most = self.quotas.get(owner)
+        if most is None:
+            return None
         count = sum(each.owner == owner for each in self._hosts)
-        if most is not None and count >= most:
+        if count >= most:
             return TooManyInstances(
                 f"the token {owner!r} has {count} instances, and may have {most} "
                 "(max_instances in the server's --tokens file): close one"

@@ -9,7 +9,7 @@ import contextlib
 
 from gym_http_server.config.settings import Settings
 from gym_http_server.host.host import PING
-from gym_http_server.rundir.status import Status
+from gym_http_server.rundir.status import Status, parse_times
 from gym_http_server.supervisor.heartbeats import AwakeClock
 from gym_http_server.supervisor.instance import Instance
 
@@ -50,11 +50,11 @@ class TimeLimits:
         if times == instance.times and now < instance.rests_until:
             instance.at_rest = True
             return None
-        status = instance.page.read()
+        status = parse_times(times)
         reason = self._overdue(instance, status, now, now_ns)
         if reason is not None:
             # The reader may be interrupted within a number: that happens once.
-            status = instance.page.read()
+            status = parse_times(instance.page.read_times())
             reason = self._overdue(instance, status, now, now_ns)
         if instance.live and reason is None and not _calling_since(status):
             reason = self._unresponsive(instance)

@@ -74,6 +74,8 @@ class Usages:
 
     def __init__(self) -> None:
         self._asked = float("-inf")
+        # Whether all were read since then.
+        self._done = True
 
     def ask(self, instances: Iterable[_HasUsage], fresh_s: float = 0.0) -> None:
         """Read the usage of some instances now, and of the others in the next ticks.
@@ -83,6 +85,7 @@ class Usages:
             fresh_s: Leave those out that were read in so many seconds before.
         """
         self._asked = max(self._asked, time.monotonic() - fresh_s)
+        self._done = False
         self.tick(instances, ASK_SECONDS)
 
     def tick(
@@ -94,10 +97,12 @@ class Usages:
             instances: All instances.
             seconds: Time for that, at most.
         """
-        until = time.monotonic() + seconds
+        if self._done:
+            return
         due = [each for each in instances if each.usage.at < self._asked]
+        until = time.monotonic() + seconds
         for each in sorted(due, key=lambda each: each.usage.at):
-            now = time.monotonic()
-            if now > until:
+            each.usage = read_usage(each.pid, each.usage, time.monotonic())
+            if time.monotonic() > until:
                 return
-            each.usage = read_usage(each.pid, each.usage, now)
+        self._done = True
