@@ -217,7 +217,8 @@ struct Containing {
         return true;
     }
     bool operator()(const spaces::Opaque& space) const {
-        space.refuse("test elements of", "send POST .../action_space/contains");
+        space.refuse("test elements of",
+                     "send POST .../action_space/contains or .../observation_space/contains");
     }
 
     static Number limit(const Dtype& dtype) {

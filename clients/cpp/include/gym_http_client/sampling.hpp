@@ -199,7 +199,8 @@ struct Sampler {
             std::move(links));
     }
     Value operator()(const spaces::Opaque& space) {
-        space.refuse("sample", "call sample_action() of the environment");
+        space.refuse("sample", "call sample_action() of the environment, or send GET "
+                               ".../observation_space/sample");
     }
 };
 

@@ -21,11 +21,11 @@ export class Opaque extends Space {
   }
 
   contains(_value) {
-    throw this.#unknown("test elements of", "POST …/action_space/contains");
+    throw this.#unknown("test elements of", "POST …/action_space/contains or …/observation_space/contains");
   }
 
   sample(_random = Math.random) {
-    throw this.#unknown("sample", "GET …/action_space/sample");
+    throw this.#unknown("sample", "GET …/action_space/sample or …/observation_space/sample");
   }
 
   #unknown(verb, request) {

@@ -32,12 +32,13 @@ end
 
 --- Raise: only the server can test elements.
 function opaque:contains(_)
-  unknown(self, "test elements of", "send POST .../action_space/contains")
+  local request = "send POST .../action_space/contains or .../observation_space/contains"
+  unknown(self, "test elements of", request)
 end
 
 --- Raise: only the server can draw elements.
 function opaque:sample(_)
-  unknown(self, "sample", "call env:sample_action()")
+  unknown(self, "sample", "call env:sample_action() or env:sample_observation()")
 end
 
 --- Return plain JSON as it is.
