@@ -27,7 +27,7 @@ def added(total: Any, reward: Any) -> Any:
             return total + float(reward)
         parts = np.asarray(reward, np.float64)
         return total + (parts.item() if parts.size == 1 else parts)
-    except Exception:
+    except (Exception, SystemExit):
         # Arrays of other libraries may raise anything.
         return math.nan
 

@@ -311,7 +311,10 @@ class RemoteSpace(Space[Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"RemoteSpace({self.description['repr'] or class_name(self)})"
+        # A server may send any text, and users print spaces.
+        text = (self.description["repr"] or class_name(self))[:_REPR_CHARS]
+        shown = (each if each.isprintable() else ascii(each)[1:-1] for each in text)
+        return f"RemoteSpace({''.join(shown)})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied = type(self)(self.description, self.base)

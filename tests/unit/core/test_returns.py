@@ -14,8 +14,11 @@ from gym_http_core.returns import added, plain_return, summed
 class Refusing:
     """A reward that becomes no array, as a tensor of PyTorch with a gradient."""
 
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("use detach()")
+        raise self._error
 
 
 @pytest.mark.parametrize(
@@ -29,7 +32,8 @@ class Refusing:
         ([np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0])], None),
         ([1.0, {"a": 1}], None),
         ([1.0, None], None),
-        ([1.0, Refusing()], None),
+        ([1.0, Refusing(RuntimeError("use detach()"))], None),
+        ([1.0, Refusing(SystemExit())], None),
         ([10**400], None),
         ([np.ones((2, 2))], None),
         ([], 0.0),

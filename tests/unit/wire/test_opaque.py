@@ -230,3 +230,9 @@ def test_membership_is_that_of_the_class() -> None:
     assert contains(np.int64(4))
     assert not contains(np.int64(3))
     assert mask_reader(gs.Dict(a=Mission(polite)))({"a": [1]}) == {"a": [1]}
+
+
+def test_the_text_of_a_server_is_shown_short_and_without_control_characters() -> None:
+    described = {**EVEN, "repr": "\x1b[2J\n" + "é" * 10**6}
+    assert repr(parse_space(described)).startswith("RemoteSpace(\\x1b[2J\\né")
+    assert len(repr(parse_space(described))) < 1100
