@@ -159,6 +159,10 @@ class Web:
             problem = self._counted(raised, environ)
             self._log_refusal(problem, environ, row)
             self.log_failed_call(problem, environ, arguments.get("instance_id", ""))
+            # These refer to the body, and to frames that refer to the problem. So the
+            # memory of many bodies would wait for the garbage collector.
+            for each in (raised, problem):
+                each.__traceback__ = each.__context__ = each.__cause__ = None
             answer = problem_answer(problem, environ)
         except Exception as error:
             extra = {"request_id": request_id_of(environ)}
