@@ -49,6 +49,7 @@ _END_SECONDS = 2.0
 _INSTANCES = (
     Column("ID"),
     Column("ENV", least=5, weight=2),
+    Column("PROGRAM", least=5, optional=True),
     Column("LABEL", least=5, optional=True),
     Column("OWNER", least=5, optional=True),
     Column("STATE"),
@@ -241,6 +242,7 @@ def _row_of_instance(each: dict[str, Any]) -> list[str]:
     return [
         each["instance_id"],
         each["env_id"],
+        each.get("program") or "",
         each["label"] or "",
         each["owner"] or "",
         each["state"],

@@ -20,6 +20,7 @@ MAX_MODES = 64
 #: Much less than can be parsed, since a deeper call stack has to encode it again.
 MAX_LEVELS = 200
 MAX_MODE = 64
+MAX_PROGRAM = 200
 
 
 def read_hello(payload: bytes, max_observation: int) -> Hello:
@@ -50,6 +51,11 @@ def read_hello(payload: bytes, max_observation: int) -> Hello:
             f"render_modes are {len(modes)}, the longest of "
             f"{max(map(len, modes))} characters: expected at most {MAX_MODES} of at "
             f"most {MAX_MODE}"
+        )
+    if len(hello.program) > MAX_PROGRAM or not hello.program.isprintable():
+        raise BadHello(
+            f"program is {hello.program!r:.80}: expected at most {MAX_PROGRAM} "
+            "printable characters"
         )
     size = len(msgspec.json.encode(hello.metadata))
     if size > MAX_METADATA_BYTES:

@@ -44,6 +44,7 @@ class Inspection:
         instance_id: Its instance ID.
         env_id: The env ID of the create request.
         label: The label that it was created with; ``None`` if it has none.
+        program: The versions of the program of an external environment, or "".
 
     Attributes:
         handlers: By operation, the function that returns the value of the answer.
@@ -57,6 +58,7 @@ class Inspection:
         instance_id: str,
         env_id: str,
         label: str | None = None,
+        program: str = "",
     ) -> None:
         self._operations = operations
         self._exact = exact
@@ -64,6 +66,7 @@ class Inspection:
         self._instance_id = instance_id
         self._env_id = env_id
         self._label = label
+        self._program = program
         self.handlers: dict[int, Callable[[Frame], Any]] = {
             Op.DESCRIBE: self._describe,
             Op.ACTION_SPACE: lambda frame: operations.describe_space("action"),
@@ -97,7 +100,7 @@ class Inspection:
             "instance_id": self._instance_id,
             "label": self._label,
             "streams": activity.streams,
-            "versions": _versions(),
+            "versions": self._versions(),
             "watchers": activity.watchers,
         }
 
@@ -115,8 +118,13 @@ class Inspection:
             "num_envs": about.get("num_envs"),
             "observation_space": about["observation_space"],
             "spec": about["spec"],
-            "versions": _versions(),
+            "versions": self._versions(),
         }
+
+    def _versions(self) -> dict[str, str]:
+        """Return versions of this process, and of the program that it steps."""
+        program = {"program": self._program} if self._program else {}
+        return {**_versions(), **program}
 
     def _sample(self, which: str, frame: Frame) -> Any:
         given = read_members(frame, SAMPLE, "the sample")

@@ -159,6 +159,9 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
         channel.sendall(encode(env_warnings.with_header(refusal)))
         return 0
     activity.finish()
+    if dispatch.external is not None:
+        program = dispatch.external.program.encode()
+        channel.sendall(encode(Frame(Op.PROGRAM, body=program)))
     channel.sendall(encode(_made(start)))
     host = _host_class(start)(
         dispatch,
@@ -294,7 +297,7 @@ def _make(
     dispatch = Dispatch(
         operations,
         exact,
-        _inspection(start, operations, exact, activity),
+        _inspection(start, operations, exact, activity, external),
         activity,
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
@@ -369,7 +372,7 @@ def _make_clocked(
     dispatch = Dispatch(
         operations,
         exact,
-        _inspection(start, operations, exact, activity),
+        _inspection(start, operations, exact, activity, external),
         activity,
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
@@ -389,6 +392,7 @@ def _inspection(
     operations: Operations,
     exact: LosslessCalls,
     activity: Activity,
+    external: ExternalConnections | None,
 ) -> Inspection:
     return Inspection(
         operations,
@@ -397,4 +401,5 @@ def _inspection(
         start.instance_id,
         start.request.env_id,
         start.request.label,
+        external.program if external is not None else "",
     )

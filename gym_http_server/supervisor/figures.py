@@ -77,6 +77,7 @@ class _Row(msgspec.Struct):
     memory_bytes: int
     num_envs: int | None
     owner: str | None
+    program: str | None
     realtime: dict[str, Any] | None
     recording: dict[str, Any] | None
     render_mode: str | None
@@ -196,6 +197,7 @@ def _of_page(instance: Instance, page: Status) -> _Row:
         memory_bytes=0,
         num_envs=page.num_envs or None,
         owner=instance.owner or None,
+        program=instance.program or None,
         realtime=_realtime(page),
         recording=_recording(page),
         render_mode=instance.render_mode,

@@ -71,6 +71,8 @@ FORK_RETURNED = (
     "a process that its environment forked returned from the environment's call; such "
     "a process must end with os._exit()"
 )
+#: Bytes kept of the versions of an external environment's program.
+MAX_PROGRAM = 800
 OUT_OF_MEMORY = "memory ran out and the kernel killed its process"
 
 log = logging.getLogger(SUPERVISOR)
@@ -334,6 +336,11 @@ class Hosts:
                 continue
             if frame.kind == Op.STREAM_LOG:
                 self._log_stream(instance, frame)
+                continue
+            if frame.kind == Op.PROGRAM:
+                instance.program = bytes(frame.body[:MAX_PROGRAM]).decode(
+                    "utf-8", "replace"
+                )
                 continue
             if frame.status == RETURNED:
                 instance.detail = FORK_RETURNED

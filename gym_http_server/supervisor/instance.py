@@ -40,6 +40,7 @@ class Instance:
         env_id: The env ID of the create request.
         label: The label that it was created with; ``None`` if it has none.
         render_mode: The render mode that it was created with.
+        program: The versions of the program of an external environment, or "".
         arguments: The size and the digest of a large create request; ``None`` for
             others.
         channel: The connection to the host.
@@ -82,6 +83,7 @@ class Instance:
     heartbeat: Heartbeat
     label: str | None = None
     render_mode: str | None = None
+    program: str = ""
     arguments: Arguments | None = None
     reported: bool = False
     live: bool = False

@@ -16,6 +16,7 @@ from gym_http_server.validation.checks import Check, CheckGroup
 from gym_http_server.validation.document import Document
 from gym_http_server.validation.expectations import Absent, Mismatch
 from gym_http_server.validation.groups import (
+    commands,
     environments,
     errors,
     external,
@@ -64,6 +65,7 @@ GROUPS = (
     external.EXTERNAL,
     external.FAILURES,
     *external.MESSAGE_GROUPS,
+    commands.COMMANDS,
 )
 
 RIGHT, WRONG = 0, 1

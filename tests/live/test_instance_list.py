@@ -59,6 +59,7 @@ def test_it_shows_the_activity_of_an_instance(api: Api) -> None:
         "last_return": None,
         "num_envs": None,
         "owner": None,
+        "program": None,
         "realtime": None,
         "recording": None,
         "render_mode": None,

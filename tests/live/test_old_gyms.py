@@ -4,6 +4,10 @@ The server starts `gym_serve_stdio.py` with their Python.
 """
 
 import hashlib
+import json
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -231,3 +235,30 @@ def test_a_function_of_a_python_makes_the_environment(
     )
     with RemoteEnv(server.url, "external/old", start=3) as env:
         assert env.reset()[0]["place"].tolist() == [3, 0.5]
+
+
+def test_people_see_which_python_it_is(make_server: Callable[..., Server]) -> None:
+    server = make_server("--env-python", f"old={python_with_gym('3.7')}")
+    instance = Api(server).create("external/old/CartPole-v1")
+    program = ok(instance.get(""))["versions"]["program"]
+    assert re.fullmatch(r"Python 3\.7\.\d+, gym 0\.21\.0", program)
+    (row,) = ok(Api(server).get("/v1/instances/"))["instances"]
+    assert row["program"] == program
+    command = [sys.executable, "-m", "gym_http_server", "ls", server.url]
+    wide = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(command, capture_output=True, check=True, env=wide)
+    assert f"external/old/CartPole-v1  {program}  " in done.stdout.decode()
+    instance.close()
+
+
+def test_validate_finds_nothing_wrong(make_server: Callable[..., Server]) -> None:
+    server = make_server("--env-python", f"old={python_with_gym('3.7')}")
+    names = ("legacy", "newer", "keys", "streams", "batches", "vectors", "commands")
+    only = [word for name in names for word in ("--only", name)]
+    command = [sys.executable, "-m", "gym_http_server", "validate", server.url]
+    command += ["--json", "--env", "external/old/CartPole-v1", *only]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, report
+    passed = {check["id"] for check in report["checks"] if check["result"] == "passed"}
+    assert {"commands.steps", "commands.vector", "commands.name-taken"} <= passed

@@ -95,6 +95,7 @@ class Op(IntEnum):
     FIGURES = 77
     STREAM_LOG = 78
     RELOAD = 79
+    PROGRAM = 80
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97

@@ -243,6 +243,11 @@ class ExternalConnections:
         self.due = 0.0
 
     @property
+    def program(self) -> str:
+        """The versions of the environment's program, for people; "" if unknown."""
+        return self.leased[0].hello.program if self.leased else ""
+
+    @property
     def any_lost(self) -> bool:
         """Whether a connection is lost at the moment."""
         return any(connection.lost for connection in self.leased)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,8 @@ class ProvidedEnv:
                 "seed",
             ],
             dialect=dialect,
+            program=f"Python {platform.python_version()}, "
+            f"gymnasium {gymnasium.__version__}",
         )
 
     def answer(self, request: Request) -> Answer:

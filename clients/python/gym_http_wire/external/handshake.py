@@ -82,6 +82,7 @@ class Hello(msgspec.Struct, omit_defaults=True, tag_field="type", tag="hello"):
         resume: The token of an earlier welcome, to resume that connection.
         replace: Whether the program, once it was started again, takes the place that it
             had in a running instance.
+        program: Its versions, for people, as ``Python 3.7.16, gym 0.21.0``.
     """
 
     protocol: int
@@ -97,6 +98,7 @@ class Hello(msgspec.Struct, omit_defaults=True, tag_field="type", tag="hello"):
     dialect: str = "json"
     resume: str = ""
     replace: bool = False
+    program: str = ""
 
     def has(self, capability: str) -> bool:
         """Whether the environment has a capability."""

@@ -157,7 +157,7 @@ class InstancePage {
     const row = instances.find(isThis) ?? ended.find(isThis);
     if (!row) throw new Error(`There is no instance ${this.#id}, or it ended long ago.`);
     this.#row = row;
-    this.#title.textContent = row.label ? `${row.env_id} · ${row.label}` : row.env_id;
+    this.#title.textContent = [row.env_id, row.label, row.program].filter(Boolean).join(" · ");
     this.#facts.show(row);
     if (row.reason !== undefined) {
       this.#end();

@@ -152,7 +152,7 @@ class InstancesPage {
       "tr",
       {},
       h("td", {}, h("a", { href: `#/envs/${encodeURIComponent(id)}`, "data-key": `open ${id}` }, id)),
-      h("td", {}, row.num_envs ? `${row.env_id} × ${row.num_envs}` : row.env_id),
+      h("td", { title: row.program ?? "" }, row.num_envs ? `${row.env_id} × ${row.num_envs}` : row.env_id),
       h("td", {}, row.label ?? ""),
       h("td", {}, h("span", { class: `badge ${row.state}` }, state)),
       ...[
