@@ -31,8 +31,8 @@ class Doorbell:
     Args:
         numbers: Unsigned numbers of 64 bits, in memory that both processes share.
         index: The position of the number, 0 at first, with a note behind it.
-        processes: Number of processes that run at the same time with this one. The
-            wait polls before it sleeps if there is a core for each.
+        processes: Number of processes that may run while one waits, the waiting one
+            included. It polls before it sleeps if there is a core for each.
 
     Attributes:
         descriptor: The descriptor, an eventfd.
@@ -108,4 +108,4 @@ class Doorbell:
 
 
 def _has_cores(processes: int) -> bool:
-    return processes < len(os.sched_getaffinity(0))
+    return processes <= len(os.sched_getaffinity(0))

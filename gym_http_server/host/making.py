@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium
 from gymnasium.envs import registration
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from gym_http_core.env_errors import env_error, env_exceptions
 from gym_http_server.errors import UnknownEnv, did_you_mean
@@ -181,11 +181,15 @@ def _make_vector(
         return made
 
     if request.hosts == 1:
-        return make(request.num_envs)
+        vector = make(request.num_envs)
+        if isinstance(vector, SyncVectorEnv | AsyncVectorEnv):
+            # Answers are encoded before the next step overwrites the observations.
+            vector.copy = False
+        return vector
     _check_spreadable(env_id, request)
-    vector = ShardedVectorEnv(make, request.num_envs, request.hosts)
-    vector.spec = _whole_spec(vector.spec, request.num_envs)
-    return vector
+    sharded = ShardedVectorEnv(make, request.num_envs, request.hosts)
+    sharded.spec = _whole_spec(sharded.spec, request.num_envs)
+    return sharded
 
 
 def _whole_spec(spec: Any, num_envs: int) -> Any:

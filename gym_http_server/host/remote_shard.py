@@ -89,7 +89,8 @@ class RemoteShard:
         ours, theirs = socket.socketpair()
         leader = os.getpid()
         first = number * _LINES * LINE
-        self._step = Doorbell(numbers, first, len(bounds))
+        # All shards run while one waits for a step, and the client.
+        self._step = Doorbell(numbers, first, len(bounds) + 1)
         self._answer = Doorbell(numbers, first + LINE, len(bounds))
         self._pid = os.fork()
         if self._pid:

@@ -7,7 +7,6 @@ messages have what does not fit there.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import os
 from collections.abc import Callable, Iterable
@@ -43,6 +42,8 @@ _ARRAYS = (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)
 
 class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
     """A ``SyncVectorEnv`` over several processes.
+
+    The next reset or step overwrites the arrays that were returned.
 
     If one of them dies, this process dies the same way. ``spec`` is that of the first
     shard.
@@ -171,9 +172,9 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
             infos = self._infos(replies)
         return (
             self._observed(replies),
-            batch.rewards.copy(),
-            batch.terminations.copy(),
-            batch.truncations.copy(),
+            batch.rewards,
+            batch.terminations,
+            batch.truncations,
             infos,
         )
 
@@ -247,7 +248,7 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
             self._observations = concatenate(
                 self.single_observation_space, each, self._observations
             )
-        return copy.deepcopy(self._observations)
+        return self._observations
 
     def _infos(self, replies: list[Any]) -> dict[str, Any]:
         columns = [shard and shard["columns"] for shard in replies]

@@ -151,14 +151,17 @@ class SharedColumns:
         return True
 
     def read(self) -> dict[str, Any]:
-        """Return the infos of the whole vector, from parts that all shards wrote."""
+        """Return the infos of the whole vector, from parts that all shards wrote.
+
+        The next step overwrites their arrays.
+        """
         present = self._present
         order: Any = range(len(self.columns))
         if not present.all():
             order = dict.fromkeys(int(number) for number in np.nonzero(present)[1])
         infos: dict[str, Any] = {}
         for number in order:
-            _put(infos, self.columns[number].path, self._arrays[number].copy())
+            _put(infos, self.columns[number].path, self._arrays[number])
         return infos
 
     def part(self, shard: int) -> Columns | None:

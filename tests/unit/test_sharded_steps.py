@@ -1,11 +1,16 @@
-"""Steps of a vector over processes send messages only for what is new."""
+"""Steps of vectors copy no observations, and send messages only for what is new."""
 
 import json
 import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
+
+from gym_http_server.host import making
+from gym_http_server.host.create_request import CreateRequest
+from gym_http_server.host.vector_request import VectorRequest
 
 PROGRAM = """
 import json, sys
@@ -70,3 +75,12 @@ def test_a_usual_step_sends_no_message(space: str, hosts: int) -> None:
 def test_what_has_no_shared_memory_is_in_messages() -> None:
     assert messages("box", 2, {"word": "some"}) == [0] * 5
     assert messages("text", 2, {}) == [1] * 5
+
+
+def test_hosts_copy_no_observations() -> None:
+    vector = making.make(CreateRequest("CartPole-v1", vector=VectorRequest(2, "sync")))
+    first, _ = vector.reset(seed=1)
+    # The host encodes each answer before the next step.
+    second, *_ = vector.step(np.array([0, 1]))
+    assert np.shares_memory(first, second)
+    vector.close()
