@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import gymnasium
 import psutil
@@ -286,3 +287,58 @@ def test_the_variable_has_one_command_a_line(
     server = make_server(env={"GHS_ENV_COMMAND": commands})
     for name in ("x", "y"):
         Api(server).create(f"external/{name}").close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_many_instances_and_kills_leave_nothing(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*flags("good"))
+    api, random = Api(server), Random(3)
+
+    def make_and_close(count: int) -> None:
+        for _ in range(count):
+            api.create("external/good").close()
+
+    def settled() -> int:
+        wait_until(lambda: not programs("good"))
+        wait_until(lambda: not server.environments())
+        return server.supervisor_descriptors()
+
+    make_and_close(20)
+    descriptors, memory = settled(), server.supervisor.memory_info().rss
+    make_and_close(80)
+    for _ in range(15):
+        create = in_background(api.post, "/v1/envs/", {"env_id": "external/good"})
+        (program,) = wait_until(lambda: programs("good"))
+        time.sleep(random.uniform(0, 0.05))
+        program.kill()
+        answer = answer_of(create)
+        assert answer.status in (200, 502, 503), answer
+        wait_until(lambda: not api.instances())
+    assert settled() <= descriptors
+    assert server.supervisor.memory_info().rss < memory + 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize("end", ["supervisor", "launcher"])
+def test_commands_end_with_the_server(
+    launch_server: Callable[..., Server], end: str
+) -> None:
+    server = launch_server(*flags("good", "hangs"))
+    server.wait_listening()
+    idle = Api(server).create("external/good")
+    busy = Api(server).create("external/hangs")
+    pids = [each.reset()["info"]["pid"] for each in (idle, busy)]
+    in_background(busy.post, "step/", {"action": 1})
+    found = [psutil.Process(pid) for pid in pids]
+    os.kill(server.supervisor.pid if end == "supervisor" else server.pid, 9)
+    wait_until(lambda: not any(each.is_running() for each in found), 3.0)
+    server.wait_exit()
+
+
+def test_a_create_in_the_sandbox_names_its_setting(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*flags("ends"), "--sandbox", "on", parent="/var/tmp")
+    assert "--sandbox off" in away(server, "ends")
