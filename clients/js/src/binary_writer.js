@@ -2,7 +2,7 @@
 
 import { NdArray, arrayBytes, dtypeOfTyped } from "./arrays.js";
 import { countOf, dtypeNamed } from "./dtypes.js";
-import { stringify } from "./json_writer.js";
+import { membersOf, stringify } from "./json_writer.js";
 import { AutoresetMode, Complex, Float, GraphInstance, Scalar, Tuple, Unsent } from "./scalars.js";
 import { Space } from "./spaces/space.js";
 import { writeText } from "./text.js";
@@ -177,7 +177,7 @@ function signContainer(value, leaves, depth) {
   if (value instanceof GraphInstance) {
     return `{"graph":[${signItems([value.nodes, value.edges, value.edgeLinks], leaves, depth)}]}`;
   }
-  const members = value instanceof Map ? [...value] : Object.entries(value);
+  const members = membersOf(value);
   const parts = members
     .filter(([, item]) => item !== undefined)
     .map(([key, item]) => `[${stringify(typedTree(key))},${sign(item, leaves, depth + 1)}]`);

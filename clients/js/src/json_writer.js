@@ -37,11 +37,26 @@ export function floatText(number) {
   return DIGITS.test(text) ? `${text}.0` : text;
 }
 
+/**
+ * Return the members of an object or a Map, as pairs.
+ *
+ * @throws {TypeError} It has its content elsewhere, as a Set or a Date does.
+ */
+export function membersOf(value) {
+  if (value instanceof Map) return [...value];
+  const members = Object.entries(value);
+  const kind = Object.getPrototypeOf(value)?.constructor?.name;
+  if (!members.length && kind !== undefined && kind !== "Object") {
+    throw new TypeError(`a ${kind} cannot be sent: expected an object with members, or an array`);
+  }
+  return members;
+}
+
 function objectText(tree) {
   if (tree === null) return "null";
   if (tree instanceof Float) return floatText(tree.value);
   if (Array.isArray(tree)) return `[${tree.map(stringify).join(",")}]`;
-  const members = tree instanceof Map ? [...tree] : Object.entries(tree);
+  const members = membersOf(tree);
   const parts = [];
   for (const [key, value] of members) {
     if (value !== undefined) parts.push(`${quoted(String(key))}:${stringify(value)}`);

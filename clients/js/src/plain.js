@@ -3,6 +3,7 @@
 import { NdArray, dtypeOfTyped } from "./arrays.js";
 import { dtypeNamed } from "./dtypes.js";
 import { objectOf } from "./json.js";
+import { membersOf } from "./json_writer.js";
 import { Float, GraphInstance, Scalar } from "./scalars.js";
 import { scalarAt } from "./numpy_scalars.js";
 import { shortest } from "./shortest_decimals.js";
@@ -51,7 +52,7 @@ export function plainTree(value) {
     const [nodes, edges, edge_links] = [value.nodes, value.edges, value.edgeLinks].map(plainTree);
     return { nodes, edges, edge_links };
   }
-  const members = value instanceof Map ? [...value] : Object.entries(value);
+  const members = membersOf(value);
   return objectOf(new Map(members.map(([key, each]) => [String(key), plainTree(each)])));
 }
 

@@ -3,7 +3,7 @@
 import { NdArray, arrayBytes, dtypeOfTyped } from "./arrays.js";
 import { dtypeNamed } from "./dtypes.js";
 import { setMember } from "./json.js";
-import { stringify } from "./json_writer.js";
+import { membersOf, stringify } from "./json_writer.js";
 import { AutoresetMode, Complex, Float, GraphInstance, Scalar, Tuple, Unsent, float } from "./scalars.js";
 import { Space } from "./spaces/space.js";
 import { isUnicode, writeBase64, writeText } from "./text.js";
@@ -73,7 +73,7 @@ function arrayTree(value) {
 }
 
 function dictTree(value) {
-  const members = value instanceof Map ? [...value] : Object.entries(value);
+  const members = membersOf(value);
   const kept = members.filter(([, item]) => item !== undefined);
   if (!kept.every(([key]) => typeof key === "string" && key !== "$t" && isUnicode(key))) {
     return { $t: "dict", v: kept.map((pair) => pair.map(typedTree)) };

@@ -3,8 +3,11 @@ import { test } from "node:test";
 
 import { ProtocolError } from "../src/errors.js";
 import { parse } from "../src/json.js";
+import { encodeBinary } from "../src/binary_writer.js";
 import { stringify } from "../src/json_writer.js";
+import { plainTree } from "../src/plain.js";
 import { float } from "../src/scalars.js";
+import { typedTree } from "../src/typed_writer.js";
 
 test("integers beyond 2^53 are BigInts, all others numbers", () => {
   assert.deepEqual(parse("[9007199254740992, 9007199254740993, -9007199254740993]"), [
@@ -44,4 +47,17 @@ test("floats are written such that they are read as floats", () => {
   assert.equal(stringify({ a: undefined, b: null }), '{"b":null}');
   assert.throws(() => stringify(NaN), TypeError);
   assert.throws(() => stringify("\ud800"), TypeError);
+});
+
+test("objects with their content elsewhere are refused, not sent as {}", () => {
+  for (const value of [new Set([1]), new Date(0), /a/, new ArrayBuffer(8), Promise.resolve(1)]) {
+    const refusal = new RegExp(`a ${value.constructor.name} cannot be sent`);
+    for (const write of [stringify, plainTree, typedTree, encodeBinary]) {
+      assert.throws(() => write({ seed: value }), refusal);
+    }
+  }
+  class Point {
+    x = 1;
+  }
+  assert.equal(stringify({ a: {}, b: Object.create(null), c: new Point() }), '{"a":{},"b":{},"c":{"x":1}}');
 });
