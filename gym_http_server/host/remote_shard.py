@@ -32,7 +32,7 @@ from gym_http_server.host.failures import (
 from gym_http_server.host.info_merge import Each, sendable
 from gym_http_server.host.isolation import close_descriptors, reseed
 from gym_http_server.host.shard import MakeVector, Shard, SharedBatch
-from gym_http_server.host.shared_columns import Bounds, Column, SharedColumns
+from gym_http_server.host.shared_columns import Bounds, InfoColumn, SharedColumns
 from gym_http_server.linux import prctl
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.processes.titles import extend_title
@@ -126,7 +126,7 @@ class RemoteShard:
         """Send the descriptor of the shared memory."""
         self._send(Frame(ShardOp.SHARE), descriptor)
 
-    def share_columns(self, columns: Sequence[Column], descriptor: int) -> None:
+    def share_columns(self, columns: Sequence[InfoColumn], descriptor: int) -> None:
         """Send the descriptor of memory for columns of infos."""
         body = msgspec.json.encode(columns)
         self._send(Frame(ShardOp.COLUMNS, body=body), descriptor)
@@ -246,7 +246,7 @@ def _serve(
         if frame is None:
             return
         if frame.kind == ShardOp.COLUMNS:
-            columns = msgspec.json.decode(frame.body, type=list[Column])
+            columns = msgspec.json.decode(frame.body, type=list[InfoColumn])
             descriptor = _received_descriptor(channel)
             made.columns = SharedColumns(columns, bounds, descriptor)
             channel.send(_frame_of(None))

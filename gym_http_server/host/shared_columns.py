@@ -15,7 +15,14 @@ import numpy as np
 
 from gym_http_server.host.info_merge import Columns
 
-__all__ = ["MAX_CHANGES", "Bounds", "Column", "SharedColumns", "leaves_of", "together"]
+__all__ = [
+    "MAX_CHANGES",
+    "Bounds",
+    "InfoColumn",
+    "SharedColumns",
+    "leaves_of",
+    "together",
+]
 
 #: Limit of columns in shared memory.
 MAX_COLUMNS = 256
@@ -27,7 +34,7 @@ _ALIGNMENT = 64
 Bounds = Sequence[tuple[int, int]]
 
 
-class Column(NamedTuple):
+class InfoColumn(NamedTuple):
     """A column of numbers.
 
     Attributes:
@@ -43,16 +50,16 @@ class Column(NamedTuple):
     shape: tuple[int, ...]
 
 
-def leaves_of(columns: Columns | None) -> list[tuple[Column, Any]] | None:
+def leaves_of(columns: Columns | None) -> list[tuple[InfoColumn, Any]] | None:
     """Return all columns with their arrays; ``None`` if some are not numbers."""
-    leaves: list[tuple[Column, Any]] = []
+    leaves: list[tuple[InfoColumn, Any]] = []
     if not columns or _collect(leaves, (), columns.values, columns.kinds):
         return leaves
     return None
 
 
 def _collect(
-    leaves: list[tuple[Column, Any]],
+    leaves: list[tuple[InfoColumn, Any]],
     path: tuple[str, ...],
     values: dict[str, Any],
     kinds: dict[str, Any],
@@ -65,13 +72,15 @@ def _collect(
                 return False
         elif value.dtype.kind in _NUMERIC:
             dtype, shape = value.dtype.str, value.shape[1:]
-            leaves.append((Column((*path, name), kind, dtype, shape), value))
+            leaves.append((InfoColumn((*path, name), kind, dtype, shape), value))
         else:
             return False
     return True
 
 
-def together(known: Sequence[Column], found: Sequence[Column]) -> list[Column]:
+def together(
+    known: Sequence[InfoColumn], found: Sequence[InfoColumn]
+) -> list[InfoColumn]:
     """Return the columns that can have shared memory: the known ones, then others.
 
     A column of another type than a known one with its keys is not among them.
@@ -100,7 +109,7 @@ class SharedColumns:
     """
 
     def __init__(
-        self, columns: Sequence[Column], bounds: Bounds, descriptor: int
+        self, columns: Sequence[InfoColumn], bounds: Bounds, descriptor: int
     ) -> None:
         self.columns = list(columns)
         self._bounds = bounds
@@ -122,7 +131,7 @@ class SharedColumns:
             start += _aligned(values * kind.itemsize)
 
     @staticmethod
-    def size(columns: Sequence[Column], bounds: Bounds) -> int:
+    def size(columns: Sequence[InfoColumn], bounds: Bounds) -> int:
         """Return the number of bytes that the columns need."""
         size, num_envs = _aligned(len(bounds) * len(columns)), bounds[-1][1]
         for column in columns:
@@ -130,7 +139,7 @@ class SharedColumns:
             size += _aligned(values * np.dtype(column.dtype).itemsize)
         return max(size, mmap.PAGESIZE)
 
-    def write(self, shard: int, leaves: Sequence[tuple[Column, Any]]) -> bool:
+    def write(self, shard: int, leaves: Sequence[tuple[InfoColumn, Any]]) -> bool:
         """Write the part of a shard; return whether there is memory for all of it."""
         start, stop = self._bounds[shard]
         index, present = self._index, self._present[shard]
