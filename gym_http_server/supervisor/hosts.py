@@ -42,7 +42,7 @@ from gym_http_server.supervisor.output import KeptLogs, last_words
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.starts import start_host
 from gym_http_server.supervisor.time_limits import TimeLimits
-from gym_http_server.supervisor.turns import Turns
+from gym_http_server.supervisor.turns import InstanceTurns
 from gym_http_server.supervisor.usage import Usages, read_usage
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
@@ -147,8 +147,8 @@ class Hosts:
         self._making: list[Instance] = []
         self.upkeep: list[Instance] = []
         self._time_limits = TimeLimits(settings)
-        self._looks = Turns(LOOK_ROUNDS, FEW)
-        self._upkeeps = Turns(UPKEEP_ROUNDS, FEW)
+        self._looks = InstanceTurns(LOOK_ROUNDS, FEW)
+        self._upkeeps = InstanceTurns(UPKEEP_ROUNDS, FEW)
         self._ticks = 0
         self._memory = MemoryLimit(settings.host_memory)
         self._oom_kills = OomKills()

@@ -223,7 +223,7 @@ def survey(
     return rows
 
 
-class _Row(msgspec.Struct):
+class _CommandEnv(msgspec.Struct):
     """An environment of another Python, as `gym_serve_stdio.py` lists it."""
 
     env_id: str
@@ -232,8 +232,8 @@ class _Row(msgspec.Struct):
     reason: str | None
 
 
-class _Rows(msgspec.Struct):
-    envs: list[_Row]
+class _CommandEnvs(msgspec.Struct):
+    envs: list[_CommandEnv]
 
 
 def _listed(command: EnvCommand, seconds: float) -> list[dict[str, Any]]:
@@ -244,7 +244,7 @@ def _listed(command: EnvCommand, seconds: float) -> list[dict[str, Any]]:
         seconds: Seconds that it may take.
     """
     parent = functools.partial(prctl.die_with_parent, os.getpid())
-    rows, why = _Rows([]), ""
+    rows, why = _CommandEnvs([]), ""
     try:
         done = subprocess.run(
             [*command.words, "--list"],
@@ -254,7 +254,7 @@ def _listed(command: EnvCommand, seconds: float) -> list[dict[str, Any]]:
             check=True,
             preexec_fn=parent,
         )
-        rows = msgspec.json.decode(done.stdout, type=_Rows)
+        rows = msgspec.json.decode(done.stdout, type=_CommandEnvs)
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         why = f"its exit status is {error.returncode}: {last:.300}"
@@ -263,7 +263,7 @@ def _listed(command: EnvCommand, seconds: float) -> list[dict[str, Any]]:
     name = f"{EXTERNAL}{command.name}"
     if why:
         reason = f"{command.words[0]} does not list its environments: {why}"
-        rows = _Rows([_Row("", None, None, reason)])
+        rows = _CommandEnvs([_CommandEnv("", None, None, reason)])
     spaces = {"action_space": None, "observation_space": None}
     return [
         {

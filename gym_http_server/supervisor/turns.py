@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from gym_http_server.supervisor.instance import Instance
 
-__all__ = ["Turns"]
+__all__ = ["InstanceTurns"]
 
 
-class Turns:
+class InstanceTurns:
     """Takes instances in turn.
 
     Args:
