@@ -13,7 +13,7 @@ import resource
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["SUPERVISOR_DESCRIPTORS", "Allowance", "chosen_workers", "cores", "rooms"]
+__all__ = ["SUPERVISOR_DESCRIPTORS", "MachineLimit", "chosen_workers", "cores", "rooms"]
 
 #: Web workers of a server that chooses their number: one alone would let a slow request
 #: delay others.
@@ -33,7 +33,7 @@ _MIB = 1024 * 1024
 _UNLIMITED = 1 << 60
 
 
-class Allowance(NamedTuple):
+class MachineLimit(NamedTuple):
     """How many instances a limit allows, besides all that there is now.
 
     Attributes:
@@ -65,7 +65,7 @@ def chosen_workers() -> int:
     return min(MOST_WORKERS, max(LEAST_WORKERS, cores()))
 
 
-def rooms(run_path: str) -> list[Allowance]:
+def rooms(run_path: str) -> list[MachineLimit]:
     """Return the limits of this machine on further instances, the lowest first.
 
     Args:
@@ -73,7 +73,7 @@ def rooms(run_path: str) -> list[Allowance]:
     """
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     found = [
-        Allowance(
+        MachineLimit(
             (files - RESERVED) // SUPERVISOR_DESCRIPTORS,
             f"{files} open files in a process",
             "raise the hard limit of open files (ulimit -Hn, LimitNOFILE, or "
@@ -86,18 +86,18 @@ def rooms(run_path: str) -> list[Allowance]:
     return sorted(each._replace(instances=max(0, each.instances)) for each in found)
 
 
-def _processes() -> Iterator[Allowance]:
+def _processes() -> Iterator[MachineLimit]:
     # Threads count as well.
     running = int(_read("/proc/loadavg").split()[3].partition("/")[2] or 0)
     for name in ("pid_max", "threads-max"):
         if (most := _number(f"/proc/sys/kernel/{name}")) is not None:
             room = most - running - RESERVED
-            yield Allowance(
+            yield MachineLimit(
                 room, f"kernel.{name} = {most}", f"raise it: sysctl kernel.{name}"
             )
     own, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if own != resource.RLIM_INFINITY and os.geteuid() != 0:
-        yield Allowance(
+        yield MachineLimit(
             own - RESERVED,
             f"{own} processes of this user",
             "raise it: ulimit -u, or LimitNPROC",
@@ -105,14 +105,14 @@ def _processes() -> Iterator[Allowance]:
     for folder in _groups("pids"):
         most, now = _number(f"{folder}/pids.max"), _number(f"{folder}/pids.current")
         if most is not None:
-            yield Allowance(
+            yield MachineLimit(
                 most - (now or 0) - RESERVED,
                 f"{most} processes in the control group",
                 "raise pids.max (TasksMax, or docker run --pids-limit)",
             )
 
 
-def _memory() -> Iterator[Allowance]:
+def _memory() -> Iterator[MachineLimit]:
     lines = dict(
         line.split(":", 1)
         for line in _read("/proc/meminfo").splitlines()
@@ -133,22 +133,24 @@ def _memory() -> Iterator[Allowance]:
                 yield _memory_room(free, what)
 
 
-def _memory_room(free: int, what: str) -> Allowance:
+def _memory_room(free: int, what: str) -> MachineLimit:
     each = f"{INSTANCE_BYTES // _MIB} MiB for a small instance"
-    return Allowance(free // INSTANCE_BYTES, f"{what}, {each}", "use a larger machine")
+    return MachineLimit(
+        free // INSTANCE_BYTES, f"{what}, {each}", "use a larger machine"
+    )
 
 
-def _disk(run_path: str) -> Iterator[Allowance]:
+def _disk(run_path: str) -> Iterator[MachineLimit]:
     disk = os.statvfs(run_path)
     remedy = "choose another place with --run-dir"
     # Some file systems have no fixed number of blocks or files, and report 0.
     if disk.f_blocks:
         free = disk.f_bavail * disk.f_frsize
         what = f"{free // _MIB} MiB free at the run directory"
-        yield Allowance(free // INSTANCE_DISK_BYTES, what, remedy)
+        yield MachineLimit(free // INSTANCE_DISK_BYTES, what, remedy)
     if disk.f_files:
         what = f"{disk.f_favail} files free at the run directory"
-        yield Allowance((disk.f_favail - RESERVED) // INSTANCE_FILES, what, remedy)
+        yield MachineLimit((disk.f_favail - RESERVED) // INSTANCE_FILES, what, remedy)
 
 
 def _quotas() -> Iterator[tuple[str, str]]:
