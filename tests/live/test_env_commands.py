@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -321,7 +323,7 @@ def test_many_instances_and_kills_leave_nothing(
     assert server.supervisor.memory_info().rss < memory + 4 * 1024 * 1024
 
 
-@pytest.mark.parametrize("end", ["supervisor", "launcher"])
+@pytest.mark.parametrize("end", ["supervisor", "launcher", "both"])
 def test_commands_end_with_the_server(
     launch_server: Callable[..., Server], end: str
 ) -> None:
@@ -332,9 +334,20 @@ def test_commands_end_with_the_server(
     pids = [each.reset()["info"]["pid"] for each in (idle, busy)]
     in_background(busy.post, "step/", {"action": 1})
     found = [psutil.Process(pid) for pid in pids]
-    os.kill(server.supervisor.pid if end == "supervisor" else server.pid, 9)
+    supervisor = server.supervisor
+    if end == "both":
+        # So that neither can end what the other leaves.
+        os.kill(server.pid, signal.SIGSTOP)
+    if end != "launcher":
+        supervisor.kill()
+    if end != "supervisor":
+        os.kill(server.pid, signal.SIGKILL)
     wait_until(lambda: not any(each.is_running() for each in found), 3.0)
     server.wait_exit()
+    if end == "both":
+        # As the next server would do.
+        for folder in server.run_dir.iterdir():
+            shutil.rmtree(folder)
 
 
 def test_a_create_in_the_sandbox_names_its_setting(

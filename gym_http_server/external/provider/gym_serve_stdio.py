@@ -354,7 +354,9 @@ class Provided:
         unwrapped = getattr(self._env, "unwrapped", self._env)
         given = inspect.signature(unwrapped.reset).parameters
         kinds = [each.kind for each in given.values()]
-        return name in given or inspect.Parameter.VAR_KEYWORD in kinds
+        # Old environments ignore what they do not know.
+        passes = inspect.Parameter.VAR_KEYWORD in kinds and not self._old
+        return name in given or passes
 
     def _init(self, given: Dict[str, Any]) -> Dict[str, Any]:
         kwargs = dict(given.get("kwargs") or {})
