@@ -1,6 +1,8 @@
 """The benchmarks run and write the documented results; the figures are not asserted."""
 
+import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,15 +10,17 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from benchmarks import profile
+from benchmarks import profile, thousands
 from benchmarks.batches import piloted
 from benchmarks.gauges import MICROSECONDS, rate
+from benchmarks.measuring import Plan
 from benchmarks.one_process import STAGES, one_process
 from benchmarks.parts import QUESTIONS as PROFILES
 from benchmarks.pinning import Mode
 from benchmarks.questions import QUESTIONS
 from benchmarks.report import row as make_row
 from gym_http_client.bench.players import Round
+from gym_http_server.linux.machine import Room
 from tests.support.identity import assert_identical
 from tests.support.server import ROOT
 
@@ -184,6 +188,47 @@ def test_short_races_with_local_twins(tmp_path: Path) -> None:
         assert each["mode"] == "same"
         assert min(each["value"], each["ratio"]) > 0
         assert name in printed
+
+
+def test_a_question_is_left_out_without_its_package(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert QUESTIONS["cores_breakout64"](Plan(1, 0.1, 0.0)) == []
+    words = "cores_breakout64: left out, since ale_py is not installed"
+    assert words in capsys.readouterr().err
+
+
+def test_ten_thousand_instances_are_left_out_without_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    room = Room(4975, "20000 open files in a process", "raise it")
+    monkeypatch.setattr(thousands, "rooms", lambda path: [room])
+    assert QUESTIONS["instances_10000"](Plan(1, 0.1, 0.0)) == []
+    words = "there is room for 4975: 20000 open files in a process; raise it"
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_rows_of_many_cores_say_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "results.json"
+    bench(output, "cores_native64", "cores_stream_1")
+    cores = f"{len(os.sched_getaffinity(0))} cores"
+    rows = json.loads(output.read_text())
+    found = {row["name"]: (row["mode"], row["baseline"]) for row in rows}
+    assert found == {
+        "cores_native64": (cores, "local native vector"),
+        "cores_stream_1": (cores, "local env"),
+    }
+    monkeypatch.setattr(thousands, "_MOST", 120)
+    made = {row.name: row for row in QUESTIONS["cores_instances"](Plan(1, 0.1, 0.0))}
+    names = "creates", "idle", "pss", "list", "metrics", "first_steps", "closes"
+    assert made.keys() == {f"cores_{name}" for name in names}
+    assert all(row.mode == cores and row.value > 0 for row in made.values())
 
 
 @pytest.mark.live
