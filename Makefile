@@ -136,6 +136,18 @@ build/minari/.installed: $(VENV)/.dev
 	@build/minari/bin/pip install --quiet "jax[cpu]"
 	@touch $@
 
+.PHONY: envpool
+envpool: build/envpool/.installed ## Compare environments of EnvPool with a local pool (installs EnvPool)
+	@build/envpool/bin/python -m pytest -q -p no:cacheprovider tests/envpool/envpool_checks.py
+
+build/envpool/.installed: $(VENV)/.dev
+	@echo "Installing EnvPool …"
+	@$(BIN)/python -m venv build/envpool
+	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+		> "$$(build/envpool/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
+	@build/envpool/bin/pip install --quiet envpool==1.2.5
+	@touch $@
+
 .PHONY: packages
 packages: $(VENV)/.dev ## Compare published packages with local ones (or PACKAGES="minigrid …")
 	@$(BIN)/python -m tests.packages $(PACKAGES)

@@ -33,6 +33,7 @@ from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.treereading import Reading
 
 __all__ = [
+    "POOLS",
     "Arguments",
     "CreateRequest",
     "WrapperRequest",
@@ -45,6 +46,8 @@ MAX_ENV_ID_CHARS = 200
 # As JSON. A tagged value of typed JSON takes two levels.
 MAX_KWARGS_DEPTH = 8
 MAX_TYPED_DEPTH = 16
+#: Beginning of env IDs of EnvPool's environments.
+POOLS = "envpool/"
 #: Beginnings of env IDs that name worlds, also before MODULE:CLASS.
 WORLDS = ("interface/", "world/")
 _ELSE = "; arguments of the environment go into kwargs"

@@ -45,6 +45,7 @@ class Inspection:
         env_id: The env ID of the create request.
         label: The label that it was created with; ``None`` if it has none.
         program: The versions of the program of an external environment, or "".
+        stepped: Members of the description about how a vector steps.
 
     Attributes:
         handlers: By operation, the function that returns the value of the answer.
@@ -59,6 +60,7 @@ class Inspection:
         env_id: str,
         label: str | None = None,
         program: str = "",
+        stepped: dict[str, Any] | None = None,
     ) -> None:
         self._operations = operations
         self._exact = exact
@@ -67,6 +69,7 @@ class Inspection:
         self._env_id = env_id
         self._label = label
         self._program = program
+        self._stepped = stepped or {}
         self.handlers: dict[int, Callable[[Frame], Any]] = {
             Op.DESCRIBE: self._describe,
             Op.ACTION_SPACE: lambda frame: operations.describe_space("action"),
@@ -94,6 +97,7 @@ class Inspection:
         activity = self._activity
         return {
             **self._exact.describe(),
+            **self._stepped,
             "age_s": round(activity.age_s, 3),
             "env_id": self._env_id,
             "idle_s": round(activity.idle_s, 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -12,18 +13,26 @@ from typing import Any
 
 import gymnasium
 from gymnasium.envs import registration
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import (
+    AsyncVectorEnv,
+    AutoresetMode,
+    SyncVectorEnv,
+    VectorEnv,
+)
 
 from gym_http_core.env_errors import env_error, env_exceptions
 from gym_http_server.errors import UnknownEnv, did_you_mean
 from gym_http_server.host import env_warnings
-from gym_http_server.host.create_request import CreateRequest
+from gym_http_server.host.create_request import POOLS, CreateRequest
 from gym_http_server.host.env_versions import newest, resolve
+from gym_http_server.host.pools import pool_spec
 from gym_http_server.host.sharded_vector import ShardedVectorEnv
-from gym_http_server.host.vector_request import VectorRequest
+from gym_http_server.host.vector_request import OWN_MODES, VectorRequest
+from gym_http_server.operations.instances import AUTO
 from gym_http_wire.problems import BadParameter, DependencyMissing, Problem
 
-__all__ = ["make", "translate"]
+__all__ = ["describe_vector", "make", "translate"]
 
 Wrap = Callable[[gymnasium.Env[Any, Any]], Any]
 Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
@@ -99,22 +108,47 @@ def _beside(request: CreateRequest) -> set[str]:
 
 
 def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
+    spec = _find_spec(request, options)
+    wraps = [
+        functools.partial(getattr(gymnasium.wrappers, each.name), **each.kwargs)
+        for each in request.wrappers
+    ]
+    if request.vector is not None:
+        return _make_vector(request, request.vector, spec, wraps, options)
+    env = gymnasium.make(spec, **options)
+    made = env.unwrapped.spec
+    if made is not None and isinstance(spec, EnvSpec) and _is_pool(request):
+        # Gymnasium has it from its own wrapper.
+        made.max_episode_steps = spec.max_episode_steps
+    for wrap in wraps:
+        env = wrap(env)
+    return env
+
+
+def _find_spec(request: CreateRequest, options: dict[str, Any]) -> EnvSpec | str:
+    """Return a spec or ID for ``gymnasium.make`` and ``make_vec``.
+
+    Args:
+        request: The request.
+        options: Their further arguments, which may be changed.
+    """
+    if _is_pool(request):
+        steps = options.pop("max_episode_steps", None)
+        if request.vector is None or request.vector.mode not in OWN_MODES:
+            # EnvPool counts the steps itself.
+            options["max_episode_steps"] = -1
+        return pool_spec(request.env_id, request.seed, steps)
     env_id = request.env_id if request.exact_id else resolve(request.env_id)
     if env_id != request.env_id:
         env_warnings.add(
             "UserWarning",
             f"{request.env_id} is retired, and {env_id} was made instead: request that",
         )
-    wraps = [
-        functools.partial(getattr(gymnasium.wrappers, each.name), **each.kwargs)
-        for each in request.wrappers
-    ]
-    if request.vector is not None:
-        return _make_vector(env_id, request.vector, wraps, options)
-    env = gymnasium.make(newest(env_id), **options)
-    for wrap in wraps:
-        env = wrap(env)
-    return env
+    return newest(env_id)
+
+
+def _is_pool(request: CreateRequest) -> bool:
+    return request.env_id.startswith(POOLS)
 
 
 def translate(request: CreateRequest, error: BaseException) -> Problem:
@@ -148,16 +182,18 @@ def _problem(request: CreateRequest, error: BaseException) -> Problem:
 
 
 def _make_vector(
-    env_id: str,
-    request: VectorRequest,
+    request: CreateRequest,
+    wanted: VectorRequest,
+    spec: EnvSpec | str,
     wrappers: Sequence[Wrap],
     options: dict[str, Any],
 ) -> VectorEnv[Any, Any, Any]:
     """Make a vector as ``gymnasium.make_vec`` does, in one process or several.
 
     Args:
-        env_id: The ID of the environments, as it is registered.
-        request: Their number, and how they are stepped.
+        request: The request.
+        wanted: The number of environments, and how they are stepped.
+        spec: Their spec, or the ID under which it is registered.
         wrappers: Wrap each environment, the innermost first.
         options: Further arguments of ``make_vec`` and of the environment.
 
@@ -166,29 +202,37 @@ def _make_vector(
         Exception: ``make_vec`` failed.
         Problem: It failed in another process.
     """
+    kwargs = wanted.kwargs
+    if _is_pool(request) and wanted.mode in OWN_MODES:
+        kwargs = _pool_kwargs(request, wanted)
 
     def make(num_envs: int) -> VectorEnv[Any, Any, Any]:
         # It keeps its arguments, and changes some of them.
-        vector_kwargs = dict(request.kwargs)
+        vector_kwargs = dict(kwargs)
         made: VectorEnv[Any, Any, Any] = gymnasium.make_vec(
-            env_id,
+            spec,
             num_envs=num_envs,
-            vectorization_mode=request.mode,
+            vectorization_mode=wanted.mode,
             vector_kwargs=vector_kwargs,
             wrappers=list(wrappers),
             **copy.deepcopy(options),
         )
         return made
 
-    if request.hosts == 1:
-        vector = make(request.num_envs)
+    hosts = wanted.hosts
+    refusal = None if hosts == 1 else _refusal(request, wanted, spec)
+    if refusal is not None:
+        if not wanted.auto:
+            raise refusal
+        hosts = 1
+    if hosts == 1:
+        vector = make(wanted.num_envs)
         if isinstance(vector, SyncVectorEnv | AsyncVectorEnv):
             # Answers are encoded before the next step overwrites the observations.
             vector.copy = False
         return vector
-    _check_spreadable(env_id, request)
-    sharded = ShardedVectorEnv(make, request.num_envs, request.hosts)
-    sharded.spec = _whole_spec(sharded.spec, request.num_envs)
+    sharded = ShardedVectorEnv(make, wanted.num_envs, hosts)
+    sharded.spec = _whole_spec(sharded.spec, wanted.num_envs)
     return sharded
 
 
@@ -207,16 +251,90 @@ def _whole_spec(spec: Any, num_envs: int) -> Any:
     return whole
 
 
-def _check_spreadable(env_id: str, request: VectorRequest) -> None:
-    spec = registration.registry.get(env_id.rpartition(":")[2])
-    if request.mode is None and spec is not None and spec.vector_entry_point:
-        raise BadParameter(
-            f"hosts is {request.hosts}, and {env_id} makes its vectors itself, in one "
-            "process: expected 1, or vectorization_mode 'sync', which can be spread"
+def _refusal(
+    request: CreateRequest, wanted: VectorRequest, spec: EnvSpec | str
+) -> BadParameter | None:
+    """Return why a vector cannot be spread over processes; ``None`` if it can."""
+    found = (
+        registration.registry.get(spec.rpartition(":")[2])
+        if isinstance(spec, str)
+        else spec
+    )
+    words = f"hosts is {wanted.hosts}, and"
+    if wanted.mode is None and found is not None and found.vector_entry_point:
+        works = _sync_request(request, wanted, hosts=wanted.hosts)
+        return BadParameter(
+            f"{words} {request.env_id} makes its vectors itself, in one process: "
+            f"expected 1, or a vector that can be spread: {works}"
         )
     if len(os.listdir("/proc/self/task")) > 1:
         # A fork would copy the locks that other threads hold.
-        raise BadParameter(
-            f"hosts is {request.hosts}, and a module that {env_id} comes from starts "
-            "threads: expected 1"
+        return BadParameter(
+            f"{words} a module that {request.env_id} comes from starts threads: "
+            "expected 1"
         )
+    return None
+
+
+def _pool_kwargs(request: CreateRequest, wanted: VectorRequest) -> dict[str, Any]:
+    """Return the arguments of a vector that EnvPool makes.
+
+    Raises:
+        BadParameter: It would need others.
+    """
+    kwargs = dict(wanted.kwargs)
+    mode = AutoresetMode(kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP))
+    if kwargs or request.wrappers or mode is not AutoresetMode.NEXT_STEP:
+        works = _sync_request(request, wanted, hosts=AUTO)
+        raise BadParameter(
+            f"{request.env_id} makes its vectors itself: expected autoreset_mode "
+            "'next_step', no wrappers and no other vector_kwargs, or a vector of its "
+            f"single environments, which takes them: {works}"
+        )
+    return kwargs
+
+
+def _sync_request(
+    request: CreateRequest, wanted: VectorRequest, hosts: int | str
+) -> str:
+    """Return members of a create request for a vector that Gymnasium makes."""
+    first = {"env_id": request.env_id, "num_envs": wanted.num_envs}
+    return json.dumps({**first, "vectorization_mode": "sync", "hosts": hosts})
+
+
+def describe_vector(request: CreateRequest, vector: Any) -> dict[str, Any]:
+    """Return members of a description: how a vector steps its environments.
+
+    Args:
+        request: The request that it was made for.
+        vector: The vector; other environments have no such members.
+    """
+    if request.vector is None:
+        return {}
+    spec = getattr(vector, "spec", None)
+    own = getattr(spec, "vector_entry_point", None) is not None
+    single = getattr(spec, "entry_point", None) is not None
+    mode, other = "sync", None
+    if isinstance(vector, AsyncVectorEnv):
+        mode = "async"
+    elif not request.external and not isinstance(
+        vector, SyncVectorEnv | ShardedVectorEnv
+    ):
+        mode = "vector_entry_point"
+    if mode == "vector_entry_point" and single:
+        other = (
+            f"{request.env_id} makes its vectors itself, in one process. For one over "
+            'several processes, create it with "vectorization_mode": "sync" and '
+            '"hosts": "auto".'
+        )
+    elif mode != "vector_entry_point" and own:
+        other = (
+            f"{request.env_id} can make its vectors itself, in one process: create it "
+            'with "vectorization_mode": "vector_entry_point", without hosts.'
+        )
+    spread = isinstance(vector, ShardedVectorEnv)
+    return {
+        "hosts": request.vector.hosts if spread else 1,
+        "other_mode": other,
+        "vectorization_mode": mode,
+    }

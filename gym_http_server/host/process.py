@@ -35,7 +35,7 @@ from gym_http_server.host.failures import problem_frame, refusal_of
 from gym_http_server.host.host import Host, WorkerConnection
 from gym_http_server.host.inspection import Inspection
 from gym_http_server.host.isolation import isolate, reseed
-from gym_http_server.host.making import make
+from gym_http_server.host.making import describe_vector, make
 from gym_http_server.host.monitor_files import request_file
 from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.processes.frame_socket import receive_with_descriptors
@@ -297,7 +297,14 @@ def _make(
     dispatch = Dispatch(
         operations,
         exact,
-        _inspection(start, operations, exact, activity, external),
+        _inspection(
+            start,
+            operations,
+            exact,
+            activity,
+            external,
+            describe_vector(wanted, env),
+        ),
         activity,
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
@@ -393,6 +400,7 @@ def _inspection(
     exact: LosslessCalls,
     activity: Activity,
     external: ExternalConnections | None,
+    stepped: dict[str, Any] | None = None,
 ) -> Inspection:
     return Inspection(
         operations,
@@ -402,4 +410,5 @@ def _inspection(
         start.request.env_id,
         start.request.label,
         external.program if external is not None else "",
+        stepped,
     )

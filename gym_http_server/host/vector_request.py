@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import msgspec
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.operations.instances import AUTORESET, CREATE
+from gym_http_server.operations.instances import AUTO, AUTORESET, CREATE
 from gym_http_server.operations.members import Choice, Integer
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["VectorRequest", "read_vector"]
+__all__ = ["OWN_MODES", "VectorRequest", "auto_hosts", "read_vector"]
 
 _AUTORESET = Choice([*AUTORESET, *AUTORESET.values()])
+#: Modes in which a package makes its vectors itself, if it can.
+OWN_MODES = (None, "vector_entry_point")
 _NEED_COUNT = ("vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts")
 
 
@@ -25,12 +28,14 @@ class VectorRequest(msgspec.Struct, frozen=True):
             default.
         kwargs: As its ``vector_kwargs``.
         hosts: Number of processes over which the environments are spread.
+        auto: Whether the server has chosen it, and takes 1 if they cannot be spread.
     """
 
     num_envs: int
     mode: str | None = None
     kwargs: dict[str, Any] = {}
     hosts: int = 1
+    auto: bool = False
 
 
 def read_vector(found: dict[str, Any], settings: Settings) -> VectorRequest | None:
@@ -47,23 +52,36 @@ def read_vector(found: dict[str, Any], settings: Settings) -> VectorRequest | No
     if count is None:
         _check_alone(found)
         return None
-    most = settings.max_vector_processes
-    note = "(num_envs and --max-vector-processes)"
-    hosts = Integer(1, min(count, most), note).read(
-        found.get("hosts", CREATE["hosts"].default), "hosts"
-    )
     mode = found.get("vectorization_mode")
+    most = settings.max_vector_processes
     if mode == "async":
         note = "(--max-vector-processes, since async has a process for each)"
         Integer(1, most, note).read(count, "num_envs")
     kwargs = _read_kwargs(found)
-    if hosts > 1 and mode in ("async", "vector_entry_point"):
-        raise BadParameter(
-            f"hosts is {hosts} and vectorization_mode {mode!r}: only 'sync' is spread"
-        )
-    if hosts > 1 and kwargs.get("observation_mode", "same") != "same":
-        raise BadParameter(f"hosts is {hosts}: expected 1 with an observation_mode")
+    obstacle = _obstacle(mode, kwargs)
+    given = found.get("hosts", CREATE["hosts"].default)
+    if given == AUTO:
+        hosts = 1 if obstacle else auto_hosts(count, most)
+        return VectorRequest(count, mode, kwargs, hosts, auto=True)
+    note = "(num_envs and --max-vector-processes), or 'auto'"
+    hosts = Integer(1, min(count, most), note).read(given, "hosts")
+    if hosts > 1 and obstacle:
+        raise BadParameter(f"hosts is {hosts}{obstacle}")
     return VectorRequest(count, mode, kwargs, hosts)
+
+
+def auto_hosts(num_envs: int, most: int) -> int:
+    """Return a number of processes for a vector: a core for each, and one left over."""
+    return max(1, min(len(os.sched_getaffinity(0)) - 1, num_envs // 4, most))
+
+
+def _obstacle(mode: str | None, kwargs: dict[str, Any]) -> str:
+    """Return why a vector is not spread over processes, or ""."""
+    if mode in ("async", "vector_entry_point"):
+        return f" and vectorization_mode {mode!r}: only 'sync' is spread"
+    if kwargs.get("observation_mode", "same") != "same":
+        return ": expected 1 with an observation_mode"
+    return ""
 
 
 def _check_alone(found: dict[str, Any]) -> None:

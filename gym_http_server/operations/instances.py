@@ -25,8 +25,10 @@ from gym_http_server.operations.members import (
     Text,
     refusal,
 )
+from gym_http_wire.problems import BadParameter
 
 __all__ = [
+    "AUTO",
     "AUTORESET",
     "BATCH",
     "CALL",
@@ -55,6 +57,8 @@ MAX_BATCH = 1024
 #: As `gym_http_core.batches` has them, which loads NumPy.
 MAX_STEPS, MAX_EPISODES = 10_000, 1_000
 MODES = ("sync", "async", "vector_entry_point")
+#: Value of a member that the server is to choose.
+AUTO = "auto"
 #: How Gymnasium writes the modes of its enumeration, by name.
 AUTORESET = {
     "next_step": "NextStep",
@@ -95,6 +99,29 @@ class OldFlag(Struct, frozen=True):
 #: Of environments and spaces.
 SEED = Integer(0, None)
 _SEED_OR_NOT = SEED.schema() | {"type": ["integer", "null"]}
+
+
+class _Hosts(Struct, frozen=True):
+    """A number of processes, or that the server is to choose it."""
+
+    expected: str = f"an integer from 1, or {AUTO!r}"
+
+    def read(self, value: Any, name: str) -> int | str:
+        """Check a value; see `Kind.read`."""
+        if value == AUTO:
+            return AUTO
+        try:
+            return Integer(1).read(value, name)
+        except BadParameter:
+            raise refusal(name, value, self.expected) from None
+
+    def parse(self, text: str, name: str) -> int | str:
+        """Read a value from text; see `Kind.parse`."""
+        return AUTO if text == AUTO else Integer(1).parse(text, name)
+
+    def schema(self) -> Schema:
+        """Return the values as JSON Schema."""
+        return {"anyOf": [Integer(1).schema(), {"enum": [AUTO]}]}
 
 
 def _seed(words: str) -> Member:
@@ -191,9 +218,11 @@ CREATE: Members = {
         "`same_step` or `disabled`, or as Gymnasium writes these values.",
     ),
     "hosts": Member(
-        Integer(1),
+        _Hosts(),
         "With `num_envs`, and `vectorization_mode` `sync`: over how many processes "
-        "the environments are spread.",
+        "the environments are spread. With `auto`, the server chooses: as many as it "
+        "has cores but one, and at most one for every four environments; 1 where they "
+        "cannot be spread, as the description tells.",
         1,
     ),
     "wait_s": Member(

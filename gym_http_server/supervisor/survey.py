@@ -23,6 +23,7 @@ from gymnasium.envs import registration
 
 from gym_http_server.config.env_commands import EXTERNAL, EnvCommand
 from gym_http_server.errors import SurveyFailed
+from gym_http_server.host.pools import pool_rows
 from gym_http_server.linux import prctl
 from gym_http_server.processes.service_process import isolate
 from gym_http_server.supervisor.forks import start_child
@@ -183,7 +184,7 @@ def _make(
 def survey(
     modules: tuple[str, ...], on_load: Callable[[str], None] = lambda name: None
 ) -> list[dict[str, Any]]:
-    """Return every registered environment.
+    """Return every registered environment, and those of EnvPool.
 
     Args:
         modules: Modules to import before.
@@ -220,7 +221,8 @@ def survey(
                     "reason": reasons[name],
                 }
             )
-    return rows
+        rows += pool_rows(on_load)
+    return sorted(rows, key=lambda row: str(row["env_id"]))
 
 
 class _CommandEnv(msgspec.Struct):

@@ -1,9 +1,11 @@
 """A vector over several processes behaves and ends like a single instance."""
 
+import json
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -14,6 +16,8 @@ from tests.support.api import Api, Instance
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
+#: Has the server believe that it may use nine cores.
+NINE_CORES = "import os; os.sched_getaffinity = lambda pid: set(range(9))"
 # The environments are 0 and 1, 2 and 3, 4 and 5.
 COUNT, HOSTS = 6, 3
 
@@ -261,3 +265,86 @@ def test_an_exception_in_an_async_worker_is_no_death(
     problem = calls.error(instance.post("step/", {"action": action}), 502, "env-error")
     assert problem["error_type"] == "EOFError"
     assert instance.get("").status == 200
+
+
+@pytest.fixture(scope="module")
+def nine_cores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A server that may use nine cores, as far as it knows."""
+    folder: Path = tmp_path_factory.mktemp("cores")
+    (folder / "sitecustomize.py").write_text(NINE_CORES)
+    modules = ("tests.support.envs.hostile", "tests.support.envs.threaded")
+    flags = [flag for module in modules for flag in ("--import", module)]
+    with Server(*flags, python_path=(folder,)) as started:
+        yield Api(started)
+
+
+def stepped(instance: Instance) -> tuple[str, int, str | None]:
+    """Return what the description says about how a vector steps."""
+    about = instance.get("").json()
+    return about["vectorization_mode"], about["hosts"], about["other_mode"]
+
+
+def test_the_server_chooses_the_processes(nine_cores: Api) -> None:
+    instance = nine_cores.create("hostile/Harmless-v0", num_envs=16, hosts="auto")
+    pids = instance.reset()["info"]["pid"]
+    assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [4, 4, 4, 4]
+    assert stepped(instance) == ("sync", 4, None)
+    calls.no_content(instance.close())
+
+
+def test_the_answer_to_a_create_stays_as_it_was(nine_cores: Api) -> None:
+    request = {"env_id": "CartPole-v1", "num_envs": 16, "hosts": "auto"}
+    answer = nine_cores.post("/v1/envs/", request)
+    assert answer.json().keys() == {"instance_id"}
+    calls.no_content(Instance(nine_cores, answer.json()["instance_id"]).close())
+
+
+def test_a_vector_of_its_package_says_how_to_have_processes(nine_cores: Api) -> None:
+    instance = nine_cores.create("CartPole-v1", num_envs=16, hosts="auto")
+    mode, hosts, other = stepped(instance)
+    assert (mode, hosts) == ("vector_entry_point", 1)
+    assert '"vectorization_mode": "sync" and "hosts": "auto"' in str(other)
+    calls.no_content(instance.close())
+    # As it says.
+    wanted = {"vectorization_mode": "sync", "hosts": "auto"}
+    instance = nine_cores.create("CartPole-v1", num_envs=16, **wanted)
+    mode, hosts, other = stepped(instance)
+    assert (mode, hosts) == ("sync", 4)
+    assert '"vectorization_mode": "vector_entry_point"' in str(other)
+    calls.no_content(instance.close())
+    # And back.
+    instance = nine_cores.create(
+        "CartPole-v1", num_envs=16, vectorization_mode="vector_entry_point"
+    )
+    assert stepped(instance)[:2] == ("vector_entry_point", 1)
+    calls.no_content(instance.close())
+
+
+def test_auto_is_one_process_where_nothing_can_be_spread(nine_cores: Api) -> None:
+    for env_id, more, mode in (
+        ("CartPole-v1", {"vectorization_mode": "async", "num_envs": 4}, "async"),
+        ("hostile/Threaded-v0", {"num_envs": 16}, "sync"),
+    ):
+        instance = nine_cores.create(env_id, hosts="auto", **more)
+        assert stepped(instance)[:2] == (mode, 1), env_id
+        calls.no_content(instance.close())
+
+
+def test_a_refusal_has_the_request_that_works(nine_cores: Api) -> None:
+    request = {"env_id": "CartPole-v1", "num_envs": 8, "hosts": 2}
+    answer = nine_cores.post("/v1/envs/", request)
+    words = calls.error(answer, 400, "bad-parameter")["message"]
+    assert words.startswith("hosts is 2, and CartPole-v1 makes its vectors itself")
+    works = json.loads(words[words.index("{") :])
+    assert works == {**request, "vectorization_mode": "sync"}
+    instance = nine_cores.create(**works)
+    assert stepped(instance)[:2] == ("sync", 2)
+    calls.no_content(instance.close())
+
+
+def test_a_single_environment_says_nothing_about_vectors(nine_cores: Api) -> None:
+    instance = nine_cores.create("CartPole-v1")
+    assert not {"hosts", "other_mode", "vectorization_mode"} & set(
+        instance.get("").json()
+    )
+    calls.no_content(instance.close())

@@ -177,8 +177,8 @@ export interface MakeVecOptions extends MakeOptions {
   vectorKwargs?: Record<string, unknown>;
   /** The behaviour at the end of an episode. */
   autoresetMode?: AutoresetMode | "next_step" | "same_step" | "disabled";
-  /** Number of processes over which a "sync" vector is spread. */
-  hosts?: number;
+  /** Number of processes over which a "sync" vector is spread; the server's choice. */
+  hosts?: number | "auto";
 }
 
 /** How an episode begins. */

@@ -24,6 +24,7 @@ from gym_http_wire.generators import describe_generator, restore_generator
 from gym_http_wire.problems import (
     BadParameter,
     ExternalAway,
+    InvalidAction,
     NoAttribute,
     Problem,
     ResetNeeded,
@@ -188,15 +189,20 @@ class VectorOperations(Operations):
             Observations and infos, as the vector returned them.
 
         Raises:
+            BadParameter: The vector has refused it, and reset no environment.
             EnvError: An environment raised an exception.
         """
         if seed is None:
             seed = self._first_seed
-        self._failed = True
+        failed, self._failed = self._failed, True
         mask = options.get("reset_mask") if isinstance(options, dict) else None
-        observation, info = vector_call(
-            "reset", self.env.reset, seed=seed, options=options
-        )
+        try:
+            observation, info = vector_call(
+                "reset", self.env.reset, seed=seed, options=options
+            )
+        except BadParameter:
+            self._failed = failed
+            raise
         self._failed = False
         self.reset_seed, self._first_seed = seed, None
         self._done[... if mask is None else mask] = False
@@ -212,11 +218,12 @@ class VectorOperations(Operations):
 
         Raises:
             ResetNeeded: There is no episode to act in.
+            InvalidAction: The vector has refused it, and stepped no environment.
             EnvError: An environment raised an exception.
         """
         try:
             result = vector_call("step", self.env.step, action)
-        except (ResetNeeded, ExternalAway):
+        except (ResetNeeded, ExternalAway, InvalidAction):
             raise
         except Problem:
             self._failed = self.episode_log.failed = True

@@ -47,7 +47,7 @@ def make_external(request: CreateRequest, connections: ExternalConnections) -> M
     count = 1
     if vector is not None:
         count = vector.num_envs
-        if vector.mode not in (None, "sync") or vector.hosts > 1:
+        if vector.mode not in (None, "sync") or (vector.hosts > 1 and not vector.auto):
             raise BadParameter(
                 f"vectorization_mode is {vector.mode!r} and hosts is {vector.hosts}: "
                 f"expected null and 1, since all {request.env_id} step at the same time"

@@ -12,7 +12,7 @@ struct VectorOptions : EnvOptions {
     std::optional<std::string> vectorization_mode{};  ///< `sync`, `async`…
     std::optional<std::string> autoreset_mode{};  ///< `next_step`, `same_step`, `disabled`.
     Json vector_kwargs = Json();                  ///< Arguments of Gymnasium's vector.
-    std::optional<int> hosts{};                   ///< Processes over which it is spread.
+    Json hosts = Json();  ///< Processes over which it is spread; `auto`: the server's choice.
 };
 
 /// The results of a vector's step: one for each environment, in order.
@@ -94,7 +94,7 @@ private:
         if (options.vectorization_mode)
             request["vectorization_mode"] = *options.vectorization_mode;
         if (options.autoreset_mode) request["autoreset_mode"] = *options.autoreset_mode;
-        if (options.hosts) request["hosts"] = *options.hosts;
+        if (!options.hosts.is_null()) request["hosts"] = options.hosts;
         request["vector_kwargs"] = options.vector_kwargs;
         return request;
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -32,8 +32,9 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         vector_kwargs: As in ``gymnasium.make_vec``.
         autoreset_mode: ``"next_step"``, ``"same_step"``, ``"disabled"``, or the
             ``AutoresetMode``; ``None`` for the vector's default.
-        hosts: Number of processes that share a ``"sync"`` vector. They step at the
-            same time, with the same results as one process.
+        hosts: Number of processes that share a ``"sync"`` vector, or ``"auto"`` for as
+            many as the server's cores can run. They step at the same time, with the
+            same results as one process.
         render_mode: As in ``gymnasium.make_vec``, but not ``"human"``.
         max_episode_steps: As in ``gymnasium.make``.
         disable_env_checker: As in ``gymnasium.make``.
@@ -75,7 +76,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         vectorization_mode: str | None = None,
         vector_kwargs: dict[str, Any] | None = None,
         autoreset_mode: str | AutoresetMode | None = None,
-        hosts: int | None = None,
+        hosts: int | Literal["auto"] | None = None,
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         disable_env_checker: bool | None = None,
