@@ -356,7 +356,7 @@ def settings() -> None:
 
 @main.command()
 def provider() -> None:
-    """Print the path of gym_serve_stdio.py, which other Pythons execute.
+    """Print the path of gym_serve_stdio.py, for another Python.
 
     It provides their environments to serve --env-command. Copy it into an image:
     cp $(gym-http-server provider) .

@@ -261,6 +261,9 @@ def test_permissions_of_the_run_directory_are_restored() -> None:
         ):
             assert attempt(intruder, "chmod", str(path), 0) is None
         wait_until(lambda: path.stat().st_mode & 0o777 == 0o700)
+        folder = run / other.id
+        wait_until(lambda: folder.stat().st_mode & 0o777 == 0o700)
+        wait_until(lambda: (folder / "host.sock").stat().st_mode & 0o777 == 0o600)
         other.reset()
         no_content(api.create().close())
         assert (run / "broker.sock").stat().st_mode & 0o777 == 0o600
