@@ -20,7 +20,7 @@ from benchmarks.pinning import Mode
 from benchmarks.questions import QUESTIONS
 from benchmarks.report import row as make_row
 from gym_http_client.bench.players import Round
-from gym_http_server.linux.machine import Room
+from gym_http_server.linux.machine import MachineLimit
 from tests.support.identity import assert_identical
 from tests.support.server import ROOT
 
@@ -202,7 +202,7 @@ def test_a_question_is_left_out_without_its_package(
 def test_ten_thousand_instances_are_left_out_without_room(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    room = Room(4975, "20000 open files in a process", "raise it")
+    room = MachineLimit(4975, "20000 open files in a process", "raise it")
     monkeypatch.setattr(thousands, "rooms", lambda path: [room])
     assert QUESTIONS["instances_10000"](Plan(1, 0.1, 0.0)) == []
     words = "there is room for 4975: 20000 open files in a process; raise it"
