@@ -213,16 +213,18 @@ def test_a_command_that_says_nothing_ends_at_the_deadline(
     [
         ("killed", "SIGKILL) after printing 'about to crash'"),
         ("closes", "it ended the connection"),
-        ("prints", "announces"),
+        # It may end by itself first, since nobody reads what it prints.
+        ("prints", ("announces", "Broken pipe")),
     ],
 )
 def test_the_step_in_which_it_ends_says_how(
-    server: Server, how: str, words: str
+    server: Server, how: str, words: str | tuple[str, ...]
 ) -> None:
     instance = Api(server).create(f"external/{how}")
     instance.reset()
     answer = error(instance.post("step/", {"action": 1}), 502, "env-crashed")
-    assert words in answer["message"]
+    either = (words,) if isinstance(words, str) else words
+    assert any(each in answer["message"] for each in either)
     error(instance.post("step/", {"action": 1}), 410, "instance-ended")
     wait_until(lambda: not programs(how))
 
