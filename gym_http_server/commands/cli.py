@@ -175,13 +175,10 @@ def _serve(settings: Settings, given: Settings) -> int:
 
 
 def _log_room(settings: Settings, run: RunDir) -> None:
-    """Log how many instances this machine allows, and what limits their number."""
+    """Log for how many instances there is room, and each limit that is too low."""
     least, *others = machine.rooms(run.path)
     if least.instances >= settings.max_instances:
-        allowed = ", ".join(
-            f"{each.instances} by {each.limit}" for each in (least, *others)
-        )
-        log.info("room for about %d instances: %s", least.instances, allowed)
+        log.info("room for about %d instances: %s", least.instances, least.limit)
         return
     for each in (least, *others):
         if each.instances < settings.max_instances:
@@ -358,8 +355,8 @@ def settings() -> None:
 def provider() -> None:
     """Print the path of gym_serve_stdio.py, for another Python.
 
-    It provides their environments to serve --env-command. Copy it into an image:
-    cp $(gym-http-server provider) .
+    It provides environments of that Python to serve --env-command. Copy it into an
+    image: cp $(gym-http-server provider) .
     """
     click.echo(PROVIDER)
 

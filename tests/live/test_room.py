@@ -28,7 +28,9 @@ def test_the_start_shows_the_room_that_suffices(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server("--max-instances", "100", "--log-level", "info", prefix=PREFIX)
-    assert "room for about 100 instances: 100 by 500 open files" in server.stderr
+    assert (
+        "room for about 100 instances: 500 open files in a process\n" in server.stderr
+    )
     assert "but there is room" not in server.stderr
 
 
