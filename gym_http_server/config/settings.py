@@ -36,7 +36,7 @@ _LAST_PORT = 65535
 _CLASS = re.compile(r"\[!?+\]?+[^\]]*\]")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Settings:
     """The settings of a server; see `TABLE` for flags, variables and help."""
 

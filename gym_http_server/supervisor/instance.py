@@ -32,7 +32,7 @@ __all__ = ["Idle", "Instance", "Tombstone", "Tombstones"]
 MAX_TOMBSTONES = 10_000
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Instance:
     """An instance, its host process and their state.
 

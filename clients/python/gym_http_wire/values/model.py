@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from gymnasium import Space
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import GraphInstance
 from gymnasium.vector import AutoresetMode
+from msgspec import Struct
 
 from gym_http_wire.specs import describe_spec
 from gym_http_wire.values.refusal import UnsupportedValue
@@ -27,8 +27,7 @@ MAX_REPR = 200
 """Characters of an object's ``repr`` that stand for it if it cannot be sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unsent:
+class Unsent(Struct, frozen=True):
     """Stands for a value of an info that cannot be sent.
 
     Attributes:
