@@ -48,8 +48,10 @@ PAUSE_SECONDS = 1.0
 STUCK_SECONDS = 5.0
 #: A spare host that has waited for so long prepares itself further.
 WARM_UP_SECONDS = 0.02
-# Trials before the first fork, which takes some 20 ms while web workers start: with
-# fewer, hosts have more memory of their own (0: 0.7 MiB more), and with 60 no less.
+#: Seconds after the first order in which trials wait for the second one. They take some
+#: 20 ms.
+TRIAL_SECONDS = 0.2
+# With fewer, hosts have more memory of their own (0: 0.7 MiB more); with 60 no less.
 _TRIALS = 8
 # Between two looks for the end of a parent, on kernels that do not report it.
 _REPARENT_PAUSE_S = 0.0002
@@ -279,8 +281,7 @@ def _serve(control: socket.socket, supervisor: int) -> int:
     """Fork as many hosts as are ordered."""
     isolate(supervisor)
     control.setblocking(True)
-    for _ in range(_TRIALS):
-        process.warm_up()
+    tried = False
     while order := control.recv(_ORDER.size):
         (count,) = _ORDER.unpack(order)
         try:
@@ -290,6 +291,12 @@ def _serve(control: socket.socket, supervisor: int) -> int:
             _report_failure(control, error, count)
         else:
             os.waitpid(child, 0)
+        if not tried:
+            # Not before the first spare host, while web workers start, too.
+            _is_readable(control, TRIAL_SECONDS)
+            for _ in range(_TRIALS):
+                process.warm_up()
+            tried = True
     return 0
 
 

@@ -7,8 +7,9 @@ import signal
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from gym_http_server.config.env_commands import command_of
 from gym_http_server.config.settings import Settings
@@ -32,8 +33,7 @@ __all__ = ["Idle", "Instance", "Tombstone", "Tombstones"]
 MAX_TOMBSTONES = 10_000
 
 
-@dataclass(eq=False, repr=False)
-class Instance:
+class Instance(Struct, eq=False):
     """An instance, its host process and their state.
 
     Attributes:
@@ -149,8 +149,7 @@ class Idle(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True):
     """The record of an ended instance.
 
     Attributes:

@@ -22,7 +22,8 @@ _TAG = "$t"
 _MAX_SIGNATURE_BYTES = 2**20
 _MAX_EXACT = 2**53
 _WORD, _INT, _FLOAT = struct.Struct("<Q"), struct.Struct("<q"), struct.Struct("<d")
-_DTYPE = re.compile(r"[<>|](?:([biufcS])([0-9]{1,7})|U([0-9]{1,7})|[mM]8(?:\[.*\])?)")
+# Compiled when it is needed: few processes that import this read an outline.
+_DTYPE = r"[<>|](?:([biufcS])([0-9]{1,7})|U([0-9]{1,7})|[mM]8(?:\[.*\])?)"
 _MALFORMED = (
     AttributeError,
     TypeError,
@@ -162,7 +163,7 @@ class _Outline:
 def _size(tag: str, content: Any) -> int:
     """Return the bytes of an array, or of a scalar."""
     name, sizes = content if tag == "nd" else (content, ())
-    found = _DTYPE.fullmatch(name)
+    found = re.fullmatch(_DTYPE, name)
     if found is None or not all(type(each) is int and each >= 0 for each in sizes):
         raise ValueError(f"an array of {name!r:.40} has no size")
     _, count, characters = found.groups()
