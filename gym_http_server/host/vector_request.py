@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import msgspec
 
 from gym_http_server.config.settings import Settings
+from gym_http_server.linux.machine import cores
 from gym_http_server.operations.instances import AUTO, AUTORESET, CREATE
 from gym_http_server.operations.members import Choice, Integer
 from gym_http_wire.problems import BadParameter
@@ -72,7 +72,7 @@ def read_vector(found: dict[str, Any], settings: Settings) -> VectorRequest | No
 
 def auto_hosts(num_envs: int, most: int) -> int:
     """Return a number of processes for a vector: a core for each, and one left over."""
-    return max(1, min(len(os.sched_getaffinity(0)) - 1, num_envs // 4, most))
+    return max(1, min(cores() - 1, num_envs // 4, most))
 
 
 def _obstacle(mode: str | None, kwargs: dict[str, Any]) -> str:

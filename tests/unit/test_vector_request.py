@@ -8,6 +8,7 @@ import pytest
 from gym_http_server.config.settings import Settings
 from gym_http_server.host.create_request import read_request
 from gym_http_server.host.vector_request import VectorRequest
+from gym_http_server.linux import machine
 from gym_http_wire.problems import BadParameter
 
 CORES = 9
@@ -45,6 +46,14 @@ def test_auto_is_within_the_limit() -> None:
 def test_auto_on_one_core_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
     assert vector('"num_envs": 64, "hosts": "auto"').hosts == 1
+
+
+def test_auto_counts_the_part_of_the_cores_that_a_container_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {"/proc/self/cgroup": "0::/", "/sys/fs/cgroup/cpu.max": "300000 100000"}
+    monkeypatch.setattr(machine, "_read", lambda path: files.get(path, ""))
+    assert vector('"num_envs": 64, "hosts": "auto"').hosts == 2
 
 
 @pytest.mark.parametrize(
