@@ -38,8 +38,12 @@ class Chromium:
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="ghst-chromium-"))
+        # Chromium, ended by a signal, leaves folders in the one for temporary files.
+        temporary = self._folder / "tmp"
+        temporary.mkdir()
         self._process = subprocess.Popen(
             ["chromium", *_FLAGS, f"--user-data-dir={self._folder}", "about:blank"],
+            env={**os.environ, "TMPDIR": str(temporary)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
