@@ -213,18 +213,17 @@ def test_a_command_that_says_nothing_ends_at_the_deadline(
     [
         ("killed", "SIGKILL) after printing 'about to crash'"),
         ("closes", "it ended the connection"),
-        # It may end by itself first, since nobody reads what it prints.
-        ("prints", ("announces", "Broken pipe")),
+        # Not what it prints when nobody reads its output any more.
+        ("prints", "announces"),
     ],
 )
 def test_the_step_in_which_it_ends_says_how(
-    server: Server, how: str, words: str | tuple[str, ...]
+    server: Server, how: str, words: str
 ) -> None:
     instance = Api(server).create(f"external/{how}")
     instance.reset()
     answer = error(instance.post("step/", {"action": 1}), 502, "env-crashed")
-    either = (words,) if isinstance(words, str) else words
-    assert any(each in answer["message"] for each in either)
+    assert words in answer["message"]
     error(instance.post("step/", {"action": 1}), 410, "instance-ended")
     wait_until(lambda: not programs(how))
 

@@ -242,24 +242,29 @@ class _CommandProcess:
         return ExternalAway(f"{EXTERNAL}{self._name} cannot be used: {why}")
 
     def follow(self, why: str) -> NoReturn:
-        """End this host as the process has ended, or kill both.
+        """End this host as the process has ended, or kill both and print why.
 
         Args:
             why: Why it is of no use any more.
         """
-        try:
-            status = self._process.wait(REAPING_SECONDS)
-        except subprocess.TimeoutExpired:
-            # It has not ended, and its last words would not explain the end.
-            print(
-                f"{EXTERNAL}{self._name}: {why}; its standard output is for messages "
-                "alone, and prints must go to standard error",
-                flush=True,
-            )
-            self.close()
-            self.end(time.monotonic() + ENDING_SECONDS)
-            status = self._process.wait()
-        end_alike(status)
+        if self._closed_an_end():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                end_alike(self._process.wait(REAPING_SECONDS))
+        # At once: whatever it printed when it lost its host would hide the reason.
+        self._process.kill()
+        print(
+            f"{EXTERNAL}{self._name}: {why}; its standard output is for messages "
+            "alone, and prints must go to standard error",
+            flush=True,
+        )
+        end_alike(self._process.wait())
+
+    def _closed_an_end(self) -> bool:
+        """Whether the process has closed its input or output, as by its end."""
+        poller = select.poll()
+        for each in (self.input, self.output):
+            poller.register(each, select.POLLRDHUP)
+        return bool(poller.poll(0))
 
     def close(self) -> None:
         """Close both ends."""

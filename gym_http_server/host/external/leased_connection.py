@@ -65,7 +65,8 @@ class LeasedConnection:
         sock: Its socket.
         settings: Limits.
         watch: Called with this connection when it has another socket.
-        report_lost: Called with this connection when it is lost.
+        report_lost: Called with this connection when it is lost, before its socket is
+            closed.
         writer: The socket to write to, if it is another one.
 
     Attributes:
@@ -270,8 +271,8 @@ class LeasedConnection:
         """
         self._flush(until)
         if self.protocol.state is ConnectionState.LOST and self._socket.fileno() >= 0:
-            self._socket.close()
             self._report_lost(self)
+            self._socket.close()
 
     def _flush(self, until: float | None) -> None:
         data = self.protocol.take_outgoing()

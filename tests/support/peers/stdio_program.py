@@ -5,6 +5,7 @@ It uses only the standard library, and speaks the protocol in plain JSON.
 
 import json
 import os
+import select
 import struct
 import subprocess
 import sys
@@ -94,6 +95,12 @@ def misbehave(how: str) -> None:
         time.sleep(600)
     elif how == "prints":
         print("a debug message of this step", flush=True)
+        # Until the host reads no more.
+        output = select.poll()
+        output.register(1, 0)
+        output.poll()
+        print("nobody listens to me", file=sys.stderr, flush=True)
+        os._exit(5)
     elif how == "children":
         # In a session of its own, and with nothing of its parent's open.
         subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=2)
