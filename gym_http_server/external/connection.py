@@ -197,6 +197,7 @@ class ExternalConnection:
         implicit_hello: The argument of this name.
         lost_because: Why the connection was lost; "" before.
         lost_at: When it was lost.
+        malformed: Whether it was lost because of a malformed message.
     """
 
     def __init__(
@@ -213,6 +214,7 @@ class ExternalConnection:
     ) -> None:
         self.lost_because = ""
         self.lost_at = 0.0
+        self.malformed = False
         self._dialect_of = dialect_of
         self._max_message = max_message
         self._heartbeat_s = heartbeat_s
@@ -529,6 +531,7 @@ class ExternalConnection:
                 call.error = error
                 self._complete()
         if error.fatal:
+            self.malformed = True
             self._outgoing += close
             self.lose(str(error), now)
 

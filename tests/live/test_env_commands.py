@@ -215,6 +215,7 @@ def test_a_command_that_says_nothing_ends_at_the_deadline(
         ("closes", "it ended the connection"),
         # Not what it prints when nobody reads its output any more.
         ("prints", "announces"),
+        ("prints", "prints must go to standard error"),
     ],
 )
 def test_the_step_in_which_it_ends_says_how(
@@ -226,6 +227,21 @@ def test_the_step_in_which_it_ends_says_how(
     assert words in answer["message"]
     error(instance.post("step/", {"action": 1}), 410, "instance-ended")
     wait_until(lambda: not programs(how))
+
+
+def test_a_command_that_reads_nothing_loses_its_instance(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*flags("deaf"), "--external-deadline", "5")
+    instance = Api(server).create("external/deaf")
+    instance.reset()
+    began = time.monotonic()
+    answer = instance.post("step/", {"action": [0] * 1_000_000})
+    assert 5 <= time.monotonic() - began < 15
+    message = error(answer, 502, "env-crashed")["message"]
+    assert message.endswith("it does not read what is sent to it'")
+    error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+    wait_until(lambda: not programs("deaf"))
 
 
 def test_processes_that_it_started_are_gone_with_it(server: Server) -> None:

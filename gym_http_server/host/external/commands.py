@@ -141,7 +141,13 @@ class CommandConnections(ExternalConnections):
     def _report_lost(self, connection: LeasedConnection) -> None:
         """End this host as the command has ended."""
         index = self.leased.index(connection)
-        self._processes[index].follow(connection.protocol.lost_because)
+        why = connection.protocol.lost_because
+        if connection.protocol.malformed:
+            why += (
+                "; its standard output is for messages alone, and prints must go to "
+                "standard error"
+            )
+        self._processes[index].follow(why)
 
     def _rejoin_broker(self) -> None:
         """Do nothing: no broker is involved."""
@@ -252,11 +258,7 @@ class _CommandProcess:
                 end_alike(self._process.wait(REAPING_SECONDS))
         # At once: whatever it printed when it lost its host would hide the reason.
         self._process.kill()
-        print(
-            f"{EXTERNAL}{self._name}: {why}; its standard output is for messages "
-            "alone, and prints must go to standard error",
-            flush=True,
-        )
+        print(f"{EXTERNAL}{self._name}: {why}", flush=True)
         end_alike(self._process.wait())
 
     def _closed_an_end(self) -> bool:

@@ -59,6 +59,9 @@ def begin(how: str) -> None:
         time.sleep(600)
     if how == "no-spaces":
         hello["action_space"] = {"type": "Nothing"}
+    if how == "deaf":
+        # An action has more bytes than the buffers between host and command.
+        hello["action_space"] = {"type": "MultiBinary", "n": 1_000_000}
     if how == "slow":
         time.sleep(0.5)
     send(hello)
@@ -121,6 +124,8 @@ def main() -> None:
         place = place + 1 if request["type"] == "step" else 0
         result = answer(how, request["type"], place)
         send({"id": request["id"], "result": result})
+        if how == "deaf" and request["type"] == "reset":
+            time.sleep(600)
 
 
 if __name__ == "__main__":
