@@ -42,7 +42,7 @@ class Activity:
         self._step_end_ns = 0
         self._num_envs = getattr(operations.env, "num_envs", 0)
         page.set_num_envs(self._num_envs)
-        operations.episode_log.on_end = self._note_episode
+        operations.episode_log.on_end = self._note_episodes
         self._created_ns = time.monotonic_ns()
 
     @property
@@ -100,7 +100,8 @@ class Activity:
         self._step_end_ns = now_ns
         self.page.add_steps(took_ns, 1)
 
-    def _note_episode(self, ending: Ending) -> None:
+    def _note_episodes(self, endings: list[Ending]) -> None:
+        ending = endings[-1]
         returned = plain_return(ending.returned)
         if not isinstance(returned, float):
             # Unknown; or a list, for which the page has no place.

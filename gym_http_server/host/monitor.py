@@ -198,12 +198,13 @@ class VectorMonitor(Monitor):
                 self._write_episode(episode)
         super().close()
 
-    def _add(self, ending: Ending) -> None:
-        self._before(ending)
-        if ending.env in self._earlier:
-            self._earlier.discard(ending.env)
-        else:
-            self._write_episode(ending.described())
+    def _add(self, endings: list[Ending]) -> None:
+        self._before(endings)
+        for ending in endings:
+            if ending.env in self._earlier:
+                self._earlier.discard(ending.env)
+            else:
+                self._write_episode(ending.described())
 
     def _write_episode(self, episode: dict[str, Any]) -> None:
         flags = {name: episode.get(name, False) for name in ("terminated", "truncated")}

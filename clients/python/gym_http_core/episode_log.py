@@ -50,8 +50,8 @@ class Ending(NamedTuple):
         }
 
 
-def _ignore(ending: Ending) -> None:
-    """Do nothing with an episode."""
+def _ignore(endings: list[Ending]) -> None:
+    """Do nothing with episodes."""
 
 
 class _Ended:
@@ -59,12 +59,12 @@ class _Ended:
 
     Attributes:
         total: Number of episodes that ended.
-        on_end: Called with each episode that ends.
+        on_end: Called with the episodes that a call has ended.
     """
 
     def __init__(self) -> None:
         self.total = 0
-        self.on_end: Callable[[Ending], None] = _ignore
+        self.on_end: Callable[[list[Ending]], None] = _ignore
         self._kept: deque[Ending] = deque(maxlen=MAX_KEPT)
 
     def since(self, number: int, last: int = MAX_KEPT) -> list[Episode]:
@@ -74,32 +74,10 @@ class _Ended:
         )
         return [ending.described() for ending in list(self._kept)[skipped:]]
 
-    def _add(
-        self,
-        env: int | None,
-        returned: Any,
-        length: int,
-        began: float,
-        seed: Any,
-        terminated: bool,
-        truncated: bool,
-        end: str,
-    ) -> None:
-        ending = Ending(
-            self.total,
-            env,
-            returned,
-            length,
-            time.monotonic() - began,
-            seed,
-            terminated,
-            truncated,
-            end,
-            time.time(),
-        )
-        self.total += 1
-        self._kept.append(ending)
-        self.on_end(ending)
+    def _add(self, endings: list[Ending]) -> None:
+        self.total += len(endings)
+        self._kept.extend(endings)
+        self.on_end(endings)
 
 
 class EpisodeLog(_Ended):
@@ -156,51 +134,60 @@ class EpisodeLog(_Ended):
         return [figures | {"seed": self._seed}]
 
     def _end(self, terminated: bool, truncated: bool, end: str) -> None:
-        self._add(
+        ending = Ending(
+            self.total,
             None,
             self.returned,
             self.length,
-            self._began,
+            time.monotonic() - self._began,
             self._seed,
             terminated,
             truncated,
             end,
+            time.time(),
         )
+        self._add([ending])
 
 
 class VectorEpisodeLog(_Ended):
     """Counts the episodes of each environment of a vector.
 
     Args:
-        count: Number of environments.
+        num_envs: Number of environments.
         mode: When the environments reset themselves.
     """
 
-    def __init__(self, count: int, mode: AutoresetMode) -> None:
+    def __init__(self, num_envs: int, mode: AutoresetMode) -> None:
         super().__init__()
-        self._mode = mode
-        self._returned = np.zeros(count)
-        self._lengths = np.zeros(count, np.int64)
-        self._began = np.full(count, time.monotonic())
-        self._seeds: list[Any] = [None] * count
-        self._runs = np.zeros(count, np.bool_)
+        self._next_step = mode == AutoresetMode.NEXT_STEP
+        self._same_step = mode == AutoresetMode.SAME_STEP
+        self._returned = np.zeros(num_envs)
+        self._steps = 0
+        # Numbers of Python are several times as fast as single elements of an array:
+        # the vector's steps before each episode, and the time of its begin.
+        self._before = [0] * num_envs
+        self._began = [time.monotonic()] * num_envs
+        self._seeds: dict[int, Any] = {}
         # Environments without an episode that runs.
-        self._waiting = np.arange(count)
+        self._waiting = list(range(num_envs))
         self.failed = False
 
     def begin(self, seeds: Iterable[Any], mask: Any = None) -> None:
         """Begin an episode in each environment, or in those of a mask."""
-        begun = np.ones_like(self._runs) if mask is None else np.asarray(mask, np.bool_)
-        cut = begun & self._runs & (self._lengths > 0)
-        end = "failed" if self.failed else "reset"
-        self._end(cut.nonzero()[0], (False, False, end))
+        begun = list(range(len(self._before)))
+        if mask is not None:
+            begun = np.asarray(mask, np.bool_).nonzero()[0].tolist()
+        waiting = set(self._waiting)
+        cut = [env for env in begun if env not in waiting and self._length(env)]
+        if cut:
+            self._end(cut, None, "failed" if self.failed else "reset")
         self.failed = False
-        self._begin(begun.nonzero()[0])
-        for env, seed in enumerate(seeds):
-            if begun[env]:
-                self._seeds[env] = seed
+        self._begin(begun)
+        self._waiting = sorted(waiting.difference(begun))
+        given = dict(enumerate(seeds))
+        self._seeds.update((env, given[env]) for env in begun if env in given)
 
-    def step(self, rewards: Any, terminated: Any, truncated: Any) -> None:
+    def step(self, rewards: Any, terminated: Any, truncated: Any) -> int:
         """Count a step of all environments.
 
         Args:
@@ -208,46 +195,49 @@ class VectorEpisodeLog(_Ended):
                 of others are unknown.
             terminated: bool, (num_envs,).
             truncated: bool, (num_envs,).
+
+        Returns:
+            The number of episodes that have ended.
         """
         given = self._fitting(rewards)
         done = np.logical_or(terminated, truncated)
-        returned, lengths, waiting = self._returned, self._lengths, self._waiting
-        before = returned[waiting], lengths[waiting]
-        returned += given
-        lengths += 1
-        if len(waiting):
-            returned[waiting], lengths[waiting] = before
+        returned, waiting = self._returned, self._waiting
+        self._steps += 1
+        if not waiting:
+            returned += given
+        elif self._next_step:
+            # This step was their reset, and counts for the others.
+            returned += given
             done[waiting] = False
-            if self._mode == AutoresetMode.NEXT_STEP:
-                # This step was their reset.
-                self._begin(waiting)
-        if np.count_nonzero(done):
-            ended = done.nonzero()[0]
-            for index in ended.tolist():
-                by = bool(terminated[index]), bool(truncated[index])
-                end = "terminated" if by[0] else "truncated"
-                self._end([index], (*by, end))
-            if self._mode == AutoresetMode.SAME_STEP:
+            self._begin(waiting)
+            self._waiting = []
+        else:
+            kept = returned[waiting]
+            returned += given
+            done[waiting], returned[waiting] = False, kept
+            for env in waiting:
+                self._before[env] += 1
+        ended: list[int] = done.nonzero()[0].tolist()
+        if ended:
+            self._end(ended, (terminated, truncated), "truncated")
+            if self._same_step:
                 self._begin(ended)
             else:
-                self._runs[ended] = False
-                self._waiting = (~self._runs).nonzero()[0]
+                self._waiting = self._waiting + ended
+        return len(ended)
 
     def latest(self) -> tuple[Any, int]:
         """Return sum of rewards and steps of the first environment's episode."""
-        return plain_return(self._returned[0]), int(self._lengths[0])
+        return plain_return(self._returned[0]), self._length(0)
 
     def current(self) -> list[Episode]:
         """Return the figures of the episodes that run."""
+        now = time.monotonic()
         return [
-            _figures(
-                int(index),
-                self._returned[index],
-                int(self._lengths[index]),
-                time.monotonic() - self._began[index],
-            )
-            | {"seed": self._seeds[index]}
-            for index in np.flatnonzero(self._runs)
+            _figures(env, self._returned[env], self._length(env), now - began)
+            | {"seed": self._seeds.get(env)}
+            for env, began in enumerate(self._began)
+            if env not in self._waiting
         ]
 
     def _fitting(self, rewards: Any) -> Any:
@@ -268,31 +258,50 @@ class VectorEpisodeLog(_Ended):
             return given
         return np.full_like(sums, np.nan)
 
-    def _begin(self, begun: Any) -> None:
-        """Begin an episode in environments, by their indices."""
-        self._runs[begun] = True
-        self._waiting = (~self._runs).nonzero()[0]
-        self._returned[begun] = 0.0
-        self._lengths[begun] = 0
-        self._began[begun] = time.monotonic()
-        for index in begun.tolist():
-            self._seeds[index] = None
+    def _length(self, env: int) -> int:
+        """Return the steps of an environment's episode, or of its last one."""
+        return self._steps - self._before[env]
 
-    def _end(self, ended: Iterable[int], how: tuple[bool, bool, str]) -> None:
-        """End the episodes of environments, by their indices."""
-        terminated, truncated, end = how
-        for index in ended:
-            self._add(
-                int(index),
-                # Numbers of Python are several times as fast as NumPy's.
-                self._returned[index].tolist(),
-                self._lengths.item(index),
-                self._began.item(index),
-                self._seeds[index],
-                terminated,
-                truncated,
-                end,
+    def _begin(self, begun: list[int]) -> None:
+        """Begin an episode in environments, by their indices."""
+        now = time.monotonic()
+        for env in begun:
+            self._returned[env] = 0.0
+            self._before[env] = self._steps
+            self._began[env] = now
+        if self._seeds:
+            for env in begun:
+                self._seeds.pop(env, None)
+
+    def _end(self, ended: list[int], flags: tuple[Any, Any] | None, end: str) -> None:
+        """End the episodes of environments, by their indices.
+
+        Args:
+            ended: The indices.
+            flags: Who has terminated and who was truncated, each bool (num_envs,);
+                ``None``: nobody.
+            end: How those end that have not terminated.
+        """
+        now, at, number = time.monotonic(), time.time(), self.total
+        endings = []
+        for env in ended:
+            terminated = flags is not None and bool(flags[0][env])
+            endings.append(
+                Ending(
+                    number,
+                    env,
+                    self._returned[env].tolist(),
+                    self._steps - self._before[env],
+                    now - self._began[env],
+                    self._seeds.get(env),
+                    terminated,
+                    flags is not None and bool(flags[1][env]),
+                    "terminated" if terminated else end,
+                    at,
+                )
             )
+            number += 1
+        self._add(endings)
 
 
 def _figures(env: int | None, returned: Any, length: int, seconds: Any) -> Episode:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
@@ -137,9 +136,7 @@ class VectorOperations(Operations):
         strict_actions: bool = False,
     ) -> None:
         super().__init__(env, first_seed=first_seed, strict_actions=strict_actions)
-        mode = env.metadata.get("autoreset_mode")
-        self._resets_itself = mode is not AutoresetMode.DISABLED
-        self._done = np.zeros(env.num_envs, np.bool_)
+        self._num_envs = env.num_envs
 
     def _read_action_space(self) -> None:
         super()._read_action_space()
@@ -205,7 +202,6 @@ class VectorOperations(Operations):
             raise
         self._failed = False
         self.reset_seed, self._first_seed = seed, None
-        self._done[... if mask is None else mask] = False
         self.episode_log.begin(_seeds(seed, self.env.num_envs), mask)
         return observation, info
 
@@ -228,16 +224,9 @@ class VectorOperations(Operations):
         except Problem:
             self._failed = self.episode_log.failed = True
             raise
-        self.episode_log.step(*result[1:4])
-        self._count(np.logical_or(result[2], result[3]))
+        self.steps += self._num_envs
+        self.episodes += self.episode_log.step(*result[1:4])
         return result  # type: ignore[no-any-return]
-
-    def _count(self, done: Any) -> None:
-        self.steps += self.env.num_envs
-        if not self._resets_itself:
-            # Until its reset, an environment may report its end with every step.
-            done, self._done = done & ~self._done, done | self._done
-        self.episodes += int(np.count_nonzero(done))
 
     def render(self) -> Any:
         """Render each environment; returns a tuple.
