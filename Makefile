@@ -152,6 +152,12 @@ build/envpool/.installed: $(VENV)/.dev
 packages: $(VENV)/.dev ## Compare published packages with local ones (or PACKAGES="minigrid …")
 	@$(BIN)/python -m tests.packages $(PACKAGES)
 
+.PHONY: release
+release: $(VENV)/.dev ## Build all packages into dist, and play CartPole with each of them
+	@rm -rf dist
+	@$(BIN)/python scripts/make_packages.py dist
+	@CI=true $(BIN)/python -m pytest -q -p no:cacheprovider tests/release/release_checks.py
+
 .PHONY: docs
 docs: build/docs/site build/docs/lua build/docs/cpp build/docs/js ## Make the site of all documents, and the references of clients
 	@echo "Open build/docs/site/README.html, and look into $(wordlist 2, 4, $^)"

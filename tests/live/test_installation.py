@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,14 +10,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.support import made_packages
 from tests.support.server import PYTHON, ROOT, Server
 
-# As in the Dockerfile: all files that an installation uses.
-SOURCES = (
-    *("LICENSE", "README.md", "pyproject.toml", "gym_http_server"),
-    *("clients/js/src", "clients/python", "tests/conformance/vectors"),
-)
-MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "tests")
 #: The oldest supported version, with other packages of that time.
 OLD = ("gymnasium==1.2.2", "numpy==1.26.4")
 #: Tests of the client whose environments are the same in old versions and in new ones,
@@ -86,15 +80,8 @@ def new_environment(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The wheels of server and client, by their names."""
-    folder = tmp_path_factory.mktemp("source")
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=MADE)
-        else:
-            shutil.copy(ROOT / name, folder / name)
-    out = folder / "wheels"
-    pip("wheel", "-q", "--no-deps", "-w", out, folder / "clients/python", folder)
-    return {path.name.partition("-")[0]: path for path in out.iterdir()}
+    made = made_packages.make(tmp_path_factory.mktemp("dist"), "python")
+    return {p.name.partition("-")[0]: p for p in made if p.suffix == ".whl"}
 
 
 def test_without_extras_a_server_starts_and_steps(

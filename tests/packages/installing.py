@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.packages.table import Package
+from tests.support import made_packages
 from tests.support.server import ROOT
 
-# As in the Dockerfile: all files that an installation uses.
-_SOURCES = (
-    *("LICENSE", "README.md", "pyproject.toml", "gym_http_server"),
-    *("clients/js/src", "clients/python", "tests/conformance/vectors"),
-)
-_MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "tests")
 #: What pip prints of conflicting requirements.
 _CONFLICT = re.compile(r"The conflict is caused by:\n((?:    .+\n)+)")
 _LIST = """
@@ -55,15 +50,8 @@ class Installed:
 def build_wheels(folder: Path) -> list[Path]:
     """Build the wheels of client and server from the working tree, and return them."""
     shutil.rmtree(folder, ignore_errors=True)
-    source = folder / "source"
-    source.mkdir(parents=True)
-    for name in _SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=_MADE)
-        else:
-            shutil.copy(ROOT / name, source / name)
-    _pip("wheel", "--no-deps", "-w", folder, source / "clients/python", source)
-    return sorted(folder.glob("*.whl"))
+    made = made_packages.make(folder, "python")
+    return [each for each in made if each.suffix == ".whl"]
 
 
 def install(package: Package, wheels: list[Path], folder: Path) -> Installed:

@@ -24,6 +24,7 @@ NAMES = [
     "docs/external.md",
     "docs/first-agent.md",
     "docs/godot.md",
+    "docs/install.md",
     "docs/migration.md",
     "docs/other-python.md",
     "docs/python.md",

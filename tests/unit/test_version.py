@@ -1,10 +1,12 @@
 """The version is the same in every file that contains it."""
 
+import os
 import re
-import tomllib
+import shutil
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import gym_http_server
 
@@ -12,22 +14,37 @@ ROOT = Path(__file__).parents[2]
 VERSION = gym_http_server.__version__
 
 
-def project(path: str) -> dict[str, Any]:
-    """Return the project table of a pyproject.toml."""
-    return dict(tomllib.loads((ROOT / path).read_text())["project"])
+def script(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run ``scripts/version`` in a tree."""
+    return subprocess.run(
+        [folder / "scripts" / "version", *words],
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
 
 
-def test_server_and_client_have_one_version() -> None:
-    assert project("clients/python/pyproject.toml")["version"] == VERSION
+def test_all_packages_and_documents_have_the_servers_version() -> None:
+    done = script(ROOT, "--check")
+    assert done.returncode == 0, f"run scripts/version\n{done.stdout}{done.stderr}"
 
 
-def test_the_server_requires_the_client_of_its_version() -> None:
-    requests = [
-        requirement
-        for requirement in project("pyproject.toml")["dependencies"]
-        if requirement.startswith("gymnasium-http-client")
-    ]
-    assert requests == [f"gymnasium-http-client=={VERSION}"]
+def test_the_script_writes_a_new_version(tmp_path: Path) -> None:
+    listed = re.findall(r'^    "(.+)": r', (ROOT / "scripts/version").read_text(), re.M)
+    found = [next(ROOT.glob(each)).relative_to(ROOT) for each in listed]
+    for path in (*found, Path("scripts/version"), Path("gym_http_server/__init__.py")):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    source = tmp_path / "gym_http_server" / "__init__.py"
+    source.write_text(source.read_text().replace(VERSION, "7.8.9"))
+    assert script(tmp_path, "--check").stdout.count("is not of version 7.8.9") > 8
+    assert script(tmp_path).returncode == 0
+    assert script(tmp_path, "--check").returncode == 0
+    for path in found:
+        new = tmp_path / path.with_name(path.name.replace(VERSION, "7.8.9"))
+        assert new.read_text() == (ROOT / path).read_text().replace(VERSION, "7.8.9")
 
 
 def test_the_installed_packages_have_that_version() -> None:

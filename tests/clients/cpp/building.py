@@ -14,7 +14,7 @@ URL = "http://127.0.0.1:5000"
 _BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _CMAKE = re.compile(r"^```cmake\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PKG_CONFIG = re.compile(r"^g\+\+ (.*\$\(pkg-config.*\))$", re.MULTILINE)
-ADDRESS = "<address of this repository>"
+ADDRESS = "<address of the release>"
 #: It includes and links what the client needs, and compiles in seconds.
 AGENT = """
 #include <boost/beast/core/flat_buffer.hpp>
@@ -82,11 +82,11 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def project(folder: Path, lines: str, *flags: str) -> Path:
+def project(folder: Path, lines: str, *flags: str, program: str = AGENT) -> Path:
     """Build a project with these lines, with Clang, and return its program."""
     folder.mkdir(exist_ok=True)
     (folder / "CMakeLists.txt").write_text(_PROJECT + lines, encoding="utf-8")
-    (folder / "agent.cpp").write_text(AGENT, encoding="utf-8")
+    (folder / "agent.cpp").write_text(program, encoding="utf-8")
     build = folder / "build"
     compiler = "-DCMAKE_CXX_COMPILER=clang++"
     run("cmake", "-S", folder, "-B", build, compiler, *flags)

@@ -10,10 +10,18 @@ import pytest
 
 from tests.clients.cpp import building
 from tests.clients.cpp.closing_proxy import ClosingProxy
+from tests.support import made_packages
 from tests.support.api import Api
 from tests.support.drivers import VECTORS, Program, build_cpp, needs
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.server import Server
+
+#: Stands for what CMake would download: a project with the target of the library.
+JSON = """
+add_library(nlohmann_json INTERFACE)
+add_library(nlohmann_json::nlohmann_json ALIAS nlohmann_json)
+target_compile_definitions(nlohmann_json INTERFACE FETCHED)
+"""
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
 
@@ -58,20 +66,35 @@ def test_the_first_program_needs_ten_lines_and_no_boost(
 def test_a_project_includes_it_in_each_way_of_the_readme(
     prefix: Path, tmp_path: Path
 ) -> None:
-    """By CMake from a Git repository, from a folder, and installed."""
-    needs("git", "clang++")
-    repository = tmp_path / "repository"
-    building.copied(repository / "clients" / "cpp")
-    git = ("git", "-C", repository, "-c", "user.name=a", "-c", "user.email=a@b.c")
-    for words in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-qm", "all")):
-        building.run(*git, *words)
+    """By CMake from the archive of a release, from a folder, and installed."""
+    needs("clang++")
+    (archive,) = made_packages.make(tmp_path / "dist", "cpp")
     building.copied(tmp_path / "add_subdirectory" / "gym_http_client")
     ways = building.ways()
     assert sorted(ways) == ["add_subdirectory", "find_package", "include"]
     for way, lines in ways.items():
-        lines = lines.replace(building.ADDRESS, str(repository))
+        lines = lines.replace(building.ADDRESS, archive.parent.as_uri())
         flags = [f"-DCMAKE_PREFIX_PATH={prefix}"] if way == "find_package" else []
         building.run(building.project(tmp_path / way, lines, *flags))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [False, True], ids=["installed", "missing"])
+def test_a_missing_json_library_is_fetched(tmp_path: Path, missing: bool) -> None:
+    """Only if it is missing: an installed one is preferred."""
+    needs("clang++", "cmake")
+    fetched = tmp_path / "json"
+    fetched.mkdir()
+    (fetched / "CMakeLists.txt").write_text(JSON)
+    building.copied(tmp_path / "agent" / "gym_http_client")
+    flags = [
+        f"-DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON={fetched}",
+        f"-DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json={'ON' if missing else 'OFF'}",
+    ]
+    check = f"#if {'!' if missing else ''}defined(FETCHED)\n#error json\n#endif\n"
+    lines = building.ways()["add_subdirectory"]
+    program = check + building.AGENT
+    building.run(building.project(tmp_path / "agent", lines, *flags, program=program))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import http.server
 import json
 import shutil
 import subprocess
+import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +13,12 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from tests.support import npm
+from tests.support import made_packages, npm
 from tests.support.drivers import CLIENTS, needs
 from tests.support.peers.chromium import Chromium
 from tests.support.server import Server
 
 BUNDLERS = ("esbuild", "webpack", "vite")
-PACKED = ("README.md", "LICENSE", "package.json", "src")
 #: A program in TypeScript, whose compiler looks into all declarations of the client.
 PROGRAM = """
 import { make, type Env } from "gym-http-client";
@@ -60,19 +60,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project in which the packed client is installed, without a network."""
     needs("node", "npm")
     folder = tmp_path_factory.mktemp("project")
-    source = folder / "source"
-    source.mkdir()
-    for name in PACKED:
-        copy = shutil.copytree if (CLIENTS / "js" / name).is_dir() else shutil.copy
-        copy(CLIENTS / "js" / name, source / name)
-    # No development dependency can be found by accident.
-    (packed,) = json.loads(run("npm", "pack", "--json", cwd=source))
-    names = {each["path"] for each in packed["files"]}
+    (packed,) = made_packages.make(folder / "dist", "js")
+    with tarfile.open(packed) as archive:
+        names = {each.removeprefix("package/") for each in archive.getnames()}
     assert names >= {"LICENSE", "README.md", "package.json", "src/index.js"}
     (folder / "package.json").write_text('{"private": true, "type": "module"}')
     flags = ("--offline", "--no-audit", "--no-fund", "--ignore-scripts")
-    run("npm", "install", *flags, source / packed["filename"], cwd=folder)
-    shutil.rmtree(source)
+    run("npm", "install", *flags, packed, cwd=folder)
     return folder
 
 
