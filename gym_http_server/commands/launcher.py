@@ -455,9 +455,12 @@ class Launcher:
 
     def _end_strays(self) -> None:
         """Kill the remaining descendants, which are children of this process by now."""
-        deadline = time.monotonic() + STRAYS_SECONDS
-        while time.monotonic() < deadline:
-            processes.kill_children()
+        alone = time.monotonic()
+        if self._inherited.settings.env_commands:
+            alone += processes.COMMAND_SECONDS
+        while (now := time.monotonic()) < alone + STRAYS_SECONDS:
+            if now >= alone:
+                processes.kill_children()
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass

@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 import msgspec
 
-from gym_http_server.config.env_commands import EXTERNAL
+from gym_http_server.config.env_commands import EXTERNAL, command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.datadir.recording_files import About
@@ -154,6 +154,8 @@ class Hosts:
         self._oom_kills = OomKills()
         self._strays = processes.Strays()
         self._stray = False
+        # Ended instances of commands, and until when their processes may end alone.
+        self._ending: dict[str, float] = {}
         self._told_to_drain = False
         # Instances whose end is not logged yet, and when they ended.
         self._unlogged: dict[str, float] = {}
@@ -553,9 +555,13 @@ class Hosts:
 
     def _kill_strays(self) -> None:
         # A process that forks without end can escape one pass: repeat until all end.
+        now = time.monotonic()
+        self._ending = {each: t for each, t in self._ending.items() if t > now}
         hosts = {each.instance_id: each.pid for each in self}
+        hosts |= dict.fromkeys(self._ending, 0)
         exempt = {*self.exempt, *self._fork_server.spare_pids}
-        self._stray = self._strays.kill(hosts, exempt)
+        found = self._strays.kill(hosts, exempt)
+        self._stray = found or bool(self._ending)
 
     def _record_end(self, instance: Instance, wait_status: int, cpu_s: float) -> None:
         # Its last messages may not have been read yet.
@@ -568,6 +574,8 @@ class Hosts:
         log_tail = instance.output.finish()
         page = instance.page.read()
         now = time.monotonic()
+        if command_of(self._settings.env_commands, instance.env_id) is not None:
+            self._ending[instance_id] = now + processes.COMMAND_SECONDS
         no_log = instance.reason in REASONS_WITHOUT_LOG or self._settings.no_tracebacks
         ended = Tombstone(
             instance.env_id,

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from gym_http_server.host.mark import SPARE, read_mark
 
 __all__ = [
+    "COMMAND_SECONDS",
     "Strays",
     "children",
     "descendants",
@@ -25,6 +26,9 @@ __all__ = [
     "read_proc",
 ]
 
+#: Seconds in which what an external environment's command has left ends by itself: as
+#: Podman does, which removes the container when its program has ended.
+COMMAND_SECONDS = 1.0
 #: Seconds that a process may need to become a spare host.
 SPARE_SECONDS = 10.0
 _LINKS_OF_ONE_THREAD = 3
@@ -120,7 +124,8 @@ class Strays:
         """Kill the processes that belong to no running host.
 
         Args:
-            hosts: Instance IDs with the process IDs of the hosts that run.
+            hosts: Instance IDs with the process IDs of the hosts that run; 0 for those
+                that have ended, and whose processes may end by themselves.
             exempt: Further children of this process, which no host started.
             now: Seconds on the monotonic clock; ``None`` reads the clock.
 

@@ -254,6 +254,19 @@ def test_processes_that_it_started_are_gone_with_it(server: Server) -> None:
     wait_until(lambda: not child.is_running(), 3.0)
 
 
+@pytest.mark.parametrize("end", ["host", "supervisor"])
+def test_what_it_has_left_may_end_by_itself(
+    launch_server: Callable[..., Server], tmp_path: Path, end: str
+) -> None:
+    tidied = tmp_path / "tidied"
+    server = launch_server(*flag("leaves", str(PROGRAM), "leaves", str(tidied)))
+    server.wait_listening()
+    instance = Api(server).create("external/leaves")
+    ended = server.host(instance.id) if end == "host" else server.supervisor
+    ended.kill()
+    wait_until(tidied.exists, 3.0)
+
+
 def test_it_is_gone_in_the_middle_of_a_step(server: Server) -> None:
     instance = Api(server).create("external/hangs")
     instance.reset()
