@@ -325,7 +325,7 @@ def test_returns_of_several_components_have_a_curve_each(
         for _ in range(LENGTH):
             instance.step(0)
     titles = "[...document.querySelectorAll('.curve-title')].map((e) => e.innerText)"
-    expected = ["Return, component 1", "Return, component 2", "Length (steps)"]
+    expected = ["Return, component 1", "Return, component 2", "Length"]
     wait_until(lambda: page.run(titles)[:3] == expected, SECONDS, "the curves")
     page.shows("return 7.5, -15")
     instance.close()

@@ -28,10 +28,10 @@ test("a range leaves out what is not finite, and has room around one value", () 
 });
 
 test("the nearest point is found", () => {
-  const points = [0, 1, 2, 10].map((x) => ({ x }));
-  assert.deepEqual([-5, 0.4, 0.6, 5, 7, 99].map((x) => nearest(points, x)), [0, 0, 1, 2, 3, 3]);
+  const xs = [0, 1, 2, 10];
+  assert.deepEqual([-5, 0.4, 0.6, 5, 7, 99].map((x) => nearest(xs, x)), [0, 0, 1, 2, 3, 3]);
   assert.equal(nearest([], 1), -1);
-  assert.equal(nearest([{ x: 4 }], 1), 0);
+  assert.equal(nearest([4], 1), 0);
 });
 
 test("the mean of what was added follows from two means", () => {

@@ -95,6 +95,19 @@ class CheckedPage(Chromium):
         """Release a key."""
         self._key("keyUp", code)
 
+    def point(self, x: float, y: float, kind: str = "mouseMoved") -> None:
+        """Move the mouse to a point of the window, or press or release its button."""
+        button = "none" if kind == "mouseMoved" else "left"
+        where = {"x": x, "y": y, "button": button, "clickCount": 1}
+        self._call("Input.dispatchMouseEvent", type=kind, **where)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Drag the mouse from one point of the window to another."""
+        self.point(*start)
+        self.point(*start, "mousePressed")
+        self.point(*end)
+        self.point(*end, "mouseReleased")
+
     def write(self, selector: str, text: str) -> None:
         """Replace the text of a field."""
         self.focus(selector)

@@ -1,24 +1,33 @@
 /** Curves of one instance: returns and lengths of its episodes, and the time of its steps. */
 
+import { ChartGroup } from "./chart.js";
 import { meanBetween } from "./chart_scale.js";
-import { curve } from "./curve.js";
 import { h } from "./elements.js";
 
 /** Components of rewards whose returns are drawn, at most. */
 const MAX_COMPONENTS = 8;
+const EMPTY = "No episode has ended yet";
 
 /** Draws episodes once each, whether they come from the list or from a watcher. */
 export class CurvesPanel {
-  #returns = [curve({ label: "Return", unit: "" })];
-  #lengths = curve({ label: "Length", unit: "steps" });
-  #times = curve({ label: "Step time", unit: "ms", along: "second" });
+  #charts = new ChartGroup();
+  #returns = [this.#charts.chart({ label: "Return", empty: EMPTY })];
+  #lengths = this.#charts.chart({ label: "Length", unit: "steps", empty: EMPTY });
+  #times = this.#charts.chart({ label: "Step time", unit: "ms", along: ["time"], empty: "No step has been taken yet" });
   #next = 0;
+  #steps = 0;
+  #firstBegan = null;
   #before = null;
   #began = performance.now();
 
   constructor() {
     const drawn = [...this.#returns, this.#lengths, this.#times];
-    this.element = h("div", { class: "curves" }, ...drawn.map(({ element }) => element));
+    this.element = h(
+      "div",
+      { class: "curves" },
+      this.#charts.controls,
+      h("div", { class: "charts" }, ...drawn.map(({ element }) => element)),
+    );
   }
 
   /** The number of the first episode that is not drawn yet. */
@@ -28,13 +37,16 @@ export class CurvesPanel {
 
   /** Draw episodes that ended, in the order of their numbers. */
   addEpisodes(episodes) {
-    for (const { number, return: total, length } of episodes) {
+    for (const { number, return: total, length, seconds, ended_at } of episodes) {
       if (number < this.#next) continue;
       this.#next = number + 1;
+      this.#steps += length;
+      this.#firstBegan ??= ended_at - seconds;
+      const at = { episode: number, step: this.#steps, time: ended_at - this.#firstBegan };
       const parts = Array.isArray(total) ? total.slice(0, MAX_COMPONENTS) : [total];
       if (parts.length > this.#returns.length) this.#split(parts.length);
-      parts.forEach((part, index) => this.#returns[index].add(number, part));
-      this.#lengths.add(number, length);
+      parts.forEach((y, index) => this.#returns[index].add({ ...at, y }));
+      this.#lengths.add({ ...at, y: length });
     }
   }
 
@@ -42,7 +54,7 @@ export class CurvesPanel {
   #split(count) {
     const labels = Array.from({ length: count }, (_, index) => `Return, component ${index + 1}`);
     const before = this.#returns;
-    this.#returns = labels.map((label) => curve({ label, unit: "" }));
+    this.#returns = labels.map((label) => this.#charts.chart({ label }));
     before[0].element.before(...this.#returns.map(({ element }) => element));
     before.forEach(({ element }) => element.remove());
   }
@@ -53,6 +65,6 @@ export class CurvesPanel {
     const now = { mean: step_ms.mean, count: steps / (num_envs ?? 1) };
     const mean = meanBetween(this.#before, now);
     this.#before = now;
-    if (mean !== null) this.#times.add((performance.now() - this.#began) / 1000, mean);
+    if (mean !== null) this.#times.add({ time: (performance.now() - this.#began) / 1000, y: mean });
   }
 }

@@ -15,6 +15,14 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** Make an element of SVG. */
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
 /** Make a button that calls a function. */
 export function action(text, onClick, attributes = {}) {
   const button = h("button", { type: "button", ...attributes }, text);

@@ -1,6 +1,6 @@
 /** A training run: curves of returns, queue and lag, its workers and its readers. */
 
-import { curve } from "./curve.js";
+import { ChartGroup } from "./chart.js";
 import { h, table } from "./elements.js";
 import { bytesText } from "./recording_panel.js";
 import { request } from "./server.js";
@@ -29,10 +29,15 @@ class RunPage {
   #path;
   #words = h("p", {});
   #error = h("p", { class: "error", role: "alert", hidden: "" });
-  #returns = curve({ label: "Return in training", unit: "" });
-  #evaluations = curve({ label: "Return in evaluations", unit: "", along: "version" });
-  #queue = curve({ label: "Queue", unit: "batches", along: "second" });
-  #lag = curve({ label: "Mean lag of active workers", unit: "versions", along: "second" });
+  #charts = new ChartGroup(["episode"]);
+  #returns = this.#charts.chart({ label: "Return in training", empty: "No episode has been recorded yet" });
+  #evaluations = this.#charts.chart({
+    label: "Return in evaluations",
+    along: ["version"],
+    empty: "No evaluation has been recorded yet",
+  });
+  #queue = this.#charts.chart({ label: "Queue", unit: "batches", along: ["time"] });
+  #lag = this.#charts.chart({ label: "Mean lag of active workers", unit: "versions", along: ["time"], empty: "No worker is active" });
   #workers = table("Workers", WORKERS);
   #readers = table("Readers", READERS);
   #all = h("pre", {});
@@ -52,7 +57,8 @@ class RunPage {
       h("h1", {}, `Run ${name}`),
       this.#error,
       this.#words,
-      h("div", { class: "run-curves" }, ...curves.map(({ element }) => element)),
+      this.#charts.controls,
+      h("div", { class: "charts" }, ...curves.map(({ element }) => element)),
       this.#workers.element,
       this.#readers.element,
       h("details", {}, h("summary", {}, "All figures"), this.#all),
@@ -86,8 +92,9 @@ class RunPage {
     const { samples, rates, workers, readers, weights, records } = run;
     const active = workers.filter(({ state }) => state === "active");
     const seconds = (performance.now() - this.#began) / 1000;
-    this.#queue.add(seconds, samples.waiting);
-    if (active.length) this.#lag.add(seconds, active.reduce((sum, { lag }) => sum + lag, 0) / active.length);
+    this.#queue.add({ time: seconds, y: samples.waiting });
+    const lags = active.reduce((sum, { lag }) => sum + lag, 0);
+    if (active.length) this.#lag.add({ time: seconds, y: lags / active.length });
     this.#words.textContent = [
       `${active.length} of ${workers.length} workers active`,
       `${number(samples.waiting)} batches wait (${bytesText(samples.bytes)})`,
@@ -109,8 +116,8 @@ class RunPage {
     const lines = (await response.text()).split("\n").filter(Boolean);
     for (const record of lines.map((line) => JSON.parse(line))) {
       this.#after = record.position;
-      if (record.mode === "training") this.#returns.add((this.#episodes += 1), record.return);
-      if (record.mode === "evaluation") this.#evaluations.add(record.version, record.return);
+      if (record.mode === "training") this.#returns.add({ episode: (this.#episodes += 1), y: record.return });
+      if (record.mode === "evaluation") this.#evaluations.add({ version: record.version, y: record.return });
     }
   }
 }
