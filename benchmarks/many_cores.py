@@ -14,10 +14,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
 from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
 
 from benchmarks.gauges import STEPS, Gauge, rate
 from benchmarks.measuring import Plan
@@ -118,14 +120,17 @@ class _LocalEnvPoolAgent(VectorAgent):
 
     def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
         envpool: Any = importlib.import_module("envpool")
-        made: VectorEnv[Any, Any, Any] = envpool.make_gymnasium(
+        pool = envpool.make_gymnasium(
             self.env_id, num_envs=VECTOR_ENVS, num_threads=len(available())
         )
-        return made
-
-    def reset(self) -> None:
-        """Begin an episode in each environment."""
-        self._env.reset()
+        # Its action space is that of one environment, and it resets without a seed.
+        made: Any = SimpleNamespace(
+            action_space=batch_space(pool.action_space, VECTOR_ENVS),
+            reset=lambda **_: pool.reset(),
+            step=pool.step,
+            close=pool.close,
+        )
+        return made  # type: ignore[no-any-return]
 
 
 class _LocalAgent:
