@@ -174,6 +174,14 @@ def _problem(request: CreateRequest, error: BaseException) -> Problem:
             "Malformed environment ID", str(error)
         ):
             return UnknownEnv(request.env_id, str(error))
+        vector = request.vector
+        if vector is not None and _refuses_itself(request, vector):
+            works = _sync_request(request, vector, hosts=AUTO)
+            return BadParameter(
+                f"{request.env_id} makes its vectors itself, in one process ({text}): "
+                "expected no autoreset_mode, vector_kwargs or wrappers; for one that "
+                f"takes them, add: {works}"
+            )
     if isinstance(error, TypeError | ValueError | KeyError | AssertionError):
         return BadParameter(
             f"{request.env_id} cannot be made with these parameters: {text}"
@@ -255,13 +263,8 @@ def _refusal(
     request: CreateRequest, wanted: VectorRequest, spec: EnvSpec | str
 ) -> BadParameter | None:
     """Return why a vector cannot be spread over processes; ``None`` if it can."""
-    found = (
-        registration.registry.get(spec.rpartition(":")[2])
-        if isinstance(spec, str)
-        else spec
-    )
     words = f"hosts is {wanted.hosts}, and"
-    if wanted.mode is None and found is not None and found.vector_entry_point:
+    if wanted.mode is None and _makes_vectors(spec):
         works = _sync_request(request, wanted, hosts=wanted.hosts)
         return BadParameter(
             f"{words} {request.env_id} makes its vectors itself, in one process: "
@@ -274,6 +277,25 @@ def _refusal(
             "expected 1"
         )
     return None
+
+
+def _makes_vectors(spec: EnvSpec | str) -> bool:
+    """Return whether an environment's package makes its vectors."""
+    found = (
+        registration.registry.get(spec.rpartition(":")[2])
+        if isinstance(spec, str)
+        else spec
+    )
+    return found is not None and bool(found.vector_entry_point)
+
+
+def _refuses_itself(request: CreateRequest, wanted: VectorRequest) -> bool:
+    """Return whether Gymnasium refuses the arguments of a package's own vector."""
+    return (
+        wanted.mode in OWN_MODES
+        and bool(wanted.kwargs or request.wrappers)
+        and _makes_vectors(_find_spec(request, {}))
+    )
 
 
 def _pool_kwargs(request: CreateRequest, wanted: VectorRequest) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import psutil
 import pytest
 
@@ -338,6 +339,41 @@ def test_a_refusal_has_the_request_that_works(nine_cores: Api) -> None:
     works = json.loads(words[words.index("{") :])
     assert works == {**request, "vectorization_mode": "sync"}
     instance = nine_cores.create(**works)
+    assert stepped(instance)[:2] == ("sync", 2)
+    calls.no_content(instance.close())
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"autoreset_mode": "same_step"},
+        {"vector_kwargs": {"copy": False}},
+        {"wrappers": ["FlattenObservation"]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", [None, "vector_entry_point"])
+def test_a_package_s_vector_that_refuses_names_one_that_works(
+    nine_cores: Api, refused: dict[str, Any], mode: str | None
+) -> None:
+    request = {"env_id": "CartPole-v1", "num_envs": 8, **refused}
+    answer = nine_cores.post("/v1/envs/", {**request, "vectorization_mode": mode})
+    problem = calls.error(answer, 400, "bad-parameter")
+    words = problem["message"]
+    assert words.startswith("CartPole-v1 makes its vectors itself")
+    # So that clients raise what is raised locally.
+    with pytest.raises(gymnasium.error.Error) as local:
+        gymnasium.make_vec(
+            "CartPole-v1",
+            num_envs=8,
+            vectorization_mode="vector_entry_point",
+            vector_kwargs={} if "wrappers" in refused else refused,
+            wrappers=[gymnasium.wrappers.FlattenObservation],
+        )
+    assert problem["error_type"] == "gymnasium.error.Error"
+    assert problem["text"][:40] == str(local.value)[:40]
+    works = json.loads(words[words.index("for one that") :].partition(": ")[2])
+    instance = nine_cores.create(**works, **refused)
     assert stepped(instance)[:2] == ("sync", 2)
     calls.no_content(instance.close())
 
