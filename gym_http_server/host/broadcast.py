@@ -106,6 +106,11 @@ class Broadcast:
         if self.showing is not None:
             self.pending.update(self.showing.attend(until_ns))
 
+    def note_actor(self, session: str) -> None:
+        """Note which session resets or steps the environment now; "": one without."""
+        if self.showing is not None:
+            self.showing.note_actor(session)
+
     def publish(
         self, op: int, value: Any, request: dict[str, Any] | None = None
     ) -> None:

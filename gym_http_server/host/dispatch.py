@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Dispatch"]
 
+_ACTING = frozenset({Op.ACT, Op.RESET, Op.ROLLOUT, Op.STEP})
+
 
 class Dispatch:
     """Answers the requests for one instance.
@@ -184,6 +186,9 @@ class Dispatch:
         return _numbered(reply, frame.number)
 
     def _perform(self, key: str, frame: Frame, streamed: bool) -> Frame:
+        if frame.kind in _ACTING:
+            # The key of a session's request begins with its name.
+            self.broadcast.note_actor(key.rpartition("-")[0])
         external = self.external
         if external is None:
             return self.handlers.perform(frame, streamed)

@@ -86,6 +86,8 @@ class FastStepper:
         if not self._sessions.accept_next(session, number):
             return False
         page, dispatch = self._page, self._dispatch
+        if self._watchers:
+            self._broadcast.note_actor(session)
         page.begin(time.monotonic_ns())
         outcome: Any = None
         answer, external_step = None, self._external_step

@@ -18,7 +18,7 @@ from tests.support.peers.agent_calls import answer_of, create_external, in_backg
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.peers.shown import open_shown
 from tests.support.peers.watcher import open_stream, open_watcher
-from tests.support.websocket import BINARY, WebSocket, value
+from tests.support.websocket import BINARY, TEXT, WebSocket, value
 
 STEP = 2
 ACTION = value('{"dict":[["action","int"]]}', struct.pack("<q", 1))
@@ -118,6 +118,40 @@ def test_fast_steps_and_batches_are_shown(instance: Instance) -> None:
         assert update["show"] > before + 1
         calls.error(instance.post("step/", {"action": 9}), 400, "invalid-action")
         assert "9" in shown.update().text["error"]
+
+
+@pytest.mark.parametrize("protocol", [TEXT, BINARY])
+def test_a_player_sees_each_of_its_own_steps(
+    create_either: Callable[..., Instance], protocol: str
+) -> None:
+    instance = create_either(render_mode="rgb_array")
+    instance.reset(seed=3)
+    sparing = "&fps=1&share=0.01"
+    with (
+        WebSocket.to(instance, "player", sec_websocket_protocol=protocol) as player,
+        open_shown(instance, f"{sparing}&session=player") as shown,
+        open_shown(instance, sparing) as other,
+    ):
+        assert shown.update().text["op"] == "reset"
+        assert other.update().text["show"] == 1
+        for number in range(1, 9):
+            if protocol == TEXT:
+                reply = player.call(op="step", number=number, action=number % 2)
+                assert reply["body"]["reward"] == 1.0
+            else:
+                named = struct.pack("<II", len(ACTION) - 16, 1) + ACTION[8:-8]
+                body = QUIET if number > 1 else named + bytes(8)
+                assert player.call_binary(STEP, number, body).status == 200
+        seen = [shown.update() for _ in range(8)]
+        assert [each.text["steps"] for each in seen] == list(range(1, 9))
+        assert all(each.pixels is not None for each in seen)
+        # The rate that a watcher has asked for holds for those that only look on.
+        assert other.until(8).text["show"] <= 4
+        # Over HTTP, after its stream was lost, it is the same session.
+        key = {"Idempotency-Key": "player-9"}
+        calls.ok(instance.post("step/", {"action": 0}, headers=key))
+        update = shown.update()
+        assert (update.text["steps"], update.pixels is None) == (9, False)
 
 
 def test_text_vectors_and_observations(create: Callable[..., Instance]) -> None:

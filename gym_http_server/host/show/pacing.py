@@ -56,14 +56,19 @@ class Pacer:
         """The earliest time of the next picture."""
         return max(self._next_ns, self._picture_ns)
 
-    def due_ns(self, state: int, *, draws: bool) -> int | None:
+    def due_ns(
+        self, state: int, *, draws: bool, at_once: bool = False
+    ) -> int | None:
         """Return when an update is due; ``None`` if the watcher has the newest state.
 
         Args:
             state: Number of the newest state.
             draws: Whether there may be a picture.
+            at_once: Whether rate and share do not limit this watcher.
         """
         news = state != self._told
+        if at_once:
+            return 0 if news or (draws and state != self._drawn) else None
         if not draws or state == self._drawn:
             return max(self._next_ns, self._text_ns) if news else None
         picture_ns = self.picture_ns
@@ -73,20 +78,26 @@ class Pacer:
         # A picture that is due soon is worth a wait: it comes with the same text.
         return picture_ns if picture_ns - text_ns <= self._interval_ns else text_ns
 
-    def choose(self, now_ns: int, state: int, *, draws: bool) -> Turn:
+    def choose(
+        self, now_ns: int, state: int, *, draws: bool, at_once: bool = False
+    ) -> Turn:
         """Return what the watcher gets now.
 
         Args:
             now_ns: The time.
             state: Number of the newest state.
             draws: Whether there may be a picture.
+            at_once: Whether rate and share do not limit this watcher.
         """
-        due_ns = self.due_ns(state, draws=draws)
+        due_ns = self.due_ns(state, draws=draws, at_once=at_once)
         if due_ns is None or now_ns < due_ns:
             return Turn.NOTHING
-        if draws and state != self._drawn and now_ns >= self.picture_ns:
-            return Turn.PICTURE
-        return Turn.TEXT
+        may_draw = at_once or now_ns >= self.picture_ns
+        return (
+            Turn.PICTURE
+            if draws and state != self._drawn and may_draw
+            else Turn.TEXT
+        )
 
     def sent(self, now_ns: int, state: int, turn: Turn) -> None:
         """Record that the watcher gets a state, as `choose` said."""

@@ -248,7 +248,9 @@ def to_jpeg(images: list[Image], size: int) -> Picture:
     cell = max(1, int(width * scale)), max(1, int(height * scale))
     pictures = []
     for image in images:
-        picture = Pillow.fromarray(np.ascontiguousarray(image)).convert("RGB")
+        picture = Pillow.fromarray(np.ascontiguousarray(image))
+        if picture.mode != "RGB":
+            picture = picture.convert("RGB")
         if picture.size != cell:
             resampling = Pillow.Resampling.BILINEAR
             picture = picture.resize(cell, resampling, reducing_gap=2.0)

@@ -18,6 +18,7 @@ __all__ = ["MAX_ENDED", "Showing"]
 MAX_ENDED = 20
 
 _NEVER = 2**63
+_SECOND = 1_000_000_000
 _TOO_SLOW = "too-slow"
 
 
@@ -36,6 +37,10 @@ class Showing:
     """Sends updates to the watchers that requested the form ``show``.
 
     The host calls `attend` between requests. Updates of one moment share the picture.
+
+    A watcher may name the session that steps the environment, as a page does on which a
+    person plays. While for a second no other session has acted, such a watcher gets each
+    state at once, and drawing has no limit: it slows down that session alone.
 
     Args:
         operations: The environment.
@@ -70,6 +75,12 @@ class Showing:
         self._log = operations.episode_log
         self._clock = clock
         self._seats: dict[Watcher, _Seat] = {}
+        # Sessions that watchers have named, as far as they name one.
+        self._sessions: frozenset[str] = frozenset()
+        # The session that acted last, when it did, and until when another one counts.
+        self._actor = ""
+        self._acted_ns = -_SECOND
+        self._others_ns = 0
         self._pictures = Pictures(operations)
         self._state: tuple[int | None, Any, Any] = None, None, None
         self._error: str | None = None
@@ -94,12 +105,22 @@ class Showing:
         share = min(wanted.share, self._most_share)
         pacer = Pacer(wanted.fps, share)
         self._seats[watcher] = _Seat(pacer, wanted.size, self._log.total)
+        self._sessions |= {watcher.session}
         self.fresh, self.next_ns, self._planned = True, 0, -1
 
     def remove(self, watcher: Watcher) -> bool:
         """Remove a watcher whose stream has ended; return whether others are left."""
         self._seats.pop(watcher, None)
+        self._sessions = frozenset(each.session for each in self._seats)
         return bool(self._seats)
+
+    def note_actor(self, session: str) -> None:
+        """Note which session resets or steps the environment now; "": one without."""
+        now_ns = self._clock()
+        if session != self._actor:
+            self._others_ns = self._acted_ns + _SECOND
+            self._actor = session
+        self._acted_ns = now_ns
 
     def note(self, op: int, value: Any, request: Any) -> None:
         """Note a new state of the environment."""
@@ -128,7 +149,8 @@ class Showing:
             return []
         ticked, self._attended = self._attended != self._number, self._number
         now_ns = self._clock()
-        if now_ns < self.next_ns:
+        driven = self._actor in self._sessions and now_ns >= self._others_ns
+        if now_ns < self.next_ns and not driven:
             return []
         why = self._why_no_picture(now_ns, until_ns)
         if why == _TOO_SLOW and not ticked:
@@ -136,9 +158,12 @@ class Showing:
             self._wake_ns, self._planned = _NEVER, self._number
             return []
         draws = why is None
+        players = self._players() if driven else frozenset()
         turns: dict[Watcher, Turn] = {}
         for watcher, seat in self._seats.items():
-            turn = seat.pacer.choose(now_ns, self._number, draws=draws)
+            turn = seat.pacer.choose(
+                now_ns, self._number, draws=draws, at_once=watcher in players
+            )
             if turn is Turn.NOTHING:
                 continue
             if watcher.unsent:
@@ -147,8 +172,8 @@ class Showing:
             else:
                 turns[watcher] = turn
         if turns:
-            self._send(turns, why, now_ns)
-        self._set_next(draws)
+            self._send(turns, why, now_ns, driven=driven)
+        self._set_next(draws, players)
         return [watcher for watcher in turns if watcher.unsent]
 
     def wait_ms(self) -> float | None:
@@ -185,7 +210,22 @@ class Showing:
         if self._view.images:
             self._count_shown(took_ns)
 
-    def _send(self, turns: dict[Watcher, Turn], why: str | None, now_ns: int) -> None:
+    def _players(self) -> frozenset[Watcher]:
+        """Return the watchers of the session that acts, if they read what they get."""
+        return frozenset(
+            each
+            for each in self._seats
+            if each.session == self._actor and not each.unsent
+        )
+
+    def _send(
+        self,
+        turns: dict[Watcher, Turn],
+        why: str | None,
+        now_ns: int,
+        *,
+        driven: bool,
+    ) -> None:
         best = max(turns.values())
         if best is Turn.PICTURE and self._drawn != self._number:
             self._view = self._pictures.view(self._observation())
@@ -214,8 +254,9 @@ class Showing:
         ended_ns = self._clock()
         if best is Turn.PICTURE:
             self._note_time(ended_ns - now_ns)
-        for seat in self._seats.values():
-            seat.pacer.spent(now_ns, ended_ns, best)
+        if not driven:
+            for seat in self._seats.values():
+                seat.pacer.spent(now_ns, ended_ns, best)
 
     def _file(self, size: int) -> Picture | None:
         """Return the picture in a size, or ``None`` if there is none."""
@@ -237,13 +278,13 @@ class Showing:
         value = self._shown_state().value
         return value.get("observation") if isinstance(value, dict) else None
 
-    def _set_next(self, draws: bool) -> None:
+    def _set_next(self, draws: bool, players: frozenset[Watcher]) -> None:
         """Set when `attend` is needed, without and with a new state."""
-        lacking = [
-            due_ns
-            for seat in self._seats.values()
-            if (due_ns := seat.pacer.due_ns(self._number, draws=draws)) is not None
-        ]
+        due = (
+            seat.pacer.due_ns(self._number, draws=draws, at_once=watcher in players)
+            for watcher, seat in self._seats.items()
+        )
+        lacking = [due_ns for due_ns in due if due_ns is not None]
         self.fresh = bool(lacking)
         self._wake_ns = min(lacking, default=_NEVER)
         self._planned = self._number
