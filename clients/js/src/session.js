@@ -47,6 +47,11 @@ export class Session {
     this.#name = newName();
   }
 
+  /** The name of the session; after some four billion requests there is another. */
+  get name() {
+    return this.#name;
+  }
+
   /** The transport of requests. */
   get transport() {
     return this.#stream ? "stream" : "rest";

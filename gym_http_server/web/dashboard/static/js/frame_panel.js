@@ -3,16 +3,12 @@
 import { ansiRuns } from "./ansi.js";
 import { numberText } from "./chart_scale.js";
 import { h } from "./elements.js";
+import { PictureWords } from "./picture_words.js";
 
-const REASONS = {
-  "no-render-mode": "It was made without a render mode, so there is no picture.",
-  "too-slow": "Drawing takes longer than the clock allows, so there is no picture.",
-  "not-reset": "It was not reset yet: reset it by hand, play it, or start an agent.",
-  "no-image": "The environment rendered something that is no picture.",
-  "external-away": "The external environment has lost its connection.",
-  list: "This render mode collects frames, so there is no picture.",
-};
+/** Characters of a value in words. */
 const SHOWN = 300;
+/** Milliseconds between two looks at how old the picture is. */
+const LOOKS = 500;
 
 /** Shows the updates of one instance. */
 export class FramePanel {
@@ -20,10 +16,15 @@ export class FramePanel {
   #text = h("pre", { class: "frame-text" });
   #words = h("p", { class: "frame-words" }, "Waiting for the first update …");
   #why = h("p", { class: "frame-why" });
-  #url = null;
+  #age = new PictureWords();
+  #timer = setInterval(() => this.#printAge(), LOOKS);
+  // The picture that is being decoded, and the newest one behind it.
+  #isLoading = false;
+  #next = null;
 
   constructor() {
     this.#picture.hidden = this.#text.hidden = this.#why.hidden = true;
+    for (const kind of ["load", "error"]) this.#picture.addEventListener(kind, () => this.#loaded());
     this.element = h("div", { class: "frame" }, this.#picture, this.#text, this.#why, this.#words);
     this.element.setAttribute("tabindex", "-1");
     this.element.setAttribute("role", "group");
@@ -35,9 +36,8 @@ export class FramePanel {
     this.#words.textContent = wordsOf(update);
     if (typeof update.ansi === "string") this.#showText(update.ansi);
     if (blob) this.#showPicture(blob);
-    const why = update.why && (REASONS[update.why] ?? `No picture: ${update.why}.`);
-    this.#why.textContent = why ?? "";
-    this.#why.hidden = !why;
+    this.#age.note(update, Boolean(blob), performance.now());
+    this.#printAge();
   }
 
   /** Show words in place of an update, as after the end. */
@@ -46,8 +46,15 @@ export class FramePanel {
   }
 
   dispose() {
-    if (this.#url) URL.revokeObjectURL(this.#url);
-    this.#url = null;
+    clearInterval(this.#timer);
+    this.#next = null;
+    URL.revokeObjectURL(this.#picture.src);
+  }
+
+  #printAge() {
+    const words = this.#age.text(performance.now());
+    if (words !== this.#why.textContent) this.#why.textContent = words;
+    this.#why.hidden = !words;
   }
 
   #showText(text) {
@@ -58,12 +65,23 @@ export class FramePanel {
   }
 
   #showPicture(blob) {
-    const before = this.#url;
-    this.#url = URL.createObjectURL(blob);
+    this.#next = blob;
+    // A picture that is replaced before it is decoded would never be seen.
+    if (!this.#isLoading) this.#load();
+  }
+
+  #load() {
+    this.#isLoading = true;
     this.#picture.hidden = false;
     this.#picture.alt = "Frame of the environment";
-    this.#picture.addEventListener("load", () => before && URL.revokeObjectURL(before), { once: true });
-    this.#picture.src = this.#url;
+    this.#picture.src = URL.createObjectURL(this.#next);
+    this.#next = null;
+  }
+
+  #loaded() {
+    URL.revokeObjectURL(this.#picture.src);
+    this.#isLoading = false;
+    if (this.#next) this.#load();
   }
 }
 

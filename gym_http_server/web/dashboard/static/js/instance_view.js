@@ -17,9 +17,9 @@ import { button } from "./widgets/containers.js";
 
 /** Milliseconds between two requests for the row of the list, and for missed episodes. */
 const EVERY = 1000;
-/** What the watcher of the page asks for; the server has a limit for the share. */
 /** Milliseconds for which closing waits for the answers of the last poll. */
 const LATEST = 500;
+/** What the watcher of the page asks for; the server has a limit for the share. */
 const WATCH = { fps: 50, share: 1, size: 640 };
 
 /**
@@ -113,7 +113,7 @@ class InstancePage {
     const { watch } = this.#context;
     this.#watcher = watch(
       this.#id,
-      WATCH,
+      { ...WATCH, session: this.#stepper.session },
       (update, blob) => this.#updated(update, blob),
       (error) => this.#frame.say(error ? `No more updates: ${error.message}` : "No more updates."),
     );

@@ -2,13 +2,21 @@
 
 import { openStream } from "./server.js";
 
-/** Watch an instance until `close` is called, or it ends. */
-export function watch(id, { fps, share, size }, onUpdate, onEnd) {
+/**
+ * Watch an instance until `close` is called, or it ends.
+ *
+ * @param {string} id Of the instance.
+ * @param {{ fps: number, share: number, size: number, session?: string }} wanted With the
+ *   session that steps the instance, each of its steps is shown.
+ * @param {(update: object, picture: Blob | null) => void} onUpdate
+ * @param {(error: Error | null) => void} onEnd Called once, without an error at its end.
+ */
+export function watch(id, wanted, onUpdate, onEnd) {
   let socket = null;
   let isOver = false;
   const again = async () => {
     try {
-      socket = await openStream(`/v1/envs/${encodeURIComponent(id)}/stream`, { watch: 1, form: "show", fps, share, size });
+      socket = await openStream(`/v1/envs/${encodeURIComponent(id)}/stream`, { watch: 1, form: "show", ...wanted });
     } catch (error) {
       if (!isOver) onEnd(error);
       return;
@@ -17,7 +25,6 @@ export function watch(id, { fps, share, size }, onUpdate, onEnd) {
       socket.close();
       return;
     }
-    if (isOver) return void (socket.onopen = () => socket.close());
     let update = null;
     socket.binaryType = "blob";
     socket.onmessage = ({ data }) => {

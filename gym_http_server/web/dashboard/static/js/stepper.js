@@ -49,6 +49,11 @@ export class Stepper {
     return answer;
   }
 
+  /** The session of its requests, for a watcher that shows each of them. */
+  get session() {
+    return this.#session.name;
+  }
+
   /** Whether the stream is open. */
   get hasStream() {
     return this.#session.transport === "stream";

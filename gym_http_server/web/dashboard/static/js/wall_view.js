@@ -1,6 +1,7 @@
 /** All instances as small live frames. */
 
 import { h } from "./elements.js";
+import { PictureWords } from "./picture_words.js";
 import { number } from "./texts.js";
 
 const EVERY = 2000;
@@ -48,33 +49,43 @@ class Tile {
   #image = h("img", { alt: "", hidden: "" });
   #text = h("pre", { hidden: "" });
   #words = h("p", { class: "soft" }, "…");
+  #why = h("p", { class: "soft", hidden: "" });
+  #age = new PictureWords();
+  #timer = setInterval(() => this.#printAge(), 1000);
   #watcher;
 
   constructor(context, grid, row) {
     const href = `#/envs/${encodeURIComponent(row.instance_id)}`;
     const title = h("a", { href }, `${row.instance_id} ${row.label ?? row.env_id}`);
     this.#image.alt = `Frame of ${row.env_id}`;
-    this.#element = h("article", { class: "panel tile" }, title, this.#image, this.#text, this.#words);
+    this.#element = h("article", { class: "panel tile" }, title, this.#image, this.#text, this.#words, this.#why);
     grid.append(this.#element);
     const onEnd = (error) => (this.#words.textContent = error ? error.message : "ended");
     this.#watcher = context.watch(row.instance_id, WATCH, (...update) => this.#show(...update), onEnd);
   }
 
   dispose() {
+    clearInterval(this.#timer);
     this.#watcher.close();
     this.#forget();
     this.#element.remove();
   }
 
   #show(update, blob) {
-    const figures = `return ${[update.return].flat().map(number).join(", ")}, length ${number(update.length)}`;
-    this.#words.textContent = blob || update.ansi ? figures : `${figures}; no picture`;
+    this.#words.textContent = `return ${[update.return].flat().map(number).join(", ")}, length ${number(update.length)}`;
+    this.#age.note(update, Boolean(blob), performance.now());
+    this.#printAge();
     this.#text.hidden = !update.ansi;
     if (update.ansi) this.#text.textContent = update.ansi.replaceAll(/\u001b\[[0-9;]*m/g, "");
     if (!blob) return;
     this.#forget();
     this.#image.src = URL.createObjectURL(blob);
     this.#image.hidden = false;
+  }
+
+  #printAge() {
+    this.#why.textContent = this.#age.text(performance.now());
+    this.#why.hidden = !this.#why.textContent;
   }
 
   #forget() {
