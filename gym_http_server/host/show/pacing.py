@@ -56,9 +56,7 @@ class Pacer:
         """The earliest time of the next picture."""
         return max(self._next_ns, self._picture_ns)
 
-    def due_ns(
-        self, state: int, *, draws: bool, at_once: bool = False
-    ) -> int | None:
+    def due_ns(self, state: int, *, draws: bool, at_once: bool = False) -> int | None:
         """Return when an update is due; ``None`` if the watcher has the newest state.
 
         Args:
@@ -94,9 +92,7 @@ class Pacer:
             return Turn.NOTHING
         may_draw = at_once or now_ns >= self.picture_ns
         return (
-            Turn.PICTURE
-            if draws and state != self._drawn and may_draw
-            else Turn.TEXT
+            Turn.PICTURE if draws and state != self._drawn and may_draw else Turn.TEXT
         )
 
     def sent(self, now_ns: int, state: int, turn: Turn) -> None:

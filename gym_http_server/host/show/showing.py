@@ -38,9 +38,9 @@ class Showing:
 
     The host calls `attend` between requests. Updates of one moment share the picture.
 
-    A watcher may name the session that steps the environment, as a page does on which a
-    person plays. While for a second no other session has acted, such a watcher gets each
-    state at once, and drawing has no limit: it slows down that session alone.
+    A watcher may name the session that steps the environment, as a page does on which
+    a person plays. While for a second no other session has acted, such a watcher gets
+    each state at once, and drawing has no limit: it slows down that session alone.
 
     Args:
         operations: The environment.
