@@ -4,8 +4,11 @@ Not part of ``make test``, since PyTorch is large.
 """
 
 import json
+import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,11 +155,12 @@ def test_the_readme_line_trains(server: Server) -> None:
     assert mean > 0
 
 
-def run(server: Server, folder: Path, *words: str) -> str:
+def run(server: Server, folder: Path, *words: str, **variables: str) -> str:
     """Run an example and return what it prints."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / words[0]), *words[1:], server.url],
         cwd=folder,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=800,
@@ -167,11 +171,32 @@ def run(server: Server, folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_first_agent(server: Server, tmp_path: Path) -> None:
-    printed = run(server, tmp_path, "first_agent.py", "--steps", "20000")
-    assert "return of 20 episodes: " in printed
-    found = {path.name for path in (tmp_path / "first-agent").iterdir()}
-    assert found == {"agent.zip", "curve.png", "film.gif", "monitor.csv"}
+def test_first_agent(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It learns, shows its progress, and opens what it drew; the time is a note."""
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\necho "$1" >> "$0.log"\n')
+    browser.chmod(0o700)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    began = time.monotonic()
+    printed = run(server, tmp_path, "first_agent.py", BROWSER=str(browser))
+    with capsys.disabled():
+        print(f"\nfirst_agent.py: {time.monotonic() - began:.0f} s")
+    assert re.search(r" 2,048 of 50,000 steps  return +\d\d ", printed)
+    # A random agent gets about 22.
+    assert float(re.findall(r"return of 20 episodes: (\S+)", printed)[0]) > 400
+    folder = tmp_path / "first-agent"
+    page = folder / "index.html"
+    assert (tmp_path / "browser.log").read_text() == f"{page.as_uri()}\n"
+    shown = set(re.findall(r'src="(.+?)"', page.read_text()))
+    assert shown == {"curve.png", "film.gif"}
+    found = {path.name for path in folder.iterdir()}
+    assert found - shown == {"agent.zip", "monitor.csv", "index.html", ".gitignore"}
+    assert '"env_id": "CartPole-v1"' in (folder / "monitor.csv").read_text()
+    words = ["git", "status", "--porcelain", "--untracked-files=all"]
+    seen = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True).stdout
+    assert "first-agent" not in seen
 
 
 def test_ppo_in_one_file_learns(server: Server, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class RemoteVecEnv(VecEnv):  # type: ignore[misc]
 
     Attributes:
         env: The `RemoteVectorEnv`.
+        spec: Its spec, for wrappers such as ``VecMonitor``.
 
     Raises:
         TypeError: ``vectorization_mode`` or ``autoreset_mode`` was given. They are
@@ -73,6 +74,8 @@ class RemoteVecEnv(VecEnv):  # type: ignore[misc]
         self._core = VecEnvCore(self.env)
         single = self.env.single_observation_space, self.env.single_action_space
         super().__init__(num_envs, *single)
+        # Where VecMonitor looks for the ID that it writes into its file.
+        self.spec = self.env.spec
 
     def reset(self) -> Any:
         """Reset all environments, with the values of `seed` and `set_options`.
