@@ -26,7 +26,8 @@ from tests.support.server import Server
 # The first test of each installs packages.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-GYMS = {"3.7": "gym 0.21", "3.10": "gym 0.26"}
+#: Pythons, each with the gym that it has.
+GYMS = {"3.6": "0.21.0", "3.7": "0.21.0", "3.10": "0.26.2"}
 MODULE = """
 print("printed by a module of the environment")
 import gym
@@ -82,7 +83,7 @@ def seed_as_gym_021(env: gymnasium.Env[Any, Any], seed: int) -> None:
 
 
 def reset(env: gymnasium.Env[Any, Any], version: str, seed: int | None) -> Any:
-    if version == "3.7" and seed is not None:
+    if GYMS[version] == "0.21.0" and seed is not None:
         seed_as_gym_021(env, seed)
         seed = None
     return env.reset(seed=seed)
@@ -237,11 +238,15 @@ def test_a_function_of_a_python_makes_the_environment(
         assert env.reset()[0]["place"].tolist() == [3, 0.5]
 
 
-def test_people_see_which_python_it_is(make_server: Callable[..., Server]) -> None:
-    server = make_server("--env-python", f"old={python_with_gym('3.7')}")
+@pytest.mark.parametrize("version", GYMS)
+def test_people_see_which_python_it_is(
+    make_server: Callable[..., Server], version: str
+) -> None:
+    server = make_server("--env-python", f"old={python_with_gym(version)}")
     instance = Api(server).create("external/old/CartPole-v1")
     program = ok(instance.get(""))["versions"]["program"]
-    assert re.fullmatch(r"Python 3\.7\.\d+, gym 0\.21\.0", program)
+    expected = rf"Python {version}\.\d+, gym {GYMS[version]}"
+    assert re.fullmatch(expected, program)
     (row,) = ok(Api(server).get("/v1/instances/"))["instances"]
     assert row["program"] == program
     command = [sys.executable, "-m", "gym_http_server", "ls", server.url]
@@ -251,8 +256,11 @@ def test_people_see_which_python_it_is(make_server: Callable[..., Server]) -> No
     instance.close()
 
 
-def test_validate_finds_nothing_wrong(make_server: Callable[..., Server]) -> None:
-    server = make_server("--env-python", f"old={python_with_gym('3.7')}")
+@pytest.mark.parametrize("version", GYMS)
+def test_validate_finds_nothing_wrong(
+    make_server: Callable[..., Server], version: str
+) -> None:
+    server = make_server("--env-python", f"old={python_with_gym(version)}")
     names = ("legacy", "newer", "keys", "streams", "batches", "vectors", "commands")
     only = [word for name in names for word in ("--only", name)]
     command = [sys.executable, "-m", "gym_http_server", "validate", server.url]

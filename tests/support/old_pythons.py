@@ -8,13 +8,16 @@ import pytest
 
 from tests.support import run_locks
 
-#: For each Python, what `pip` installs, in this order. gym 0.21 is built in the way
-#: that later versions of setuptools do not know any more.
+#: gym 0.21 is built in the way that later versions of setuptools do not know any more.
+_GYM_21 = (
+    ["setuptools<58", "wheel<0.38"],
+    ["--no-build-isolation", "gym==0.21.0", "importlib-metadata<5"],
+)
+#: For each Python, what `pip` installs, in this order.
 PACKAGES = {
-    "3.7": (
-        ["setuptools<58", "wheel<0.38"],
-        ["--no-build-isolation", "gym==0.21.0", "importlib-metadata<5"],
-    ),
+    # The pip of 3.6 installs packages of later Pythons, too.
+    "3.6": (["pip==21.3.1"], *_GYM_21),
+    "3.7": _GYM_21,
     "3.10": (["gym==0.26.2", "numpy<2"],),
 }
 
@@ -23,7 +26,7 @@ def python_with_gym(version: str) -> Path:
     """Return the Python of a virtual environment, which the test run makes once.
 
     Args:
-        version: ``3.7`` with gym 0.21, or ``3.10`` with gym 0.26.
+        version: ``3.6`` or ``3.7`` with gym 0.21, or ``3.10`` with gym 0.26.
     """
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found = sorted(root.glob(f"versions/{version}.*/bin/python"))
