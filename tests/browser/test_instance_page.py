@@ -1,10 +1,13 @@
 """The page of one instance: widgets of spaces, stepping by hand, playing."""
 
 import json
+import platform
 import re
+import sys
 import time
 from collections.abc import Iterator
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -201,6 +204,28 @@ def test_taking_over_asks_first(server: Server, page: CheckedPage) -> None:
     instance.close()
     page.shows("It has ended: closed")
     assert page.run(closing) is False
+
+
+def test_it_shows_which_command_and_python_the_environment_has(
+    page: CheckedPage,
+) -> None:
+    versions = f"Python {platform.python_version()}, gymnasium {gymnasium.__version__}"
+    with Server("--env-python", f"other={sys.executable}") as server:
+        page.open(f"{server.url}/#/new")
+        page.shows("environments")
+        page.write("input[type=search]", "other/cartpole-v1")
+        page.shows("1 environment")
+        page.shows("external/other/CartPole-v1")
+        page.press("button[type=submit]")
+        page.shows(f"external/other/CartPole-v1 · {versions}")
+        page.run("location.hash = '#/'")
+        page.shows("slots taken")
+        cell = "document.querySelector('td[title]')"
+        page.shows("external/other/CartPole-v1")
+        assert page.run(f"{cell}.innerText") == "external/other/CartPole-v1"
+        assert page.run(f"{cell}.title") == versions
+        (instance_id,) = Api(server).instances()
+        Instance(Api(server), instance_id).close()
 
 
 def test_the_server_draws_and_tests_actions_of_opaque_spaces(
