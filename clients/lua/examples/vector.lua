@@ -8,7 +8,13 @@ local env_id = arg[2] or "CartPole-v1"
 local num_envs = tonumber(arg[3] or 8)
 local steps = tonumber(arg[4] or 100)
 
-local envs, failed = gym.make_vec(env_id, { url = url, num_envs = num_envs })
+-- With a seed in a reset, EnvPool would make its environments again.
+local envs, failed = gym.make_vec(env_id, {
+  url = url,
+  num_envs = num_envs,
+  seed = 1,
+  time_limit = 600,
+})
 if not envs then
   io.stderr:write(tostring(failed), "\n")
   os.exit(1)
@@ -22,7 +28,7 @@ for number = 1, num_envs do
 end
 
 local total = 0
-gym.assert(envs:reset({ seed = 1 }))
+gym.assert(envs:reset())
 for _ = 1, steps do
   local _, rewards = gym.assert(envs:step(actions))
   for number = 1, num_envs do
