@@ -51,7 +51,7 @@ log = logging.getLogger("gym_http_server.launcher")
 
 START_SECONDS = 120.0
 GUNICORN_SECONDS = 1.5
-HOSTS_SECONDS = 3.5
+HOSTS_SECONDS = 5.0
 STRAYS_SECONDS = 2.0
 TIMEOUT_SECONDS = 2.0
 #: Seconds without a heartbeat after which the supervisor counts as dead.

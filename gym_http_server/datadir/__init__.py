@@ -1,1 +1,1 @@
-"""The data directory: where recordings may be, and whose they are."""
+"""The data directory: recordings and ended instances, and whose they are."""

@@ -1,7 +1,7 @@
 """Paths that the server itself uses, in which clients make no recordings.
 
-Clients name directories below the data directory, in which the server keeps IDs, and in
-which the directory of the relay and the run directory may lie, too.
+Clients name directories below the data directory, in which the server keeps IDs and the
+archive, and in which the directory of the relay and the run directory may lie, too.
 """
 
 from __future__ import annotations
@@ -13,8 +13,18 @@ from collections.abc import Sequence
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import InvalidDirectory
 
-__all__ = ["BODIES", "DATABASE", "INSTANCE_IDS", "LOCK", "RESERVE", "DataDir"]
+__all__ = [
+    "ARCHIVE",
+    "BODIES",
+    "DATABASE",
+    "INSTANCE_IDS",
+    "LOCK",
+    "RESERVE",
+    "DataDir",
+]
 
+#: Directory in the data directory with the files of ended instances.
+ARCHIVE = "ended-instances"
 #: Directory in the data directory with the IDs of instances.
 INSTANCE_IDS = "instance-ids"
 #: Names in the directory of the relay.
@@ -39,6 +49,7 @@ class DataDir:
         self.path = settings.data_dir
         relay_dir = settings.relay_dir
         self._own = (
+            f"{self.path}/{ARCHIVE}",
             f"{self.path}/{INSTANCE_IDS}",
             relay_dir,
             # If that is the data directory.

@@ -101,12 +101,17 @@ class Activity:
         self.page.add_steps(took_ns, 1)
 
     def _note_episodes(self, endings: list[Ending]) -> None:
-        ending = endings[-1]
-        returned = plain_return(ending.returned)
+        last = endings[-1]
+        if type(last.returned) is not float:
+            endings = [
+                each._replace(returned=plain_return(each.returned)) for each in endings
+            ]
+        self.page.ring.add(endings)
+        returned = plain_return(last.returned)
         if not isinstance(returned, float):
             # Unknown; or a list, for which the page has no place.
             returned = math.nan
-        self.page.set_last_episode(returned, ending.length)
+        self.page.set_last_episode(returned, last.length)
 
     def finish_unused(self) -> None:
         """Record that a call has ended which does not count as use."""

@@ -1,6 +1,6 @@
 """The common parts of service processes: start, signals, reloads, end.
 
-Services are the remover, the broker, the gateway and the relay; they hold no instance.
+Services are the remover, the archiver, the broker, the gateway and the relay.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from gym_http_server.rundir.episode_ring import MEMORY_BYTES, EpisodeRing
+
 __all__ = [
     "RECORDING_FAILED",
     "RECORDING_STEPS",
@@ -175,12 +177,16 @@ class StatusPage:
     Args:
         file: The descriptor of the reader's memory, which stays open.
 
+    Attributes:
+        ring: Keeps the last episodes, behind the page.
+
     Each number is stored at once. `struct.pack_into` clears the bytes and then writes
     them one by one, so a concurrent reader would get a call or a use that began hours
     ago.
     """
 
     def __init__(self, file: int) -> None:
+        self.ring = EpisodeRing(file)
         self._map = mmap.mmap(file, mmap.PAGESIZE)
         self._numbers = memoryview(self._map).cast("Q")
         self._floats = memoryview(self._map).cast("d")
@@ -320,6 +326,7 @@ class StatusPage:
 
     def close(self) -> None:
         """Unmap the memory."""
+        self.ring.close()
         self._numbers.release()
         self._floats.release()
         self._map.close()
@@ -403,6 +410,8 @@ def _new_page() -> int:
         # Allocated, not only extended: if there was no memory when the host writes to
         # the mapped page, the kernel would kill the host.
         os.posix_fallocate(file, 0, mmap.PAGESIZE)
+        # For the ring of episodes, which allocates what it needs.
+        os.ftruncate(file, MEMORY_BYTES)
         # An environment may have the descriptor, too.
         seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)

@@ -111,7 +111,7 @@ def listed(
     ended: Iterable[tuple[str, Tombstone]],
     wanted: Wanted,
     slots: tuple[int, int],
-    logs: Container[str],
+    logs: Iterable[Container[str]],
 ) -> bytes:
     """Return the list as JSON, in the form for clients.
 
@@ -121,7 +121,7 @@ def listed(
             `MAX_LISTED` are listed.
         wanted: Which of them to list.
         slots: Number of slots taken, and of all.
-        logs: IDs of ended instances whose logs are kept.
+        logs: IDs of ended instances of whose logs at least the end is kept.
     """
     now = time.monotonic()
     answer = {
@@ -290,7 +290,7 @@ def _seconds(nanoseconds: int, age_s: float) -> float:
 
 
 def _of_ended(
-    instance_id: str, ended: Tombstone, now: float, logs: Container[str]
+    instance_id: str, ended: Tombstone, now: float, logs: Iterable[Container[str]]
 ) -> dict[str, Any]:
     how = ended.as_json()
     return {
@@ -302,7 +302,9 @@ def _of_ended(
         "exit_status": how["exit_status"],
         "instance_id": instance_id,
         "label": ended.label,
-        "log": f"/v1/envs/{instance_id}/log/" if instance_id in logs else None,
+        "log": f"/v1/envs/{instance_id}/log/"
+        if any(instance_id in each for each in logs)
+        else None,
         "log_tail": ended.log_tail if ended.reason == "crashed" else None,
         "owner": ended.owner or None,
         "reason": ended.reason,

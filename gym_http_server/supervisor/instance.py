@@ -6,13 +6,14 @@ import os
 import signal
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
 from gym_http_server.config.env_commands import command_of
 from gym_http_server.config.settings import Settings
+from gym_http_server.datadir.archive import Facts
 from gym_http_server.errors import (
     CreateDeadline,
     Draining,
@@ -169,6 +170,7 @@ class Tombstone(Struct, frozen=True):
         last_words: Phrase with the failing frame or the last line printed; "" if
             there was no output.
         private: Whether only the server's log shows the last words.
+        restored: Whether an earlier server has archived the instance.
     """
 
     env_id: str
@@ -185,6 +187,26 @@ class Tombstone(Struct, frozen=True):
     episodes: int = 0
     last_words: str = ""
     private: bool = False
+    restored: bool = False
+
+    @classmethod
+    def of(cls, facts: Facts) -> Tombstone:
+        """Return the record of an instance that an earlier server has archived."""
+        passed = max(0.0, time.time() - facts.ended_at)
+        return cls(
+            facts.env_id,
+            facts.reason,
+            facts.wait_status,
+            "",
+            time.monotonic() - passed,
+            owner=facts.owner,
+            detail=facts.detail,
+            label=facts.label,
+            age_s=facts.age_s,
+            steps=facts.steps,
+            episodes=facts.episodes,
+            restored=True,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the record for a web worker."""
@@ -274,6 +296,14 @@ class Tombstones:
         self._ended[instance_id] = ended
         if len(self._ended) > MAX_TOMBSTONES:
             self._ended.popitem(last=False)
+
+    def restore(self, archived: Iterable[Facts]) -> None:
+        """Add the records of instances of earlier servers, the oldest first."""
+        ended = self._ended
+        self._ended = OrderedDict(
+            (facts.instance_id, Tombstone.of(facts)) for facts in archived
+        )
+        self._ended.update(ended)
 
     def get(self, instance_id: str) -> Tombstone | None:
         """Return the record of an instance; ``None`` if there is no record."""

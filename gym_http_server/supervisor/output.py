@@ -162,6 +162,15 @@ class Output:
         place = start - self._cut_bytes + self._notice_bytes
         return LogPart(start, os.pread(self._log, count, place) if count else b"")
 
+    def read_end(self, size: int) -> LogPart:
+        """Read the last bytes of the log, as `read_log` does.
+
+        Raises:
+            OSError: The disk fails.
+        """
+        end = self._cut_bytes + self._size - self._notice_bytes
+        return self.read_log(max(0, end - size))
+
     def read(self) -> bool:
         """Read available output, `TURN_BYTES` at most; return False at the end."""
         total = 0

@@ -30,6 +30,7 @@ from gym_http_server.processes.peer_credentials import PeerCredentials
 from gym_http_server.processes.poller import Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen
+from gym_http_server.supervisor.archiver import ArchiverProcess
 from gym_http_server.supervisor.creates import Creates
 from gym_http_server.supervisor.figures import Wanted, listed
 from gym_http_server.supervisor.hosts import Hosts
@@ -69,6 +70,7 @@ class Requests:
         issued_ids: IDs of instances, of this server and of earlier ones.
         poller: The supervisor's poller.
         creates: Queues create requests.
+        archiver: Writes ended instances to the archive.
         start_broker: Starts the broker, unless it runs.
         start_relay: Starts the relay, unless it runs.
         reload: Has all processes apply a reload; calls its second argument with the
@@ -86,6 +88,7 @@ class Requests:
         issued_ids: IssuedIDs,
         poller: Poller,
         creates: Creates,
+        archiver: ArchiverProcess,
         start_broker: Callable[[], None],
         start_relay: Callable[[], None],
         reload: Callable[[Replaced, Callable[[list[str]], None]], None],
@@ -101,6 +104,7 @@ class Requests:
         self._start_relay = start_relay
         self._begin_reload = reload
         self._creates = creates
+        self._archiver = archiver
         self._envs: bytes | None = None
         self._survey: Survey | None = None
         self._survey_waiters: list[RequestSocket] = []
@@ -171,7 +175,7 @@ class Requests:
         wanted = Wanted(*msgspec.json.decode(frame.body)) if frame.body else Wanted()
         hosts = self._hosts
         slots = len(hosts.serving()), self._settings.max_instances
-        logs = hosts.kept_logs
+        logs = hosts.kept_logs, self._archiver.kept
         hosts.usages.ask(hosts, FRESH_SECONDS)
         self._reply(connection, listed(owned(hosts, head), ended, wanted, slots, logs))
 
@@ -214,13 +218,14 @@ class Requests:
             self._reply(connection, {"alive": True})
             return
         ended = self._hosts.tombstones.get(instance_id)
+        if (ended is None or ended.restored) and instance_id in self._issued_ids:
+            raise ServerRestarted(instance_id)
         if ended is None:
-            if instance_id in self._issued_ids:
-                raise ServerRestarted(instance_id)
             raise UnknownInstance(instance_id)
         if head.request_id:
             self._hosts.log_end(instance_id, head.request_id)
-        self._reply(connection, ended.as_json())
+        archiving = {"archiving": instance_id in self._archiver}
+        self._reply(connection, ended.as_json() | archiving)
 
     def _registry(self, connection: RequestSocket, frame: Frame) -> None:
         if self._envs is not None:

@@ -1,9 +1,9 @@
 """Services: the processes besides hosts that the supervisor starts.
 
-Each is a `ServiceProcess`: the fork server (`supervisor/fork_server`), the remover, the
-broker, the gateway and the relay. `Services` starts and stops them, and starts a new
-process when one ends. A new service is a subclass, added to the list in
-`supervisor/supervisor`.
+Each is a `ServiceProcess`: fork server (`supervisor/fork_server`), archiver
+(`supervisor/archiver`), remover, broker, gateway and relay. `Services` starts and stops
+them, and starts a new process when one ends. A new service is a subclass, added to the
+list in `supervisor/supervisor`.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.progress import Progress
 from gym_http_server.rundir.removal import remove
 from gym_http_server.supervisor import processes
+from gym_http_server.supervisor.archiver import ArchiverProcess
 from gym_http_server.supervisor.creates import Creates
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.hosts import Hosts
@@ -119,12 +120,17 @@ class Supervisor:
         )
         self._gateway = GatewayProcess(settings, zmq_sockets)
         self._relay = RelayProcess(run, settings)
+        self._archiver = ArchiverProcess(
+            settings.data_dir,
+            self._poller,
+            no_logs=settings.no_tracebacks,
+            on_found=self._hosts.tombstones.restore,
+        )
+        peers = (self._broker, self._gateway, self._relay)
         self._services = Services(
-            (fork_server, remover, self._broker, self._gateway, self._relay),
-            self._hosts.exempt,
+            (fork_server, remover, *peers, self._archiver), self._hosts.exempt
         )
         owners = Owners(self._hosts, quotas or {})
-        peers = (self._broker, self._gateway, self._relay)
         self._reloads = Reloads(self._hosts, owners, peers, self._poller)
         self._stopping = False
         # Whether permissions were restored before.
@@ -151,6 +157,7 @@ class Supervisor:
             issued_ids=self._issued_ids,
             poller=self._poller,
             creates=self._creates,
+            archiver=self._archiver,
             start_broker=self._start_broker,
             start_relay=self._start_relay,
         )
@@ -164,7 +171,7 @@ class Supervisor:
         self._services.start_due()
         next_tick = time.monotonic() + TICK_SECONDS
         begun = False
-        while not self._stopping or len(self._hosts) or self._services.closing:
+        while not self._stopping or self._ending:
             due = min(next_tick, self._outputs.resume())
             wait_ms = 0.0 if begun else 1000 * max(0.0, due - time.monotonic())
             self._poller.handle(self._poller.poll(wait_ms), self._advance)
@@ -176,6 +183,11 @@ class Supervisor:
                 next_tick = time.monotonic() + TICK_SECONDS
         self._hosts.log_ends()
         processes.kill_children()
+
+    @property
+    def _ending(self) -> bool:
+        """Whether hosts end, services close connections, or episodes are written."""
+        return bool(len(self._hosts) or self._services.closing or self._archiver.busy)
 
     def _advance(self) -> None:
         if self._requests.accepts:
@@ -273,6 +285,8 @@ class Supervisor:
         self._poller.remove(instance.channel)
         self._outputs.remove(instance.output)
         self._reloads.confirm(instance)
+        if instance.live:
+            self._archiver.add(instance, ended)
         self._requests.on_end(instance)
         self._creates.on_end(instance, ended)
 
@@ -285,6 +299,9 @@ class Supervisor:
 
     def _stop(self) -> None:
         self._stopping = True
+        # Services are not started any more after that.
+        self._archiver.wanted = self._archiver.wanted or bool(self._hosts.serving())
+        self._services.start_due()
         self._services.stop()
         self._creates.stop()
         for instance in self._hosts:

@@ -11,7 +11,9 @@ import psutil
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
 # Titles of the processes of a server that are no hosts. A child of the supervisor or of
 # gunicorn has its parent's title for a moment.
-_COMING_AND_GOING = ("fork server", "spare host", "monitor file", "registry")
+_COMING_AND_GOING = (
+    *("archiver", "fork server", "spare host", "monitor file", "registry"),
+)
 _STAYING = (
     *("supervisor", "remover", "broker", "gateway", "relay"),
     *("gunicorn", "web worker"),

@@ -116,7 +116,9 @@ def _run_names(url: str, ids: list[str]) -> dict[str, str]:
             answer.
     """
     with Client(url, timeout=60.0, retries=Retries(total=0.0)) as client:
-        listed = {each["instance_id"]: each for each in client.instances()["instances"]}
+        answer = client.instances()
+        rows = [*answer["ended"], *answer["instances"]]
+        listed = {each["instance_id"]: each for each in rows}
         names = {}
         for each in dict.fromkeys(ids):
             if each not in listed:

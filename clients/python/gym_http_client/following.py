@@ -117,7 +117,12 @@ class _Follower:
             missed = episodes[0]["number"] - self._next
             self._next = episodes[-1]["number"] + 1
             self._news.put(News(self._id, episodes, missed))
-        return True
+        reason = answer.get("reason")
+        if reason is not None:
+            # It has ended, and nothing follows.
+            missed = max(0, answer["total"] - self._next)
+            self._news.put(News(self._id, missed=missed, over=reason))
+        return reason is None
 
     def _end(self, client: Client, error: ServerError) -> None:
         """Report the end, and how many episodes ended after the last answer."""

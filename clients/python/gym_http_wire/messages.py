@@ -96,6 +96,8 @@ class Op(IntEnum):
     STREAM_LOG = 78
     RELOAD = 79
     PROGRAM = 80
+    ARCHIVE = 81
+    ARCHIVED = 82
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97

@@ -6,7 +6,14 @@ import functools
 
 import msgspec
 
-from gym_http_server.errors import Draining, LogsDisabled, UnknownInstance
+from gym_http_server.datadir.archive import ArchivedInstance, Facts, read_archived
+from gym_http_server.errors import (
+    Draining,
+    InstanceEnded,
+    LogsDisabled,
+    ServerRestarted,
+    UnknownInstance,
+)
 from gym_http_server.operations.instances import EPISODES, LOG, SEARCH
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import INSTANCES
@@ -26,9 +33,10 @@ from gym_http_server.web.api.exchange import (
 )
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.supervisor_client import Abandoned
+from gym_http_server.web.backends.transfers import in_thread
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, RequestHead, answer_head, request
-from gym_http_wire.problems import BadJSON, MissingParameter
+from gym_http_wire.problems import BadJSON, MissingParameter, Problem
 
 __all__ = ["VIEWS"]
 
@@ -39,6 +47,11 @@ _REQUIRED = {
     "env_monitor_start": "directory",
     "env_set_generator": "state",
 }
+
+# Codes of problems of calls to instances that may be in the archive.
+_ENDED = frozenset(
+    each.default_code for each in (InstanceEnded, ServerRestarted, UnknownInstance)
+)
 
 # Parameters that may replace a required parameter.
 _INSTEAD = {"action": "actions"}
@@ -106,7 +119,25 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
         return web.draining or (client is not None and client.has_left())
 
     owner = caller_of(environ).only
-    return frame_answer(web.hosts.read_log(instance_id, owner, offset, wait_s, gone))
+    try:
+        answer = web.hosts.read_log(instance_id, owner, offset, wait_s, gone)
+    except Problem as problem:
+        facts = _archived(web, instance_id, owner, problem).facts
+        return _archived_log(facts, offset)
+    return frame_answer(answer)
+
+
+def _archived_log(facts: Facts, offset: int) -> Answer:
+    tail = facts.log_tail.encode()
+    end = facts.log_start + len(tail)
+    start = min(max(offset, facts.log_start), end)
+    headers = [
+        ("Content-Type", "text/plain; charset=utf-8"),
+        ("Gym-Log-Cut", str(max(0, start - offset))),
+        ("Gym-Log-Ended", "true"),
+        ("Gym-Log-Next", str(end)),
+    ]
+    return Answer(200, headers, tail[start - facts.log_start :])
 
 
 def _episodes(web: Web, environ: Environ, instance_id: str) -> Answer:
@@ -116,7 +147,41 @@ def _episodes(web: Web, environ: Environ, instance_id: str) -> Answer:
     body = msgspec.json.encode(given) if given else b""
     frame = request(Op.EPISODES, body, form=Form.PLAIN | forms(environ) & 0xF0)
     owner = caller_of(environ).only
-    return frame_answer(web.hosts.call(instance_id, frame, owner))
+    try:
+        answer = web.hosts.call(instance_id, frame, owner)
+    except Problem as problem:
+        archived = _archived(web, instance_id, owner, problem)
+        first = given.get("from", EPISODES["from"].default)
+        last = given.get("last", EPISODES["last"].default)
+        body = in_thread(archived.answer, first, last)
+        return json_answer(body + b"\n")
+    return frame_answer(answer)
+
+
+def _archived(
+    web: Web, instance_id: str, owner: str, problem: Problem
+) -> ArchivedInstance:
+    """Return an ended instance from the archive.
+
+    Args:
+        web: The web worker.
+        instance_id: The instance.
+        owner: Owner that it must have; "" is any.
+        problem: Why no host answers.
+
+    Raises:
+        Problem: The instance has not ended, or is not in the archive.
+        UnknownInstance: Another token owns it.
+    """
+    if problem.code not in _ENDED:
+        raise problem
+    web.hosts.await_archiver(instance_id)
+    archived = in_thread(read_archived, web.data_dir.path, instance_id)
+    if archived is None:
+        raise problem
+    if owner not in ("", archived.facts.owner):
+        raise UnknownInstance(instance_id)
+    return archived
 
 
 def _pass_on(row: Operation, web: Web, environ: Environ, instance_id: str) -> Answer:

@@ -280,6 +280,19 @@ class HostClient:
         self._owners.pop(instance_id, None)
         return bool(ended["replayed"])
 
+    def await_archiver(self, instance_id: str) -> None:
+        """Wait until an instance that has just ended is in the archive, if it will be.
+
+        Args:
+            instance_id: The instance.
+        """
+        deadline = time.monotonic() + END_SECONDS
+        with contextlib.suppress(Problem):
+            while self._supervisor.call(Op.TOMBSTONE, instance_id).get("archiving"):
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(0.01)
+
     def name_call(self, instance_id: str, request_id: str) -> None:
         """Name the request during which an instance ended, for the server's log."""
         with contextlib.suppress(Problem):

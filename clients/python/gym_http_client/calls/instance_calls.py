@@ -150,7 +150,8 @@ class InstanceCalls:
             index in a vector, else None), ``return`` (None unless it is finite),
             ``length``, ``seconds``, ``seed``, ``terminated``, ``truncated``, ``end``
             and ``ended_at``; ``"current"``, the episodes that run; and ``"total"``, the
-            number of all that ended. The server keeps the last 1000.
+            number of all that ended. The server keeps the last 1000, also of instances
+            that have ended; the dict then has ``"reason"``, why that was.
         """
         query = {"from": str(start), "last": str(last)}
         return dict(self._requests.get(instance_route(instance_id, "episodes/"), query))
@@ -161,7 +162,7 @@ class InstanceCalls:
         """Return up to 256 KiB of an instance's output.
 
         Args:
-            instance_id: The instance; it may be one of the last 20 that ended.
+            instance_id: The instance; if it has ended, the end of its log is kept.
             start: Offset in bytes to read from: 0, or ``next`` of the previous part.
             wait_s: Seconds, 25 at most, that the server waits for output if there is
                 no new output.

@@ -1,0 +1,265 @@
+"""The archive: files of ended instances, in the data directory.
+
+A file has the facts of one instance as JSON in its first line, and its last episodes as
+JSON arrays in the others. It is written once, and renamed to the instance's ID when it
+is complete. Several servers may share the archive; the oldest files are removed first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+
+import msgspec
+
+from gym_http_server.datadir.own_paths import ARCHIVE
+from gym_http_server.rundir.episode_ring import Episode
+
+__all__ = [
+    "LOG_BYTES",
+    "MAX_INSTANCES",
+    "Archive",
+    "ArchivedInstance",
+    "Facts",
+    "read_archived",
+]
+
+#: Instances that are kept, and bytes of their files.
+MAX_INSTANCES, MAX_BYTES = 1000, 64 * 1024 * 1024
+#: Bytes of one file: 1,000 episodes with 64 components each, and the facts.
+MAX_FILE_BYTES = 4 * 1024 * 1024
+#: Bytes of the end of a log that are kept.
+LOG_BYTES = 8192
+#: Bytes of the first line, in which the log has up to six for each, and without it.
+_FIRST_LINE_BYTES, _FACTS_BYTES = 64 * 1024, 4096
+#: Files written after which those of other servers are counted, too.
+_COUNT_EVERY = 50
+#: Seconds after which a file that is not complete was left by a server that was killed.
+_LEFT_S = 60.0
+_NAME = re.compile(r"[0-9a-f]{8}", re.ASCII).fullmatch
+_INCOMPLETE = re.compile(r"\.[0-9a-f]{8}\.[0-9]{1,10}", re.ASCII).fullmatch
+_DAMAGED = (msgspec.MsgspecError, ValueError, RecursionError)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+# An environment without the sandbox can put a pipe there, which would block.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an ended instance was.
+
+    Attributes:
+        instance_id: Its ID.
+        env_id: The env ID of the create request.
+        reason: Why it ended, as a tombstone has it.
+        wait_status: The status that ``os.waitpid`` returned.
+        ended_at: When it ended, in Unix seconds.
+        age_s: Seconds from its start to its end.
+        steps: Steps that it took.
+        episodes: Episodes that ended.
+        owner: Name of the token that owned it; "" if it had no owner.
+        label: The label that it was created with, or ``None``.
+        detail: More about the reason, or "".
+        log_tail: The end of its log; "" if clients must not see it.
+        log_start: Offset of that in the log.
+    """
+
+    instance_id: str
+    env_id: str
+    reason: str
+    wait_status: Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
+    ended_at: float
+    age_s: float
+    steps: int
+    episodes: int
+    owner: str = ""
+    label: str | None = None
+    detail: str = ""
+    log_tail: str = ""
+    log_start: int = 0
+
+
+class ArchivedInstance(msgspec.Struct, frozen=True):
+    """An ended instance, as its file has it.
+
+    Attributes:
+        facts: What it was.
+        lines: Its last episodes, each a line of JSON.
+    """
+
+    facts: Facts
+    lines: list[bytes]
+
+    def episodes(self) -> list[Episode]:
+        """Return its last episodes, oldest first, without damaged ones."""
+        found = []
+        for line in self.lines:
+            with contextlib.suppress(*_DAMAGED):
+                found.append(_EPISODE.decode(line))
+        return found
+
+    def answer(self, first: int, last: int) -> bytes:
+        """Return its episodes as JSON, in the form for clients.
+
+        Args:
+            first: Number of the first episode to return.
+            last: How many to return at most, the last ones.
+        """
+        found = [each.described() for each in self.episodes() if each.number >= first]
+        answer = {
+            "current": [],
+            "episodes": found[-last:],
+            "reason": self.facts.reason,
+            "total": self.facts.episodes,
+        }
+        return msgspec.json.encode(answer, order="sorted")
+
+
+_FACTS = msgspec.json.Decoder(Facts)
+_EPISODE = msgspec.json.Decoder(Episode)
+
+
+class Archive:
+    """The archive, as one server writes it.
+
+    Args:
+        data_dir: The data directory.
+    """
+
+    def __init__(self, data_dir: str) -> None:
+        self._data_dir = data_dir
+        self._path = f"{data_dir}/{ARCHIVE}"
+        # Size of each file, the oldest first.
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
+        self._written = 0
+
+    def load(self) -> list[Facts]:
+        """Return the facts of all instances, the oldest first, without their logs."""
+        self._count()
+        found = []
+        for name in self._sizes:
+            archived = read_archived(self._data_dir, name, _FIRST_LINE_BYTES)
+            if archived is not None:
+                facts = msgspec.structs.replace(archived.facts, log_tail="")
+                if len(msgspec.json.encode(facts)) <= _FACTS_BYTES:
+                    found.append(facts)
+        return found
+
+    def add(self, facts: Facts, episodes: Iterable[Episode]) -> None:
+        """Write the file of an instance, and remove the oldest if there are too many.
+
+        Raises:
+            OSError: There is no room, or the directory cannot be written.
+        """
+        encode = msgspec.json.encode
+        content = b"\n".join([encode(facts), *map(encode, episodes), b""])
+        if self._written % _COUNT_EVERY == 0:
+            os.makedirs(self._data_dir, mode=0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._path, 0o700)
+            self._count()
+        self._written += 1
+        folder = os.open(self._path, _FOLDER)
+        try:
+            _write(folder, facts.instance_id, content)
+            self._note(facts.instance_id, len(content))
+            while len(self._sizes) > MAX_INSTANCES or self._bytes > MAX_BYTES:
+                name = next(iter(self._sizes))
+                self._bytes -= self._sizes.pop(name)
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+    def _note(self, name: str, size: int) -> None:
+        self._bytes += size - self._sizes.pop(name, 0)
+        self._sizes[name] = size
+
+    def _count(self) -> None:
+        """Count the files of all servers, and remove what killed ones have left."""
+        self._sizes, self._bytes = {}, 0
+        found = []
+        with contextlib.suppress(OSError), os.scandir(self._path) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if _NAME(entry.name):
+                        found.append((status.st_mtime_ns, entry.name, status.st_size))
+                    elif _INCOMPLETE(entry.name) and _is_old(status.st_mtime):
+                        os.unlink(entry.path)
+        for _, name, size in sorted(found):
+            self._note(name, size)
+
+
+def read_archived(
+    data_dir: str, instance_id: str, size: int = MAX_FILE_BYTES
+) -> ArchivedInstance | None:
+    """Return an instance of the archive; ``None`` if it has none with this ID.
+
+    Args:
+        data_dir: The data directory.
+        instance_id: The ID from the client.
+        size: Bytes of the file to read.
+    """
+    if not _NAME(instance_id):
+        return None
+    try:
+        with _opened(f"{data_dir}/{ARCHIVE}", instance_id) as file:
+            content = os.read(file, size)
+    except OSError:
+        return None
+    first, *lines = content.split(b"\n")
+    try:
+        facts = _FACTS.decode(first)
+    except _DAMAGED:
+        return None
+    if facts.instance_id != instance_id:
+        return None
+    return ArchivedInstance(facts, lines[:-1])
+
+
+@contextlib.contextmanager
+def _opened(path: str, name: str) -> Iterator[int]:
+    """Open a regular file for reading.
+
+    Raises:
+        OSError: There is none.
+    """
+    folder = os.open(path, _FOLDER)
+    try:
+        file = os.open(name, _READ, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise FileNotFoundError
+        yield file
+    finally:
+        os.close(file)
+
+
+def _is_old(modified: float) -> bool:
+    # A clock may have been set back since.
+    return abs(time.time() - modified) > _LEFT_S
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    """Write a file, or no part of it."""
+    incomplete = f".{name}.{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(incomplete, dir_fd=folder)
+    file = os.open(incomplete, _WRITE, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(file, "wb") as stream:
+            stream.write(content)
+        os.rename(incomplete, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(incomplete, dir_fd=folder)
+        raise

@@ -1,0 +1,231 @@
+"""The ring of episodes in a host's memory, and the files of ended instances."""
+
+import contextlib
+import math
+import os
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym_http_server.datadir import archive
+from gym_http_server.datadir.archive import Archive, Facts, read_archived
+from gym_http_server.rundir import episode_ring
+from gym_http_server.rundir.episode_ring import Episode, EpisodeRing, read_ring
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+ENDS = st.sampled_from(
+    [
+        (True, False, "terminated"),
+        (True, True, "terminated"),
+        (False, True, "truncated"),
+        (False, False, "reset"),
+        (False, False, "failed"),
+    ]
+)
+
+
+@st.composite
+def episodes(draw: st.DrawFn, returns: st.SearchStrategy[Any]) -> list[Episode]:
+    """Draw the episodes of an instance, numbered from 0."""
+    found = []
+    for number in range(draw(st.integers(0, 12))):
+        terminated, truncated, end = draw(ENDS)
+        found.append(
+            Episode(
+                number,
+                draw(st.none() | st.integers(0, 1 << 40)),
+                draw(returns),
+                draw(st.integers(0, 1 << 50)),
+                draw(st.floats(0, 1e9)),
+                draw(st.none() | st.integers(0, (1 << 64) - 1)),
+                terminated,
+                truncated,
+                end,
+                draw(st.floats(0, 1e10)),
+            )
+        )
+    return found
+
+
+def facts(instance_id: str = "3c657dbc", **more: Any) -> Facts:
+    first = (instance_id, "CartPole-v1", "closed", 0, time.time(), 1.5, 30, 2)
+    return Facts(*first, **more)
+
+
+@contextlib.contextmanager
+def memory() -> Iterator[int]:
+    file = os.memfd_create("page")
+    os.ftruncate(file, episode_ring.MEMORY_BYTES)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def write(file: int, written: list[Episode]) -> None:
+    """Write episodes, more at a time each time."""
+    ring, size = EpisodeRing(file), 1
+    while written:
+        ring.add(written[:size])
+        written, size = written[size:], 3 * size
+    ring.close()
+
+
+@given(
+    episodes(NUMBERS | st.none())
+    | episodes(st.lists(NUMBERS | st.none(), min_size=3, max_size=3))
+)
+def test_a_ring_returns_what_was_written(written: list[Episode]) -> None:
+    with memory() as file:
+        write(file, written)
+        assert read_ring(file) == written
+
+
+def test_a_ring_keeps_the_last_thousand() -> None:
+    with memory() as file:
+        one = Episode(0, None, 1.0, 1, 0.1, None, True, False, "terminated", 1e9)
+        write(file, [one._replace(number=number) for number in range(2345)])
+        assert [each.number for each in read_ring(file)] == list(range(1345, 2345))
+        # 64 bytes for each: no more is allocated.
+        assert os.fstat(file).st_blocks * 512 < 80_000
+
+
+def test_what_a_ring_cannot_hold_is_unknown() -> None:
+    one = Episode(0, None, 1.0, 1, 0.1, 1 << 64, False, True, "truncated", 1e9)
+    with memory() as file:
+        write(file, [one, one._replace(number=1, returned=[1.0, 2.0], seed=-1)])
+        assert read_ring(file) == [
+            one._replace(seed=None),
+            one._replace(number=1, returned=None, seed=None),
+        ]
+
+
+@given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 1 << 64))
+def test_an_environment_may_write_anything(
+    garbage: bytes, offset: int, total: int
+) -> None:
+    one = Episode(0, None, 1.0, 1, 0.1, 3, False, True, "truncated", 1e9)
+    with memory() as file:
+        write(file, [one._replace(number=number) for number in range(3)])
+        os.pwrite(file, garbage, os.sysconf("SC_PAGESIZE") + offset)
+        for each in read_ring(file):
+            assert math.isfinite(each.seconds)
+            assert math.isfinite(each.at)
+        os.pwrite(file, struct.pack("=Q", total % (1 << 64)), 4096)
+        assert len(read_ring(file)) <= episode_ring.MAX_KEPT
+
+
+@given(episodes(NUMBERS | st.none() | st.lists(NUMBERS | st.none(), max_size=3)))
+def test_a_file_returns_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, written: list[Episode]
+) -> None:
+    data_dir = str(tmp_path_factory.mktemp("data"))
+    wanted = facts(label='a\n"\u2028\x00', owner="ada", log_tail="\x1b[31mä\n\ufffd")
+    Archive(data_dir).add(wanted, written)
+    found = read_archived(data_dir, wanted.instance_id)
+    assert found is not None
+    assert found.facts == wanted
+    assert found.episodes() == written
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 5000,
+        b'{"instance_id":"3c657dbc"}',
+        msgspec.json.encode(facts(label="x" * 5000)),
+        msgspec.json.encode(facts()).replace(b'"wait_status":0', b'"wait_status":-1'),
+        msgspec.json.encode(facts()).replace(b'"age_s":1.5', b'"age_s":1e999'),
+    ],
+)
+def test_foreign_facts_are_left_out(line: bytes, tmp_path: Path) -> None:
+    kept = Archive(str(tmp_path))
+    kept.add(facts("00000001"), [])
+    (tmp_path / "ended-instances" / "3c657dbc").write_bytes(line + b"\n")
+    assert [each.instance_id for each in kept.load()] == ["00000001"]
+
+
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_a_damaged_file_raises_nothing(
+    tmp_path_factory: pytest.TempPathFactory, garbage: bytes, offset: int
+) -> None:
+    data_dir = tmp_path_factory.mktemp("data")
+    one = Episode(0, None, 1.0, 1, 0.1, 3, False, True, "truncated", 1e9)
+    Archive(str(data_dir)).add(facts(), [one] * 3)
+    path = data_dir / "ended-instances" / "3c657dbc"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:offset] + garbage + whole[offset + len(garbage) :])
+    found = read_archived(str(data_dir), "3c657dbc")
+    if found is not None:
+        assert found.facts.instance_id == "3c657dbc"
+        found.answer(0, 1000)
+    Archive(str(data_dir)).load()
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../3c657dbc", "3C657DBC", "3c657dbc\n", "3c657db", "é" * 8]
+)
+def test_no_name_from_a_client_is_a_path(name: str, tmp_path: Path) -> None:
+    Archive(str(tmp_path)).add(facts(), [])
+    assert read_archived(str(tmp_path), "3c657dbc") is not None
+    assert read_archived(str(tmp_path), name) is None
+
+
+def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_INSTANCES", 5)
+    kept = Archive(str(tmp_path))
+    names = [f"{number:08x}" for number in range(12)]
+    for name in names:
+        kept.add(facts(name), [])
+    folder = tmp_path / "ended-instances"
+    assert sorted(os.listdir(folder)) == names[-5:]
+    for number, name in enumerate(names[-5:]):
+        os.utime(folder / name, (1000 - number, 1000 - number))
+    after = Archive(str(tmp_path))
+    assert [each.instance_id for each in after.load()] == names[:-6:-1]
+    after.add(facts("ffffffff"), [])
+    assert sorted(os.listdir(folder)) == [*names[-5:-1], "ffffffff"]
+
+
+def test_the_bytes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_BYTES", 20_000)
+    kept = Archive(str(tmp_path))
+    for number in range(12):
+        kept.add(facts(f"{number:08x}", log_tail="x" * 5000), [])
+    files = sorted((tmp_path / "ended-instances").iterdir())
+    assert [each.name for each in files] == [f"{number:08x}" for number in (9, 10, 11)]
+    assert sum(each.stat().st_size for each in files) <= 20_000
+
+
+def test_what_killed_servers_left_is_removed(tmp_path: Path) -> None:
+    Archive(str(tmp_path)).add(facts(), [])
+    folder = tmp_path / "ended-instances"
+    old, new, other = (folder / name for name in (".3c657dbc.7", ".3c657dbc.8", "x"))
+    for each in (old, new, other):
+        each.touch()
+    for each in (old, other):
+        os.utime(each, (1000, 1000))
+    Archive(str(tmp_path)).load()
+    assert sorted(os.listdir(folder)) == [".3c657dbc.8", "3c657dbc", "x"]
+
+
+def test_a_full_disk_leaves_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Archive(str(tmp_path))
+    kept.add(facts(), [])
+
+    def full(*args: Any, **more: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(OSError, match="No space"):
+        kept.add(facts("00000001"), [])
+    assert os.listdir(tmp_path / "ended-instances") == ["3c657dbc"]
