@@ -29,6 +29,7 @@ VIEWS = {
     "#/new": "environments",
     "#/wall": "Lander",
     "#/runs": "Training runs",
+    "#/compare": "Add instances or runs",
     "#/recordings": "There are no recordings.",
 }
 #: A page of another origin that tries all that a browser lets it try.

@@ -1,5 +1,6 @@
 /** The page: signs in, and shows the view of the address. */
 
+import { view as compareView } from "./compare_view.js";
 import { ask, h, toast } from "./elements.js";
 import { view as instanceView } from "./instance_view.js";
 import { view as instancesView } from "./instances_view.js";
@@ -20,6 +21,7 @@ const ROUTES = [
   [/^#\/recordings$/, recordingsView],
   [/^#\/runs$/, runsView],
   [/^#\/runs\/([^/]+)$/, runView],
+  [/^#\/compare\/?([^/]*)$/, compareView],
   [/^#\/envs\/([^/]+)$/, instanceView],
 ];
 const main = document.querySelector("main");

@@ -3,6 +3,8 @@
 import { ChartGroup } from "./chart.js";
 import { meanBetween } from "./chart_scale.js";
 import { h } from "./elements.js";
+import { EpisodePoints } from "./episode_points.js";
+import { Exports } from "./exports.js";
 
 /** Components of rewards whose returns are drawn, at most. */
 const MAX_COMPONENTS = 8;
@@ -14,40 +16,45 @@ export class CurvesPanel {
   #returns = [this.#charts.chart({ label: "Return", empty: EMPTY })];
   #lengths = this.#charts.chart({ label: "Length", unit: "steps", empty: EMPTY });
   #times = this.#charts.chart({ label: "Step time", unit: "ms", along: ["time"], empty: "No step has been taken yet" });
-  #next = 0;
-  #steps = 0;
-  #firstBegan = null;
+  #points = new EpisodePoints();
+  #exports = new Exports();
+  #id;
   #before = null;
   #began = performance.now();
 
-  constructor() {
+  /** @param {string} id Of the instance. */
+  constructor(id) {
+    this.#id = id;
     const drawn = [...this.#returns, this.#lengths, this.#times];
+    const compare = h("a", { href: `#/compare/${encodeURIComponent(id)}` }, "Compare with others");
     this.element = h(
       "div",
       { class: "curves" },
       this.#charts.controls,
       h("div", { class: "charts" }, ...drawn.map(({ element }) => element)),
+      h("p", {}, compare),
+      this.#exports.element,
     );
+    this.#offer();
   }
 
   /** The number of the first episode that is not drawn yet. */
   get next() {
-    return this.#next;
+    return this.#points.next;
   }
 
   /** Draw episodes that ended, in the order of their numbers. */
   addEpisodes(episodes) {
-    for (const { number, return: total, length, seconds, ended_at } of episodes) {
-      if (number < this.#next) continue;
-      this.#next = number + 1;
-      this.#steps += length;
-      this.#firstBegan ??= ended_at - seconds;
-      const at = { episode: number, step: this.#steps, time: ended_at - this.#firstBegan };
+    for (const { total, length, ...at } of this.#points.add(episodes)) {
       const parts = Array.isArray(total) ? total.slice(0, MAX_COMPONENTS) : [total];
       if (parts.length > this.#returns.length) this.#split(parts.length);
       parts.forEach((y, index) => this.#returns[index].add({ ...at, y }));
       this.#lengths.add({ ...at, y: length });
     }
+  }
+
+  #offer() {
+    this.#exports.offer([...this.#returns, this.#lengths], { instances: [this.#id] });
   }
 
   /** Replace the curve of returns by one for each component of the rewards. */
@@ -57,6 +64,7 @@ export class CurvesPanel {
     this.#returns = labels.map((label) => this.#charts.chart({ label }));
     before[0].element.before(...this.#returns.map(({ element }) => element));
     before.forEach(({ element }) => element.remove());
+    this.#offer();
   }
 
   /** Draw the mean time of the steps between two rows of the list of instances. */

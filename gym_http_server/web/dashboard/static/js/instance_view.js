@@ -3,6 +3,7 @@
 import { ByHand } from "./by_hand.js";
 import { CurvesPanel } from "./curves_panel.js";
 import { h } from "./elements.js";
+import { EndedPanel } from "./ended_panel.js";
 import { FactsPanel } from "./facts_panel.js";
 import { ForeignSteps } from "./foreign_steps.js";
 import { FramePanel } from "./frame_panel.js";
@@ -43,7 +44,7 @@ class InstancePage {
   #closing = button("Close instance", "Close instance", () => this.#close());
   #facts = new FactsPanel();
   #frame = new FramePanel();
-  #curves = new CurvesPanel();
+  #curves;
   #log;
   #recording;
   #realtime;
@@ -71,6 +72,7 @@ class InstancePage {
     this.#context = context;
     this.#id = id;
     this.#path = `/v1/envs/${encodeURIComponent(id)}/`;
+    this.#curves = new CurvesPanel(id);
     this.#log = new LogPanel(id);
     this.#recording = new RecordingPanel(context.call, this.#path, id);
     this.#realtime = new RealtimePanel(context.call, this.#path);
@@ -110,14 +112,17 @@ class InstancePage {
   }
 
   begin() {
-    const { watch } = this.#context;
-    this.#watcher = watch(
+    this.#poll();
+  }
+
+  /** Receive frames and episodes, of an instance that runs. */
+  #follow() {
+    this.#watcher ??= this.#context.watch(
       this.#id,
       { ...WATCH, session: this.#stepper.session },
       (update, blob) => this.#updated(update, blob),
       (error) => this.#frame.say(error ? `No more updates: ${error.message}` : "No more updates."),
     );
-    this.#poll();
   }
 
   dispose() {
@@ -159,10 +164,8 @@ class InstancePage {
     this.#row = row;
     this.#title.textContent = [row.env_id, row.label, row.program].filter(Boolean).join(" · ");
     this.#facts.show(row);
-    if (row.reason !== undefined) {
-      this.#end();
-      return;
-    }
+    if (row.reason !== undefined) return this.#end();
+    if (row.state !== "making") this.#follow();
     this.#recording.show(row);
     this.#curves.addRow(row);
     if (row.state === "making" || row.state === "ending") return;
@@ -276,13 +279,24 @@ class InstancePage {
     }
   }
 
-  #end() {
+  /** Show what remains: curves, facts, log and recordings, and why it has ended. */
+  async #end() {
     this.#ended = true;
     this.#closing.hidden = true;
     this.#watcher?.close();
     this.#play?.dispose();
     this.#control.replaceChildren();
+    this.#spaces.hidden = !this.#isDescribed;
+    this.#recording.element.parentNode.hidden = true;
+    // Without a watcher there never was a picture.
+    this.#frame.element.parentNode.hidden = !this.#watcher;
     this.#frame.say(`It has ended: ${this.#row.reason}.`);
+    const rest = new EndedPanel();
+    rest.show(this.#row);
+    this.#facts.element.parentNode.before(panel("Ended", rest.element));
+    const { call } = this.#context;
+    // Tokens without the scope see no recordings.
+    await Promise.allSettled([this.#fetchEpisodes(this.#row.episodes), rest.find(call, this.#id)]);
   }
 }
 

@@ -190,7 +190,7 @@ function endedRow(row) {
   return h(
     "tr",
     {},
-    h("td", {}, row.instance_id),
+    h("td", {}, h("a", { href: `#/envs/${encodeURIComponent(row.instance_id)}` }, row.instance_id)),
     h("td", {}, row.env_id),
     h("td", {}, row.label ?? ""),
     cell,
