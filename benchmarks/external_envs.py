@@ -21,7 +21,7 @@ from benchmarks.streams import InnerAgent
 from gym_http_client.envs import server as remote_server
 from gym_http_client.envs.remote_env import RemoteEnv
 
-__all__ = ["external", "external_python", "ours", "tangos"]
+__all__ = ["ExternalAgent", "external", "external_python", "ours", "tangos"]
 
 _BASELINE = "Tango's gateway"
 _CONNECT_SECONDS = 20.0
@@ -30,7 +30,7 @@ _AGENT_SECONDS = 60.0
 AgentCommand = Callable[[Server, float], list[str]]
 
 
-class _StreamAgent(InnerAgent):
+class ExternalAgent(InnerAgent):
     """Steps the external environment over a stream."""
 
     def __init__(self, url: str, seed: int) -> None:
@@ -110,7 +110,7 @@ def external_python(plan: Plan) -> list[Row]:
         each
         for mode in (Mode.SAME, Mode.FREE)
         for each in race(
-            plan, "external_python", mode, _StreamAgent, 1, rival, server=ours
+            plan, "external_python", mode, ExternalAgent, 1, rival, server=ours
         )
     ]
 

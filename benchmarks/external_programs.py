@@ -25,6 +25,7 @@ from tests.support.drivers import CLIENTS
 
 __all__ = [
     "ENV_ID",
+    "NAME",
     "PROGRAMS",
     "StepFigures",
     "environment",
@@ -33,13 +34,13 @@ __all__ = [
     "tango_agent",
 ]
 
-_NAME = "grid"
-ENV_ID = f"external/{_NAME}"
+NAME = "grid"
+ENV_ID = f"external/{NAME}"
 # The path to which the environment connects, on both servers.
 _PATH = "/game/ws?" + "&".join(
     f"{name}={quote(value if isinstance(value, str) else json.dumps(value))}"
     for name, value in (
-        ("name", _NAME),
+        ("name", NAME),
         (
             "observation_space",
             {"type": "Box", "low": 0, "high": 4, "shape": [8, 8], "dtype": "uint8"},

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from benchmarks import clients, many_cores
 from benchmarks.batches import rollout_http
+from benchmarks.commands import command
 from benchmarks.external_envs import external, external_python
 from benchmarks.host_memory import host_memory
 from benchmarks.host_start import host_start
@@ -52,6 +53,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "pixels64_local": pixels64_local,
     "external": external,
     "external_python": external_python,
+    "command": command,
     "spin_neighbour": spin_neighbour,
     "spin_neighbour_idle": spin_neighbour_idle,
     "host_start_ms": host_start,

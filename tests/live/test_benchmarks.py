@@ -250,6 +250,24 @@ def test_an_external_environment_is_stepped_through_either_server(
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+def test_a_command_is_compared_with_a_connection_and_its_own_start(
+    tmp_path: Path,
+) -> None:
+    output = tmp_path / "results.json"
+    bench(output, "command")
+    rows = json.loads(output.read_text())
+    found = {row["name"]: (row["unit"], row["baseline"]) for row in rows}
+    leased = ("us", "leased connection")
+    steps = [f"command_{each}" for each in ("binary", "typed")]
+    expected = {f"{each}{which}": leased for each in steps for which in ("", "_p50")}
+    assert expected.items() <= found.items()
+    assert found["command_start_ms"] == ("ms", "command")
+    assert all(min(row["value"], row["ratio"]) > 0 for row in rows)
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_short_profile_replaces_its_table_and_keeps_the_others(
     tmp_path: Path,
 ) -> None:
