@@ -24,6 +24,7 @@ NAMES = [
     "docs/external.md",
     "docs/first-agent.md",
     "docs/godot.md",
+    "docs/how-do-i.md",
     "docs/install.md",
     "docs/migration.md",
     "docs/other-python.md",
