@@ -73,6 +73,8 @@ build = {
     ["gym_http_client.serving.provided_env"] = "gym_http_client/serving/provided_env.lua",
     ["gym_http_client.serving.connections"] = "gym_http_client/serving/connections.lua",
     ["gym_http_client.serving.polled_socket"] = "gym_http_client/serving/polled_socket.lua",
+    ["gym_http_client.serving.standard_streams"] =
+      "gym_http_client/serving/standard_streams.lua",
     ["gym_http_client.session"] = "gym_http_client/session.lua",
     ["gym_http_client.sha1"] = "gym_http_client/sha1.lua",
     ["gym_http_client.signatures"] = "gym_http_client/signatures.lua",

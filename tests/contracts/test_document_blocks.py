@@ -6,12 +6,14 @@
   and for the same one in the rest of the document.
 - ``python`` is a program. If it begins with a file's name in a comment, it is saved as
   that module, and the server of the document imports it.
-- ``lua``, ``js`` and ``cpp`` are programs with the clients of this project.
+- ``lua``, ``js`` and ``cpp`` are programs with the clients of this project. One in Lua
+  or C++ that begins with a file's name in a comment is saved and compiled, but not run.
 - ``bash`` begins with a file's name in a comment, and is saved as that script.
 - ``log`` is in the server's log by then, line after line, maybe with others between.
 - ``sh`` starts things and is not run; the server's command lines in it are parsed.
 - ``<!-- server: … -->`` has the flags of the server for the blocks after it.
-  ``/opt/old/bin/python`` there is the Python of the tests.
+  ``/opt/old/bin/python`` there is the Python of the tests, ``/opt/games`` the folder of
+  saved programs.
 
 In documents the server is at 127.0.0.1:5000, and its ZeroMQ socket at 127.0.0.1:5556.
 Tests replace both by the server's own addresses.
@@ -34,6 +36,7 @@ from tests.support.documents import (
     ASSIGNMENT,
     INSTANCE_ID,
     NAMES,
+    PROGRAM,
     SCRIPT,
     TOOLS,
     ZMQ_ADDRESS,
@@ -46,6 +49,7 @@ from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
 MakeServer = Callable[..., Server]
+LUA_PATH = f"{CLIENTS}/lua/?.lua;{CLIENTS}/lua/?/init.lua;;"
 
 
 @dataclass
@@ -71,9 +75,12 @@ class Reader:
                 self._compare(expected, printed, command)
 
     def lua(self, text: str, server: Server) -> None:
-        """Run a Lua program."""
-        (self.folder / "program.lua").write_text(self._here(text, server))
-        self._run(["lua5.4", "program.lua"])
+        """Run a Lua program, or save one that has a name."""
+        named = PROGRAM.match(text)
+        path = self.folder / f"{named[1] if named else 'program'}.lua"
+        path.write_text(self._here(text, server))
+        if not named:
+            self._run(["lua5.4", path.name])
 
     def js(self, text: str, server: Server) -> None:
         """Run a JavaScript program, with the client where npm would have put it."""
@@ -85,20 +92,26 @@ class Reader:
         self._run(["node", "program.mjs"])
 
     def cpp(self, text: str, server: Server) -> None:
-        """Compile and run a C++ program, with Clang, which is faster than GCC."""
-        (self.folder / "program.cpp").write_text(self._here(text, server))
+        """Compile a C++ program, with Clang, which is faster than GCC, and run it.
+
+        One that has a name is not run.
+        """
+        named = PROGRAM.match(text)
+        program = named[1] if named else "program"
+        (self.folder / f"{program}.cpp").write_text(self._here(text, server))
         include = str(CLIENTS / "cpp" / "include")
         command = [
             "clang++",
             "-std=c++17",
             "-I",
             include,
-            "program.cpp",
+            f"{program}.cpp",
             "-o",
-            "program",
+            program,
         ]
         self._run([*command, "-lcurl", "-pthread"], timeout=250)
-        self._run(["./program"])
+        if not named:
+            self._run([f"./{program}"])
 
     def script(self, text: str, server: Server) -> None:
         """Save a script, for sessions to run."""
@@ -130,7 +143,7 @@ class Reader:
         # With the command of this environment, whether that is active or not.
         scripts = os.path.dirname(sys.executable)
         variables["PATH"] = os.pathsep.join([scripts, variables["PATH"]])
-        variables["LUA_PATH"] = f"{CLIENTS}/lua/?.lua;{CLIENTS}/lua/?/init.lua;;"
+        variables["LUA_PATH"] = LUA_PATH
         done = subprocess.run(
             command,
             cwd=self.folder,
@@ -188,8 +201,12 @@ def test_blocks_do_what_they_say(
             needs("curl", *(["jq"] if "jq " in block.text else []))
         if block.flags not in servers:
             flags = block.flags.replace("/opt/old/bin/python", sys.executable)
+            flags = flags.replace("/opt/games", str(tmp_path))
             servers[block.flags] = make_server(
-                *imports, *shlex.split(flags), python_path=(tmp_path,)
+                *imports,
+                *shlex.split(flags),
+                python_path=(tmp_path,),
+                env={"LUA_PATH": LUA_PATH},
             )
         needs(*TOOLS.get(block.kind, ()))
         run = {"console": reader.session, "log": reader.log, "python": reader.program}

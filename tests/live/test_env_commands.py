@@ -1,19 +1,15 @@
 """An instance of ``external/NAME`` starts the command that the server has for it."""
 
-import contextlib
-import json
 import os
 import shlex
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import gymnasium
 import psutil
@@ -26,6 +22,7 @@ from tests.support.local_reference import assert_same_description, assert_same_e
 from tests.support.peers import stdio_program
 from tests.support.peers.agent_calls import answer_of, in_background
 from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.stdio_host import StdioHost
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
@@ -419,43 +416,15 @@ def test_a_provider_ends_with_its_input_in_the_middle_of_a_step(
     (tmp_path / "sleeper.py").write_text(SLEEPER)
     words = ["sleeper.py"] if way == "serve_env" else [PATH, "sleeper:Sleeper"]
     places = [str(ROOT), str(ROOT / "clients" / "python")]
-    program = subprocess.Popen(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
-        # Pipes, as containers have them.
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert program.stdin
-    assert program.stdout
-    assert program.stderr
-
-    def send(**message: Any) -> None:
-        data = json.dumps(message).encode()
-        assert program.stdin
-        program.stdin.write(struct.pack("<I", len(data)) + data)
-        program.stdin.flush()
-
-    def receive() -> Any:
-        assert program.stdout
-        (size,) = struct.unpack("<I", program.stdout.read(4))
-        return json.loads(program.stdout.read(size))
-
-    with program, contextlib.ExitStack() as stack:
-        stack.callback(program.kill)
-        assert receive()["type"] == "hello"
-        welcome = {"protocol": 1, "connection": "1", "resume": "", "resumed": False}
-        limits = {"max_message": 1000000}
-        send(type="welcome", **welcome, heartbeat_s=9, grace_s=0, limits=limits)
-        for number, kind in enumerate(("init", "reset"), start=1):
-            send(type=kind, id=number, deadline_s=9)
-            assert receive()["id"] == number
-        send(type="step", id=3, deadline_s=9, action=1)
-        while b"a step begins" not in program.stderr.readline():
-            pass
-        program.stdin.close()
-        assert program.wait(10) == 0
-        # What the environment printed is no message.
-        assert program.stdout.read() == b""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    with StdioHost([sys.executable, *words], cwd=tmp_path, env=environ) as host:
+        host.welcome()
+        host.request("init")
+        host.request("reset")
+        host.begin("step", action=1)
+        host.wait_for_line("a step begins")
+        host.end_input()
+        status, output, _ = host.wait_exit()
+    assert status == 0
+    # What the environment printed is no message.
+    assert output == b""

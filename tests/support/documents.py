@@ -70,6 +70,7 @@ METHODS = {"GET", "POST", "PUT", "DELETE"}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FLAGS = re.compile(r"^<!-- server: (.*) -->$", re.MULTILINE)
 MODULE = re.compile(r"# (\w+)\.py\n")
+PROGRAM = re.compile(r"(?:--|//) (\w+)\.(?:lua|cpp)\n")
 SCRIPT = re.compile(r"# (\w+\.sh)\n")
 ASSIGNMENT = re.compile(r"([A-Z_]+)=\S.*", re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")

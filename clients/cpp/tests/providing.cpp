@@ -6,7 +6,7 @@
 // The environment of the first is that of local_env.py. The second is a game of 60 frames a
 // second, which answers that many frames later; at its end it prints its frame times. A line
 // on standard input, or its end, ends either. With the variable PROVIDER_REPLACE the first takes
-// the place of an earlier one.
+// the place of an earlier one. The URL may be stdio: if a server starts it.
 #include <dlfcn.h>
 #include <netdb.h>
 
@@ -72,6 +72,11 @@ public:
     Step step(const Value& action) {
         print({{"request", "step"}});
         if (mood_ == "stuck") throw std::runtime_error("the crate is stuck \xff");
+        if (mood_ == "asleep") std::this_thread::sleep_for(std::chrono::hours(1));
+        if (mood_ == "talkative") {
+            std::printf("said by printf\n");
+            if (std::system("echo said by a child") != 0) throw std::runtime_error("no shell");
+        }
         if (mood_ == "mad") return {Value("no observation"), 0, false, false, {}};
         drawn_ ^= static_cast<std::uint32_t>(small_ ? action.to<int>() : action[0].to<int>());
         const double push = small_ ? 0 : double(action[1].as<float>()[0]);
@@ -135,11 +140,14 @@ int twin(const std::string& how, const std::string& url, const std::string& name
     provided.render = [&] { return env.render(); };
     report(provided);
     Provider provider(url, std::move(provided));
-    std::thread reading([&] {
-        std::string line;
-        std::getline(std::cin, line);
-        provider.stop();
-    });
+    std::thread reading;
+    if (url != "stdio:") {
+        reading = std::thread([&] {
+            std::string line;
+            std::getline(std::cin, line);
+            provider.stop();
+        });
+    }
     try {
         if (how == "run") provider.run();
         while (how == "poll" && provider.poll())
@@ -148,7 +156,7 @@ int twin(const std::string& how, const std::string& url, const std::string& name
     } catch (const ApiError& error) {
         print({{"thrown", error.code()}});
     }
-    reading.join();
+    if (reading.joinable()) reading.join();
     if (thinking.joinable()) thinking.join();
     return 0;
 }

@@ -75,7 +75,8 @@ end
 -- * `render`: a function that returns a text, an array, or a frame
 -- * `close`: called when the agent has closed the instance
 -- * `on_agent`, `on_agent_gone`: called when an agent comes and leaves
--- * `url`: with `http`, `https`, `ws`, `wss`, or `tcp`; `token`; `tls`, as for `gym.new`
+-- * `url`: with `http`, `https`, `ws`, `wss`, or `tcp`; or `stdio:`, if the server starts
+--   this program; `token`; `tls`, as for `gym.new`
 -- * `dialect`: `"json"` or `"binary"`
 -- * `capabilities`, `render_modes`, `reward_channels`, `metadata`, `realtime`, `replace`
 -- * `log`: called with a line for each event; by default `print`

@@ -4,8 +4,8 @@
 --     lua providing.lua URL NAME KIND DIALECT STOP_FILE
 --
 -- Each line is JSON. It ends when there is a file of that name. With the variable
--- PROVIDER_REPLACE it takes the place of an earlier one. The same environment in Python is
--- in test_lua_serve.py.
+-- PROVIDER_REPLACE it takes the place of an earlier one. The URL may be stdio: if a server
+-- starts it. The same environment in Python is in local_toy.py.
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 require("checking")
@@ -35,6 +35,7 @@ local state, steps, frame = 0, 0, 0
 -- Frames from a step to its answer, from the agent's options; and the pending answer.
 local later, owed = 0, nil
 local longest, long = 0, 0
+local mood
 
 local function print_json(content)
   print(plain.encode(content))
@@ -68,7 +69,19 @@ local function shown(action)
   return type(action) == "table" and gym.list({ action[1], action[2] }) or action
 end
 
+-- Behave as the options of the reset say.
+local function behave()
+  if mood == "asleep" then
+    socket.sleep(3600)
+  elseif mood == "talkative" then
+    print("said by print", nil)
+    io.write("said by io.write\n")
+    io.stdout:write("said by io.stdout\n")
+  end
+end
+
 local function outcome(action)
+  behave()
   steps = steps + 1
   if steps > 50 then
     error("the crate is stuck", 0)
@@ -112,7 +125,7 @@ local provider = serve.env({
     if how.seed then
       state = how.seed % 4294967296
     end
-    steps, owed = 0, nil
+    steps, owed, mood = 0, nil, how.options.mood
     print_json({ request = "reset", seed = how.seed or gym.null })
     return { observation = observed(), info = { options = how.options } }
   end,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
+from tests.clients.command_tests import Command, CommandTests
 from tests.clients.cpp.building import STRICT, run
 from tests.clients.cpp.local_env import STEPS, LocalGame
 from tests.clients.local_toy import assert_same
@@ -18,6 +19,7 @@ from tests.support.api import Api, error
 from tests.support.drivers import CLIENTS, needs
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.peers.reporting_process import ReportingProcess
+from tests.support.peers.stdio_host import StdioHost
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -68,6 +70,35 @@ def provided(program: Path) -> Provided:
 
 class TestProvider(ProviderTests):
     """The tests of all clients."""
+
+
+@pytest.fixture(params=["run", "poll"])
+def command(program: Path, request: pytest.FixtureRequest) -> Command:
+    """The environment for the tests of all clients that serve as commands."""
+    return Command(
+        lambda dialect: (program, request.param, "stdio:", "twin", dialect),
+        LocalGame,
+        [1, [0, 0]],
+        ("said by printf", "said by a child", '"request":"step"'),
+        slow_options={"mood": "slow"},
+    )
+
+
+class TestCommand(CommandTests):
+    """The tests of all clients."""
+
+    def test_it_ends_with_its_input_in_the_middle_of_a_step(
+        self, command: Command
+    ) -> None:
+        with StdioHost(command.words("json")) as host:
+            host.welcome()
+            host.request("init", kwargs={})
+            host.request("reset", seed=1, options={"mood": "asleep"})
+            host.begin("step", action=command.action)
+            host.wait_for_line('"request":"step"')
+            host.end_input()
+            status, output, _ = host.wait_exit()
+        assert (status, output) == (0, b"")
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])

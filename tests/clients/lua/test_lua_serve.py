@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
+from tests.clients.command_tests import Command, CommandTests
 from tests.clients.local_toy import LocalToy, assert_same
 from tests.clients.lua.test_lua import HERE, INTERPRETERS, interpreters, run
 from tests.clients.provider_tests import Provided, ProviderTests
@@ -106,6 +107,25 @@ def provided(tmp_path: Path) -> Provided:
 
 
 class TestProvider(ProviderTests):
+    """The tests of all clients."""
+
+
+@pytest.fixture(params=INTERPRETERS)
+def command(request: pytest.FixtureRequest) -> Command:
+    """The environment for the tests of all clients that serve as commands."""
+    needs(request.param)
+    path = f"LUA_PATH={HERE}/?.lua;{HERE}/?/init.lua;;"
+    program = ("env", path, request.param, HERE / "tests/providing.lua")
+    return Command(
+        lambda dialect: (*program, "stdio:", "toy", "discrete", dialect, "/never"),
+        partial(LocalToy, "discrete"),
+        1,
+        ("said by print\tnil", "said by io.write", "said by io.stdout"),
+        slow={"later": 20},
+    )
+
+
+class TestCommand(CommandTests):
     """The tests of all clients."""
 
 

@@ -39,7 +39,7 @@ public:
 
     /// Does all that is possible at once: connects, reads, calls handlers, and writes. It
     /// never waits, and does not throw for network errors.
-    /// @returns False after `stop()` or a refusal.
+    /// @returns False after `stop()`, a refusal, or the end of `stdio:`.
     bool poll() {
         // A handler may call `poll` itself.
         if (over_ || polling_) return !over_;
@@ -58,7 +58,7 @@ public:
         return !over_;
     }
 
-    /// Serves until `stop()`.
+    /// Serves until `stop()`, or the end of `stdio:`.
     /// @throws ApiError The server refuses this environment, with the reason.
     void run() {
         while (poll()) wait();
@@ -81,6 +81,7 @@ public:
 
 private:
     static constexpr double welcome_s = 10;
+    static constexpr double never_s = 1e8;
 
     struct Within {
         explicit Within(bool& flag) : flag_(flag) { flag_ = true; }
@@ -89,6 +90,9 @@ private:
         ~Within() { flag_ = false; }
         bool& flag_;
     };
+
+    /// How long to wait for the server, whose end is otherwise that of standard input.
+    double limit(double seconds) const { return target_.stdio ? never_s : seconds; }
 
     void converse() {
         conversation_.flush();
@@ -101,7 +105,7 @@ private:
         }
         send_message();
         connection_->poll(arrived_);
-        if (connection_->is_open() && !welcome_) welcome_.emplace(welcome_s);
+        if (connection_->is_open() && !welcome_) welcome_.emplace(limit(welcome_s));
         while (!arrived_.empty()) {
             const detail::Message message = std::move(arrived_.front());
             arrived_.pop_front();
@@ -131,7 +135,7 @@ private:
         over_ = conversation_.refusal().has_value();
         if (over_) return end_line();
         if (!known && conversation_.is_welcome()) {
-            beats_.start(conversation_.heartbeat_s());
+            beats_.start(limit(conversation_.heartbeat_s()));
             pauses_ = {};
             last_failure_.clear();
         }
@@ -144,6 +148,11 @@ private:
     }
 
     void lose(const std::string& words) {
+        if (target_.stdio) {
+            // There is no other connection.
+            conversation_.log(words);
+            return leave();
+        }
         if (conversation_.is_welcome())
             conversation_.log(words + "; connecting again");
         else if (words != last_failure_)
@@ -173,8 +182,8 @@ private:
         if (connection_ && connection_->has_more()) return;
         if (!connection_) return multi_->wait(CURL_SOCKET_BAD, false, due_.left());
         // Names are looked up without a socket to wait for.
-        const double limit = connected() ? beats_.left() : 0.1;
-        multi_->wait(connection_->socket(), connection_->is_writing(), limit);
+        const double longest = connected() ? beats_.left() : 0.1;
+        multi_->wait(connection_->socket(), connection_->is_writing(), longest);
     }
 
     std::shared_ptr<detail::Multi> multi_ = std::make_shared<detail::Multi>();

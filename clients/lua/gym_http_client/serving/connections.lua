@@ -11,12 +11,14 @@ local requesters = require("gym_http_client.requester")
 local usage = require("gym_http_client.usage")
 local websocket = require("gym_http_client.websocket")
 local polled_sockets = require("gym_http_client.serving.polled_socket")
+local standard_streams = require("gym_http_client.serving.standard_streams")
 local packing = require("gym_http_client.packing")
 
 local connections = {}
 
 local PATH = "/v1/external/"
 local PROTOCOL = "gym-http.external.v1"
+local STDIO = "stdio:"
 local OPENING_SECONDS = 10
 local MAX_MESSAGE = 64 * 1024 * 1024
 local MAX_REFUSAL = 65536
@@ -26,10 +28,14 @@ local Connection = {}
 Connection.__index = Connection
 
 --- Parse the target of connections.
--- @tparam string url with http, https, ws, wss, or tcp
+-- @tparam string url with http, https, ws, wss, or tcp; or `stdio:`
 -- @tparam ?string token as for `address.parse`
 -- @tparam ?table tls
 function connections.target(url, token, tls)
+  if url == STDIO then
+    standard_streams.take()
+    return { stdio = true, address = { url = url, counted = true } }
+  end
   local scheme, rest = tostring(url):match("^(%a+)(://.*)$")
   scheme = scheme and scheme:lower()
   local known = SCHEMES[scheme] and SCHEMES[scheme] .. rest or url
@@ -132,9 +138,11 @@ end
 -- @tparam table target from `connections.target`
 -- @treturn Connection
 function connections.open(target)
-  connections.look_up(target)
-  local self = setmetatable(
-    { target = target, socket = polled_sockets.new(), arrived = {} }, Connection)
+  if not target.stdio then
+    connections.look_up(target)
+  end
+  local wire = (target.stdio and standard_streams or polled_sockets).new()
+  local self = setmetatable({ target = target, socket = wire, arrived = {} }, Connection)
   self.living = coroutine.create(live)
   return self
 end

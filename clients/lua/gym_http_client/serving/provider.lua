@@ -4,6 +4,7 @@ local dialects = require("gym_http_client.serving.dialects")
 local random_bytes = require("gym_http_client.random_bytes")
 local heartbeats = require("gym_http_client.serving.heartbeats")
 local handshake = require("gym_http_client.serving.handshake")
+local errors = require("gym_http_client.errors")
 local malformed = require("gym_http_client.malformed")
 local socket = require("socket")
 
@@ -68,9 +69,19 @@ local function drop(self)
   self.connection, self.dialect = nil, nil
 end
 
+local function finish(self, failed)
+  self.over, self.failed = true, failed
+  drop(self)
+  set_free(self)
+  log(self, "stopped" .. (failed and ": " .. failed.message or ""))
+end
+
 -- Close the connection, and connect again later.
 local function leave(self, why)
-  if self.dialect then
+  if self.target.stdio then
+    -- There is no other connection.
+    return finish(self, errors.protocol(why, self.target.address.url))
+  elseif self.dialect then
     log(self, why .. "; connecting again")
   elseif why ~= self.received then
     log(self, why .. "; trying again")
@@ -82,11 +93,9 @@ local function leave(self, why)
   self.pause = math.min(2 * self.pause, LONGEST_PAUSE)
 end
 
-local function finish(self, failed)
-  self.over, self.failed = true, failed
-  drop(self)
-  set_free(self)
-  log(self, "stopped" .. (failed and ": " .. failed.message or ""))
+-- How long to wait for the server, whose end is otherwise that of standard input.
+local function limit(self, seconds)
+  return self.target.stdio and math.huge or seconds
 end
 
 local function process_reply(self, message)
@@ -100,7 +109,7 @@ local function process_reply(self, message)
   end
   -- In memory only: when the program ends, the game is gone, too.
   self.resume = welcome.resume
-  self.heartbeats = heartbeats.new(welcome.heartbeat_s)
+  self.heartbeats = heartbeats.new(limit(self, welcome.heartbeat_s))
   self.dialect = dialects.new(self.env.dialect)
   self.pause, self.received = FIRST_PAUSE, nil
   log(self, ("%s, connection %s"):format(welcome.resumed == true and "resumed" or "connected",
@@ -178,7 +187,7 @@ local function listen(self)
 end
 
 local function send_hello(self, now)
-  self.welcome_by = now + WELCOME_SECONDS
+  self.welcome_by = now + limit(self, WELCOME_SECONDS)
   local address = self.target.address
   -- A WebSocket has shown it in its handshake.
   local token = address.counted and address.token or nil

@@ -1,5 +1,5 @@
 /// @file
-/// A connection that libcurl opens, of which nothing ever waits.
+/// Connections of bytes, over which a provider converses with a server.
 #ifndef GYM_HTTP_CLIENT_SERVING_CONNECTION_HPP
 #define GYM_HTTP_CLIENT_SERVING_CONNECTION_HPP
 
@@ -39,11 +39,36 @@ private:
     CURLM* handle_;
 };
 
-/// A connection to a server: being opened, then open. libcurl knows of TLS, of proxies
-/// and of names, which a thread of its own looks up.
+/// A connection to a server: being opened, then open.
 class Connection {
 public:
-    Connection(std::shared_ptr<Multi> multi, const Target& target)
+    Connection() = default;
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    virtual ~Connection() = default;
+
+    /// Continues opening it; returns whether it is open.
+    /// @throws ConnectionLost It cannot be opened.
+    virtual bool open() = 0;
+    /// Whether the name is known, and the server is being called.
+    virtual bool is_calling() const = 0;
+    /// The socket to wait for, once it is open.
+    virtual curl_socket_t socket() const = 0;
+
+    /// Receives the available bytes; 0 if there are none.
+    /// @throws ConnectionLost It has ended.
+    virtual std::size_t receive(void* data, std::size_t size) = 0;
+
+    /// Sends as many bytes as possible; returns their number.
+    /// @throws ConnectionLost It has ended.
+    virtual std::size_t send(const void* data, std::size_t size) = 0;
+};
+
+/// A connection of which nothing ever waits. libcurl knows of TLS, of proxies and of
+/// names, which a thread of its own looks up.
+class CurlConnection final : public Connection {
+public:
+    CurlConnection(std::shared_ptr<Multi> multi, const Target& target)
         : multi_(std::move(multi)), easy_(new_easy()) {
         CURL* easy = easy_.get();
         curl_easy_setopt(easy, CURLOPT_URL, target.server.url.c_str());
@@ -61,13 +86,9 @@ public:
 #endif
         curl_multi_add_handle(multi_->handle(), easy);
     }
-    Connection(const Connection&) = delete;
-    Connection& operator=(const Connection&) = delete;
-    ~Connection() { curl_multi_remove_handle(multi_->handle(), easy_.get()); }
+    ~CurlConnection() override { curl_multi_remove_handle(multi_->handle(), easy_.get()); }
 
-    /// Continues opening it; returns whether it is open.
-    /// @throws ConnectionLost It cannot be opened.
-    bool open() {
+    bool open() override {
         if (socket_ != CURL_SOCKET_BAD) return true;
         int running = 0;
         curl_multi_perform(multi_->handle(), &running);
@@ -84,13 +105,10 @@ public:
         return false;
     }
 
-    /// Whether the name is known, and the server is being called.
-    bool is_calling() const { return calling_; }
-    curl_socket_t socket() const { return socket_; }
+    bool is_calling() const override { return calling_; }
+    curl_socket_t socket() const override { return socket_; }
 
-    /// Receives the available bytes; 0 if there are none.
-    /// @throws ConnectionLost It has ended.
-    std::size_t receive(void* data, std::size_t size) {
+    std::size_t receive(void* data, std::size_t size) override {
         std::size_t received = 0;
         const CURLcode code = curl_easy_recv(easy_.get(), data, size, &received);
         if (code == CURLE_AGAIN) return 0;
@@ -98,9 +116,7 @@ public:
         return received;
     }
 
-    /// Sends as many bytes as possible; returns their number.
-    /// @throws ConnectionLost It has ended.
-    std::size_t send(const void* data, std::size_t size) {
+    std::size_t send(const void* data, std::size_t size) override {
         std::size_t sent = 0;
         const CURLcode code = curl_easy_send(easy_.get(), data, size, &sent);
         if (code == CURLE_AGAIN) return 0;
@@ -110,7 +126,7 @@ public:
 
 private:
     static int found(void* self, curl_socket_t, curlsocktype) {
-        static_cast<Connection*>(self)->calling_ = true;
+        static_cast<CurlConnection*>(self)->calling_ = true;
         return CURL_SOCKOPT_OK;
     }
 
@@ -118,6 +134,27 @@ private:
     Easy easy_;
     curl_socket_t socket_ = CURL_SOCKET_BAD;
     bool calling_ = false;
+};
+
+/// The connection to the server that has started this program. It can be opened once.
+class StdioConnection final : public Connection {
+public:
+    ~StdioConnection() override { streams_.close(); }
+
+    bool open() override { return true; }
+    bool is_calling() const override { return true; }
+    curl_socket_t socket() const override {
+        return static_cast<curl_socket_t>(streams_.input());
+    }
+    std::size_t receive(void* data, std::size_t size) override {
+        return streams_.receive(data, size);
+    }
+    std::size_t send(const void* data, std::size_t size) override {
+        return streams_.send(data, size);
+    }
+
+private:
+    StandardStreams& streams_ = StandardStreams::own();
 };
 
 }  // namespace gym_http::detail

@@ -10,8 +10,14 @@
 
 namespace gym_http::detail {
 
+inline std::unique_ptr<Connection> connection_to(const Target& target,
+                                                 std::shared_ptr<Multi> multi) {
+    if (target.stdio) return std::make_unique<StdioConnection>();
+    return std::make_unique<CurlConnection>(std::move(multi), target);
+}
+
 inline std::unique_ptr<Carrier> carrier_to(const Target& target) {
-    if (target.plain_tcp) return std::make_unique<CountedCarrier>();
+    if (target.plain_tcp || target.stdio) return std::make_unique<CountedCarrier>();
     return std::make_unique<WebSocketCarrier>(target.server);
 }
 
@@ -19,7 +25,7 @@ inline std::unique_ptr<Carrier> carrier_to(const Target& target) {
 class MessageConnection {
 public:
     MessageConnection(std::shared_ptr<Multi> multi, const Target& target)
-        : connection_(std::move(multi), target), carrier_(carrier_to(target)) {}
+        : connection_(connection_to(target, std::move(multi))), carrier_(carrier_to(target)) {}
 
     /// Whether messages go over it.
     bool is_open() const { return dialled_ && carrier_->is_open(); }
@@ -28,7 +34,7 @@ public:
     /// Whether it waits for room to write.
     bool is_writing() const { return !out_.empty(); }
     /// The socket to wait for; none while libcurl opens the connection.
-    curl_socket_t socket() const { return connection_.socket(); }
+    curl_socket_t socket() const { return connection_->socket(); }
 
     /// Does all that is possible at once, and appends the received messages.
     /// @throws ConnectionLost It has ended, or cannot be opened.
@@ -65,8 +71,8 @@ private:
     static constexpr int most_pieces = 4;
 
     bool dial() {
-        dialled_ = connection_.open();
-        if (!limit_ && (dialled_ || connection_.is_calling())) limit_.emplace(opening_s);
+        dialled_ = connection_->open();
+        if (!limit_ && (dialled_ || connection_->is_calling())) limit_.emplace(opening_s);
         if (dialled_)
             out_ = carrier_->opening();
         else if (limit_ && limit_->left() <= 0)
@@ -77,7 +83,7 @@ private:
     void flush() {
         if (is_open() && out_.empty()) out_.swap(later_);
         while (sent_ < out_.size()) {
-            const std::size_t sent = connection_.send(&out_[sent_], out_.size() - sent_);
+            const std::size_t sent = connection_->send(&out_[sent_], out_.size() - sent_);
             if (sent == 0) return;
             sent_ += sent;
             if (sent_ < out_.size()) continue;
@@ -94,7 +100,7 @@ private:
         for (int pieces = 0; pieces < most_pieces; ++pieces) {
             std::size_t size = 0;
             try {
-                size = connection_.receive(buffer_.data(), buffer_.size());
+                size = connection_->receive(buffer_.data(), buffer_.size());
             } catch (const ConnectionLost&) {
                 // Messages before the end count, also for its reason.
                 if (!is_open()) carrier_->cut_off();
@@ -111,7 +117,7 @@ private:
         }
     }
 
-    Connection connection_;
+    std::unique_ptr<Connection> connection_;
     std::unique_ptr<Carrier> carrier_;
     bool dialled_ = false;
     std::optional<Deadline> limit_{};
