@@ -12,12 +12,17 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import msgspec
 
-from gym_http_server.datadir.own_paths import ARCHIVE
+from gym_http_server.datadir.own_paths import ARCHIVE, DataDir
+from gym_http_server.datadir.recorded_episodes import (
+    Recorded,
+    find_recorded,
+    read_recorded,
+)
 from gym_http_server.rundir.episode_ring import Episode
 
 __all__ = [
@@ -67,6 +72,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
         detail: More about the reason, or "".
         log_tail: The end of its log; "" if clients must not see it.
         log_start: Offset of that in the log.
+        recorded: Where the episodes are, if the file has none.
     """
 
     instance_id: str
@@ -82,6 +88,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str = ""
     log_tail: str = ""
     log_start: int = 0
+    recorded: Recorded | None = None
 
 
 class ArchivedInstance(msgspec.Struct, frozen=True):
@@ -90,13 +97,18 @@ class ArchivedInstance(msgspec.Struct, frozen=True):
     Attributes:
         facts: What it was.
         lines: Its last episodes, each a line of JSON.
+        data_dir: The data directory.
     """
 
     facts: Facts
     lines: list[bytes]
+    data_dir: DataDir
 
     def episodes(self) -> list[Episode]:
         """Return its last episodes, oldest first, without damaged ones."""
+        facts = self.facts
+        if facts.recorded is not None:
+            return read_recorded(self.data_dir, facts.recorded, facts.owner)
         found = []
         for line in self.lines:
             with contextlib.suppress(*_DAMAGED):
@@ -131,9 +143,9 @@ class Archive:
         data_dir: The data directory.
     """
 
-    def __init__(self, data_dir: str) -> None:
+    def __init__(self, data_dir: DataDir) -> None:
         self._data_dir = data_dir
-        self._path = f"{data_dir}/{ARCHIVE}"
+        self._path = f"{data_dir.path}/{ARCHIVE}"
         # Size of each file, the oldest first.
         self._sizes: dict[str, int] = {}
         self._bytes = 0
@@ -151,16 +163,28 @@ class Archive:
                     found.append(facts)
         return found
 
-    def add(self, facts: Facts, episodes: Iterable[Episode]) -> None:
+    def add(
+        self, facts: Facts, episodes: Sequence[Episode], directory: str = ""
+    ) -> None:
         """Write the file of an instance, and remove the oldest if there are too many.
+
+        Args:
+            facts: What the instance was.
+            episodes: Its last episodes.
+            directory: Of the last recording that was made of it. Episodes in there are
+                not copied.
 
         Raises:
             OSError: There is no room, or the directory cannot be written.
         """
-        encode = msgspec.json.encode
+        encode, recorded = msgspec.json.encode, None
+        if directory:
+            recorded = find_recorded(self._data_dir, directory, facts.owner, episodes)
+        if recorded is not None:
+            facts, episodes = msgspec.structs.replace(facts, recorded=recorded), ()
         content = b"\n".join([encode(facts), *map(encode, episodes), b""])
         if self._written % _COUNT_EVERY == 0:
-            os.makedirs(self._data_dir, mode=0o700, exist_ok=True)
+            os.makedirs(self._data_dir.path, mode=0o700, exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._path, 0o700)
             self._count()
@@ -198,7 +222,7 @@ class Archive:
 
 
 def read_archived(
-    data_dir: str, instance_id: str, size: int = MAX_FILE_BYTES
+    data_dir: DataDir, instance_id: str, size: int = MAX_FILE_BYTES
 ) -> ArchivedInstance | None:
     """Return an instance of the archive; ``None`` if it has none with this ID.
 
@@ -210,7 +234,7 @@ def read_archived(
     if not _NAME(instance_id):
         return None
     try:
-        with _opened(f"{data_dir}/{ARCHIVE}", instance_id) as file:
+        with _opened(f"{data_dir.path}/{ARCHIVE}", instance_id) as file:
             content = os.read(file, size)
     except OSError:
         return None
@@ -221,7 +245,7 @@ def read_archived(
         return None
     if facts.instance_id != instance_id:
         return None
-    return ArchivedInstance(facts, lines[:-1])
+    return ArchivedInstance(facts, lines[:-1], data_dir)
 
 
 @contextlib.contextmanager

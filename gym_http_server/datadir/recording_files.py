@@ -24,6 +24,7 @@ from gym_http_wire.problems import BadParameter
 __all__ = [
     "ABOUT_FILE",
     "EPISODES_FILE",
+    "MAX_PATH_CHARS",
     "OWNER_FILE",
     "PART",
     "VIDEO",

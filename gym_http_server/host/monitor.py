@@ -124,6 +124,7 @@ class Monitor:
         )
 
     def _write_line(self, episode: dict[str, Any]) -> None:
+        episode["ended_at"] = round(time.time(), 3)
         try:
             self._append(plain_json.dumps(episode))
         except OSError as error:

@@ -24,7 +24,7 @@ from gym_http_server.datadir.archive import (
     Archive,
     Facts,
 )
-from gym_http_server.datadir.own_paths import ARCHIVE
+from gym_http_server.datadir.own_paths import ARCHIVE, DataDir
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.processes.log_lines import SUPERVISOR
 from gym_http_server.processes.poller import Poller
@@ -33,7 +33,7 @@ from gym_http_server.rundir.episode_ring import read_ring
 from gym_http_server.supervisor.instance import Instance, Tombstone
 from gym_http_server.supervisor.services import ServiceProcess
 from gym_http_wire.frames import Frame, FrameError
-from gym_http_wire.messages import Op, answer, request
+from gym_http_wire.messages import Op, RequestHead, answer, request, request_head
 from gym_http_wire.problems import DiskFull
 
 __all__ = ["ArchiverProcess"]
@@ -75,7 +75,7 @@ class ArchiverProcess(ServiceProcess):
 
     def __init__(
         self,
-        data_dir: str,
+        data_dir: DataDir,
         poller: Poller,
         *,
         no_logs: bool,
@@ -83,7 +83,7 @@ class ArchiverProcess(ServiceProcess):
     ) -> None:
         super().__init__()
         # Without an archive it is not needed before the first instance has ended.
-        self.wanted = os.path.isdir(f"{data_dir}/{ARCHIVE}")
+        self.wanted = os.path.isdir(f"{data_dir.path}/{ARCHIVE}")
         self._data_dir = data_dir
         self._poller = poller
         self._no_logs = no_logs
@@ -114,7 +114,7 @@ class ArchiverProcess(ServiceProcess):
                 log.warning(
                     "the disk of %s is too slow: episodes of instances that end now "
                     "are not kept",
-                    self._data_dir,
+                    self._data_dir.path,
                 )
             self._dropped = True
             return
@@ -127,7 +127,8 @@ class ArchiverProcess(ServiceProcess):
         self.wanted = True
         if not self._waiting:
             self._progress = time.monotonic()
-        waiting = _Waiting(request(Op.ARCHIVE, body), memory)
+        head = RequestHead(value=instance.recording)
+        waiting = _Waiting(request(Op.ARCHIVE, body, head), memory)
         self._waiting[instance.instance_id] = waiting
         if len(self._waiting) == 1:
             self._send()
@@ -232,14 +233,14 @@ class ArchiverProcess(ServiceProcess):
             facts = msgspec.json.decode(frame.body, type=Facts)
             status = 200
             try:
-                archive.add(facts, read_ring(memory))
+                archive.add(facts, read_ring(memory), request_head(frame).value or "")
                 failure = 0
             except OSError as error:
                 status = DiskFull.default_status
                 if error.errno != failure:
                     log.warning(
                         "cannot keep the episodes of ended instances in %s: %s",
-                        f"{self._data_dir}/{ARCHIVE}",
+                        f"{self._data_dir.path}/{ARCHIVE}",
                         error.strerror,
                     )
                 failure = error.errno or 0

@@ -19,7 +19,7 @@ import msgspec
 from gym_http_server.config.env_commands import EXTERNAL, command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.own_paths import DataDir
-from gym_http_server.datadir.recording_files import About
+from gym_http_server.datadir.recording_files import MAX_PATH_CHARS, About
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.host import server_log
 from gym_http_server.host.create_request import CreateRequest
@@ -439,6 +439,11 @@ class Hosts:
             return
         instance.openers.add(pid)
         self.exempt.add(pid)
+        # A host could request anything: whether it may is checked where that is opened.
+        with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
+            instance.recording = msgspec.json.decode(
+                frame.body, type=FileRequest
+            ).directory[:MAX_PATH_CHARS]
 
     def _on_report(self, instance: Instance, frame: Frame) -> None:
         """Record how the making of an instance went."""

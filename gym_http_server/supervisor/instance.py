@@ -56,6 +56,7 @@ class Instance(Struct, eq=False):
         kill_at: When to use the next stronger means to end it, monotonic seconds.
         kills: Means used so far.
         create_key: Key of the request that it is made for, or "".
+        recording: Directory of the last recording that its host requested, or "".
         openers: Processes that open files for its monitor, or have opened them.
         owner: Name of the token that owns it; "" if it has none.
         request_id: Of the request that it is made for.
@@ -95,6 +96,7 @@ class Instance(Struct, eq=False):
     kill_at: float = float("inf")
     kills: int = 0
     create_key: str = ""
+    recording: str = ""
     openers: set[int] = field(default_factory=set)
     owner: str = ""
     request_id: str = ""

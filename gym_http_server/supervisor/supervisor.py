@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 
 from gym_http_server.config.settings import Settings
+from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.errors import (
     Draining,
     ForkFailed,
@@ -121,7 +122,7 @@ class Supervisor:
         self._gateway = GatewayProcess(settings, zmq_sockets)
         self._relay = RelayProcess(run, settings)
         self._archiver = ArchiverProcess(
-            settings.data_dir,
+            DataDir(settings, run.path),
             self._poller,
             no_logs=settings.no_tracebacks,
             on_found=self._hosts.tombstones.restore,

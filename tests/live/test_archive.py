@@ -228,3 +228,36 @@ def test_an_instance_without_a_step_is_not_kept(
     close(instance)
     assert instance.get("episodes/").status == 400
     assert not (server.data_dir / "ended-instances").exists()
+
+
+def test_episodes_in_a_recording_are_read_from_there(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    instance = Api(server).create()
+    options = {"directory": "cart/first", "steps": True}
+    calls.no_content(instance.post("monitor/start/", options))
+    ok(instance.post("rollout/", {"episodes": 4, "seed": 3}))
+    instance.reset()
+    instance.step(0)
+    wanted = ok(instance.get("episodes/"))["episodes"]
+    close(instance)
+    api = Api(restarted(make_server, server))
+    ended = Instance(api, instance.id)
+    found = ok(ended.get("episodes/"))
+    assert (found["total"], found["reason"]) == (4, "closed")
+    times = ("seconds", "ended_at")
+    for each, other in zip(found["episodes"], wanted, strict=True):
+        for name in times:
+            assert each.pop(name) == pytest.approx(other.pop(name), abs=0.05)
+        assert each == other
+    file = server.data_dir / "ended-instances" / instance.id
+    assert len(file.read_bytes().splitlines()) == 1
+    # Another instance replaces the recording.
+    other = api.create()
+    again = {"directory": "cart/first", "force": True}
+    calls.no_content(other.post("monitor/start/", again))
+    ok(other.post("rollout/", {"episodes": 9}))
+    close(other)
+    assert ok(ended.get("episodes/"))["episodes"] == []
+    assert len(ok(other.get("episodes/"))["episodes"]) == 9

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.datadir import archive
 from gym_http_server.datadir.archive import Archive, Facts, read_archived
+from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.rundir import episode_ring
 from gym_http_server.rundir.episode_ring import Episode, EpisodeRing, read_ring
 
@@ -29,6 +31,9 @@ ENDS = st.sampled_from(
         (False, False, "failed"),
     ]
 )
+
+
+CUT = Episode(0, None, 3.5, 1, 0.5, None, False, False, "reset", 1e9)
 
 
 @st.composite
@@ -57,6 +62,10 @@ def episodes(draw: st.DrawFn, returns: st.SearchStrategy[Any]) -> list[Episode]:
 def facts(instance_id: str = "3c657dbc", **more: Any) -> Facts:
     first = (instance_id, "CartPole-v1", "closed", 0, time.time(), 1.5, 30, 2)
     return Facts(*first, **more)
+
+
+def place(data_dir: Path) -> DataDir:
+    return DataDir(Settings(data_dir=str(data_dir)), "/run/gym")
 
 
 @contextlib.contextmanager
@@ -126,7 +135,7 @@ def test_an_environment_may_write_anything(
 def test_a_file_returns_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, written: list[Episode]
 ) -> None:
-    data_dir = str(tmp_path_factory.mktemp("data"))
+    data_dir = place(tmp_path_factory.mktemp("data"))
     wanted = facts(label='a\n"\u2028\x00', owner="ada", log_tail="\x1b[31mä\n\ufffd")
     Archive(data_dir).add(wanted, written)
     found = read_archived(data_dir, wanted.instance_id)
@@ -146,7 +155,7 @@ def test_a_file_returns_what_was_written(
     ],
 )
 def test_foreign_facts_are_left_out(line: bytes, tmp_path: Path) -> None:
-    kept = Archive(str(tmp_path))
+    kept = Archive(place(tmp_path))
     kept.add(facts("00000001"), [])
     (tmp_path / "ended-instances" / "3c657dbc").write_bytes(line + b"\n")
     assert [each.instance_id for each in kept.load()] == ["00000001"]
@@ -158,29 +167,29 @@ def test_a_damaged_file_raises_nothing(
 ) -> None:
     data_dir = tmp_path_factory.mktemp("data")
     one = Episode(0, None, 1.0, 1, 0.1, 3, False, True, "truncated", 1e9)
-    Archive(str(data_dir)).add(facts(), [one] * 3)
+    Archive(place(data_dir)).add(facts(), [one] * 3)
     path = data_dir / "ended-instances" / "3c657dbc"
     whole = path.read_bytes()
     path.write_bytes(whole[:offset] + garbage + whole[offset + len(garbage) :])
-    found = read_archived(str(data_dir), "3c657dbc")
+    found = read_archived(place(data_dir), "3c657dbc")
     if found is not None:
         assert found.facts.instance_id == "3c657dbc"
         found.answer(0, 1000)
-    Archive(str(data_dir)).load()
+    Archive(place(data_dir)).load()
 
 
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../3c657dbc", "3C657DBC", "3c657dbc\n", "3c657db", "é" * 8]
 )
 def test_no_name_from_a_client_is_a_path(name: str, tmp_path: Path) -> None:
-    Archive(str(tmp_path)).add(facts(), [])
-    assert read_archived(str(tmp_path), "3c657dbc") is not None
-    assert read_archived(str(tmp_path), name) is None
+    Archive(place(tmp_path)).add(facts(), [])
+    assert read_archived(place(tmp_path), "3c657dbc") is not None
+    assert read_archived(place(tmp_path), name) is None
 
 
 def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MAX_INSTANCES", 5)
-    kept = Archive(str(tmp_path))
+    kept = Archive(place(tmp_path))
     names = [f"{number:08x}" for number in range(12)]
     for name in names:
         kept.add(facts(name), [])
@@ -188,7 +197,7 @@ def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(os.listdir(folder)) == names[-5:]
     for number, name in enumerate(names[-5:]):
         os.utime(folder / name, (1000 - number, 1000 - number))
-    after = Archive(str(tmp_path))
+    after = Archive(place(tmp_path))
     assert [each.instance_id for each in after.load()] == names[:-6:-1]
     after.add(facts("ffffffff"), [])
     assert sorted(os.listdir(folder)) == [*names[-5:-1], "ffffffff"]
@@ -196,7 +205,7 @@ def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_bytes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MAX_BYTES", 20_000)
-    kept = Archive(str(tmp_path))
+    kept = Archive(place(tmp_path))
     for number in range(12):
         kept.add(facts(f"{number:08x}", log_tail="x" * 5000), [])
     files = sorted((tmp_path / "ended-instances").iterdir())
@@ -205,21 +214,21 @@ def test_the_bytes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_killed_servers_left_is_removed(tmp_path: Path) -> None:
-    Archive(str(tmp_path)).add(facts(), [])
+    Archive(place(tmp_path)).add(facts(), [])
     folder = tmp_path / "ended-instances"
     old, new, other = (folder / name for name in (".3c657dbc.7", ".3c657dbc.8", "x"))
     for each in (old, new, other):
         each.touch()
     for each in (old, other):
         os.utime(each, (1000, 1000))
-    Archive(str(tmp_path)).load()
+    Archive(place(tmp_path)).load()
     assert sorted(os.listdir(folder)) == [".3c657dbc.8", "3c657dbc", "x"]
 
 
 def test_a_full_disk_leaves_no_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Archive(str(tmp_path))
+    kept = Archive(place(tmp_path))
     kept.add(facts(), [])
 
     def full(*args: Any, **more: Any) -> None:
@@ -229,3 +238,48 @@ def test_a_full_disk_leaves_no_part(
     with pytest.raises(OSError, match="No space"):
         kept.add(facts("00000001"), [])
     assert os.listdir(tmp_path / "ended-instances") == ["3c657dbc"]
+
+
+def line_of(episode: Episode) -> bytes:
+    names = ("env", "return", "length", "seconds", "seed", "terminated", "truncated")
+    members = {name: episode.described()[name] for name in names}
+    return msgspec.json.encode(members | {"ended_at": episode.at}) + b"\n"
+
+
+@given(
+    episodes(NUMBERS | st.none()),
+    st.lists(st.sampled_from([line_of(CUT), line_of(CUT._replace(length=7))])),
+    st.binary(max_size=40),
+)
+def test_episodes_in_a_recording_are_found_there(
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[Episode],
+    cut: list[bytes],
+    before: bytes,
+) -> None:
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "mine").mkdir()
+    path = folder / "mine" / "episodes.jsonl"
+    lines = [line_of(each) for each in written]
+    path.write_bytes(b"".join([before, b"\n", *lines, *cut]))
+    kept = Archive(place(folder))
+    kept.add(facts(), written, "mine")
+    found = read_archived(place(folder), "3c657dbc")
+    assert found is not None
+    known = bool(written) and not any(each.end == "failed" for each in written)
+    assert (found.facts.recorded is not None) == known
+    assert [each.described() for each in found.episodes()] == [
+        each.described() for each in written
+    ]
+    if known:
+        path.write_bytes(b"x" + path.read_bytes())
+        assert found.episodes() == []
+
+
+@pytest.mark.parametrize("name", ["", "..", "../mine", "ended-instances", "none", "/"])
+def test_a_recording_that_is_none_is_no_source(name: str, tmp_path: Path) -> None:
+    kept = Archive(place(tmp_path))
+    kept.add(facts(), [CUT], name)
+    found = read_archived(place(tmp_path), "3c657dbc")
+    assert found is not None
+    assert (found.facts.recorded, found.episodes()) == (None, [CUT])

@@ -176,7 +176,7 @@ def _archived(
     if problem.code not in _ENDED:
         raise problem
     web.hosts.await_archiver(instance_id)
-    archived = in_thread(read_archived, web.data_dir.path, instance_id)
+    archived = in_thread(read_archived, web.data_dir, instance_id)
     if archived is None:
         raise problem
     if owner not in ("", archived.facts.owner):
