@@ -211,8 +211,8 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSO
 def ls(place: Place, ended: bool, as_json: bool) -> None:
     """List the instances of a server, and their present activity.
 
-    FOR is the time in the present state, EPIS counts ended episodes, and in STREAMS,
-    2+1w is two streams and one that watches.
+    FOR is the time for which an instance waits or is stuck, EPIS counts ended episodes,
+    and in STREAMS, 2+1w is two streams and one that watches.
     """
     with place.client() as client:
         listed = client.instances()
@@ -236,9 +236,8 @@ def ls(place: Place, ended: bool, as_json: bool) -> None:
 def _row_of_instance(each: dict[str, Any]) -> list[str]:
     watchers = f"+{each['watchers']}w" if each["watchers"] else ""
     streams = f"{each['streams']}{watchers}" if each["streams"] or watchers else ""
-    since = each["busy_s"] if each["busy_s"] is not None else each["idle_s"]
-    if each["state"] == "making":
-        since = each["age_s"]
+    of_state = {"making": "age_s", "stuck": "busy_s", "waiting": "idle_s"}
+    since = each.get(of_state.get(each["state"], ""))
     return [
         each["instance_id"],
         each["env_id"],
@@ -329,8 +328,8 @@ def _closable(client: Client, idle_s: float, *, busy: bool) -> list[str]:
     return [
         each["instance_id"]
         for each in client.instances()["instances"]
-        if (each["state"] == "idle" and each["idle_s"] >= idle_s)
-        or (each["state"] == "busy" and busy)
+        if each["state"] not in ("making", "ending")
+        and (busy if each["idle_s"] is None else each["idle_s"] >= idle_s)
     ]
 
 

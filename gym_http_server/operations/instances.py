@@ -65,7 +65,9 @@ AUTORESET = {
     "same_step": "SameStep",
     "disabled": "Disabled",
 }
-_STATES = ("making", "idle", "busy", "ending", "ended")
+_STATES = ("making", "running", "waiting", "stuck", "paused", "ending", "ended")
+#: Between two calls, and in one: by these, too, instances can be searched.
+_CALLS = ("idle", "busy")
 
 
 class OldFlag(Struct, frozen=True):
@@ -396,7 +398,11 @@ SEARCH: Members = {
         "Only those with this text in env ID, instance ID, label or owner; case does "
         "not count.",
     ),
-    "state": Member(Choice(("", *_STATES)), "Only those in this state; empty for all."),
+    "state": Member(
+        Choice(("", *_STATES, *_CALLS)),
+        "Only those in this state; empty for all. `busy` are those in a call, `idle` "
+        "those between two.",
+    ),
 }
 
 _BATCH_STEP: Members = {

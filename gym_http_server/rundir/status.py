@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from gym_http_server.rundir.episode_ring import MEMORY_BYTES, EpisodeRing
 
 __all__ = [
+    "CLOCK_PAUSED",
     "RECORDING_FAILED",
     "RECORDING_STEPS",
     "RECORDING_VIDEO",
@@ -44,6 +45,8 @@ LATENESS_BOUNDS_NS = (
 )
 #: What a recording has, and that it has ended early, as one number.
 RECORDING_STEPS, RECORDING_VIDEO, RECORDING_FAILED = 1, 2, 4
+#: Stands in `Status.has_clock` for a clock that is paused.
+CLOCK_PAUSED = 2
 
 _COUNTS = len(STEP_BOUNDS_NS) + 1
 _LATE_COUNTS = len(LATENESS_BOUNDS_NS) + 1
@@ -84,7 +87,8 @@ class Status(NamedTuple):
             kernels of their clients; else 0. A later use overrides it.
         ticking_since_ns: When the present call of a world by its clock began; 0 between
             calls.
-        has_clock: Whether the instance has a clock, so that requests may wait for it.
+        has_clock: Whether the instance has a clock, so that requests may wait for it;
+            `CLOCK_PAUSED` if the clock is paused.
         last_return: Return of the episode that ended last.
         last_length: Its steps; 0 before the first.
         step_ns: Nanoseconds of all steps in the host.
@@ -220,6 +224,10 @@ class StatusPage:
         """Store that the instance has a clock, and its ticks per second."""
         self._floats[_HZ] = hz
         self._numbers[_CLOCK] = 1
+
+    def set_paused(self, paused: bool) -> None:
+        """Store whether the clock is paused."""
+        self._numbers[_CLOCK] = CLOCK_PAUSED if paused else 1
 
     def add_tick(self, late_ns: int) -> None:
         """Count a tick that was so late."""

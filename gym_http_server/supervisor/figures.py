@@ -25,6 +25,7 @@ from gym_http_server.rundir.status import (
     parse,
 )
 from gym_http_server.supervisor.instance import Instance, Tombstone
+from gym_http_server.supervisor.states import state_of
 from gym_http_server.supervisor.usage import UNREAD, read_usage
 
 __all__ = [
@@ -93,15 +94,16 @@ class Wanted(NamedTuple):
 
     Attributes:
         search: A text in one of the names, in lower case; "" for all instances.
-        state: The state, or "ended"; "" for all.
+        state: The state, or "ended"; "busy" for those in a call and "idle" for those
+            between two; "" for all.
     """
 
     search: str = ""
     state: str = ""
 
-    def has(self, names: Iterable[str | None], state: str) -> bool:
-        """Whether to list an instance with these names and this state."""
-        if self.state not in ("", state):
+    def has(self, names: Iterable[str | None], *states: str) -> bool:
+        """Whether to list an instance with these names and one of these states."""
+        if self.state not in ("", *states):
             return False
         return any(self.search in (name or "").lower() for name in names)
 
@@ -112,6 +114,7 @@ def listed(
     wanted: Wanted,
     slots: tuple[int, int],
     logs: Iterable[Container[str]],
+    deadline: float,
 ) -> bytes:
     """Return the list as JSON, in the form for clients.
 
@@ -122,6 +125,7 @@ def listed(
         wanted: Which of them to list.
         slots: Number of slots taken, and of all.
         logs: IDs of ended instances of whose logs at least the end is kept.
+        deadline: Seconds that a call may take.
     """
     now = time.monotonic()
     answer = {
@@ -131,22 +135,33 @@ def listed(
                 _wanted_of(ended, wanted), MAX_LISTED
             )
         ],
-        "instances": _rows(instances, wanted),
+        "instances": _rows(instances, wanted, deadline),
         "slots": {"of": slots[1], "taken": slots[0]},
     }
     return msgspec.json.encode(answer) + b"\n"
 
 
-def _rows(instances: Iterable[Instance], wanted: Wanted) -> list[_Row]:
+def _rows(instances: Iterable[Instance], wanted: Wanted, deadline: float) -> list[_Row]:
     now, now_ns = time.monotonic(), time.monotonic_ns()
-    rows = [_of_instance(each, now, now_ns) for each in instances]
+    rows = [_of_instance(each, now, now_ns, deadline) for each in instances]
     if wanted == Wanted():
         return rows
     return [
         row
         for row in rows
-        if wanted.has((row.env_id, row.instance_id, row.label, row.owner), row.state)
+        if wanted.has(
+            (row.env_id, row.instance_id, row.label, row.owner),
+            row.state,
+            *_by_calls(row),
+        )
     ]
+
+
+def _by_calls(row: _Row) -> tuple[str, ...]:
+    """Return the state by which an instance that lives is listed, too."""
+    if row.state in ("making", "ending"):
+        return ()
+    return ("idle",) if row.busy_s is None else ("busy",)
 
 
 def _wanted_of(
@@ -158,7 +173,7 @@ def _wanted_of(
             yield instance_id, each
 
 
-def _of_instance(instance: Instance, now: float, now_ns: int) -> _Row:
+def _of_instance(instance: Instance, now: float, now_ns: int, deadline: float) -> _Row:
     page = instance.page.read_page()
     if instance.listed is None or instance.listed[0] != page:
         status = parse(page)
@@ -174,7 +189,8 @@ def _of_instance(instance: Instance, now: float, now_ns: int) -> _Row:
     if usage is UNREAD:
         usage = instance.usage = read_usage(instance.pid, usage, now)
     row.memory_bytes = usage.resident
-    row.state = _state(instance, status)
+    instance.note_steps(status.steps, now)
+    row.state = state_of(instance, status, now, now_ns, deadline)
     return row
 
 
@@ -271,14 +287,6 @@ def _quantile_ms(
     reached = itertools.accumulate(counts)
     index = next((at for at, count in enumerate(reached) if count >= rank), 0)
     return bounds[min(index, len(bounds) - 1)] / 10**6
-
-
-def _state(instance: Instance, page: Status) -> str:
-    if instance.reason:
-        return "ending"
-    if not instance.live:
-        return "making"
-    return "busy" if page.busy_since_ns else "idle"
 
 
 def _seconds(nanoseconds: int, age_s: float) -> float:

@@ -70,6 +70,8 @@ class Instance(Struct, eq=False):
         listed: Its status page when it was last listed, and what followed from that.
         times: The marks at the last look, as they are stored.
         use: When it was used last, and its steps, at the last look.
+        stepped: Its steps at the last look.
+        stepped_at: When they were last seen to have grown, monotonic seconds.
         usage: Its memory and processor time, as they were last read.
         log_allowance: How much it may write to the server's log.
         stream_allowance: How many lines about its streams it may write there.
@@ -109,10 +111,22 @@ class Instance(Struct, eq=False):
     listed: tuple[bytes, Status, Any] | None = None
     times: bytes = b""
     use: tuple[int, int] = (0, 0)
+    stepped: int = 0
+    stepped_at: float = float("-inf")
     log_allowance: Allowance = field(default_factory=Allowance)
     stream_allowance: Allowance = field(
         default_factory=lambda: Allowance(burst=200, seconds_per_entry=0.1)
     )
+
+    def note_steps(self, steps: int, now: float) -> None:
+        """Note its steps so far.
+
+        Args:
+            steps: The steps.
+            now: Monotonic seconds.
+        """
+        if steps != self.stepped:
+            self.stepped, self.stepped_at = steps, now
 
     def release(self) -> None:
         """Close its descriptors and files in this process, except its log."""

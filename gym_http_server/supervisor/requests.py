@@ -177,7 +177,9 @@ class Requests:
         slots = len(hosts.serving()), self._settings.max_instances
         logs = hosts.kept_logs, self._archiver.kept
         hosts.usages.ask(hosts, FRESH_SECONDS)
-        self._reply(connection, listed(owned(hosts, head), ended, wanted, slots, logs))
+        deadline = self._settings.step_deadline
+        found = listed(owned(hosts, head), ended, wanted, slots, logs, deadline)
+        self._reply(connection, found)
 
     def _read_log(self, connection: RequestSocket, frame: Frame) -> None:
         head = request_head(frame)

@@ -51,6 +51,7 @@ class TimeLimits:
             instance.at_rest = True
             return None
         status = parse_times(times)
+        instance.note_steps(status.steps, now)
         reason = self._overdue(instance, status, now, now_ns)
         if reason is not None:
             # The reader may be interrupted within a number: that happens once.

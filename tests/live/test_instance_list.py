@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_it_shows_the_activity_of_an_instance(api: Api) -> None:
         "realtime": None,
         "recording": None,
         "render_mode": None,
-        "state": "idle",
+        "state": "waiting",
         "step_ms": None,
         "steps": 0,
         "streams": 0,
@@ -120,16 +120,59 @@ def test_a_busy_instance_is_listed_at_once(api: Api) -> None:
     instance.reset()
     with ThreadPoolExecutor(1) as pool:
         step = pool.submit(instance.step, 1)
-        wait_until(lambda: listed(api, instance.id)["state"] == "busy")
+        wait_until(lambda: listed(api, instance.id)["busy_s"])
         first = listed(api, instance.id)
         wait_until(lambda: listed(api, instance.id)["busy_s"] > first["busy_s"])
         assert first["idle_s"] is None
+        wait_until(lambda: listed(api, instance.id)["state"] == "running")
+        for state in ("busy", "running"):
+            rows = ok(api.get(f"/v1/instances/?state={state}"))["instances"]
+            assert [row["instance_id"] for row in rows] == [instance.id]
         assert not step.done()
         step.result()
     row = listed(api, instance.id)
-    assert (row["state"], row["busy_s"]) == ("idle", None)
+    assert (row["state"], row["busy_s"]) == ("running", None)
     assert row["idle_s"] < 2.5
+    assert ok(api.get("/v1/instances/?state=idle"))["instances"]
     no_content(instance.close())
+
+
+def test_the_state_follows_what_happens(make_server: Callable[..., Server]) -> None:
+    server = make_server(
+        "--import", "tests.support.envs.hostile", "--step-deadline", "4"
+    )
+    api = Api(server)
+    instance = api.create("hostile/Slow-v0", kwargs={"seconds": 30.0})
+    clocked = api.create(
+        "Pendulum-v1",
+        realtime={"mode": "free_running", "hz": 20, "default_action": [0.0]},
+    )
+    played = api.create()
+
+    def state(of: Instance) -> str:
+        return str(listed(api, of.id).get("state", "ended"))
+
+    for each in (instance, clocked, played):
+        assert state(each) == "waiting"
+        each.reset()
+    # A reset is no step.
+    assert (state(instance), state(played)) == ("waiting", "waiting")
+    played.step(0)
+    assert state(played) == "running"
+    wait_until(lambda: state(clocked) == "running")
+    ok(clocked.post("realtime/pause/", {}))
+    wait_until(lambda: state(clocked) == "paused")
+    ok(clocked.post("realtime/resume/", {}))
+    wait_until(lambda: state(clocked) == "running")
+    with ThreadPoolExecutor(1) as pool:
+        step = pool.submit(instance.post, "step/", {"action": 1})
+        # Half of the deadline is long for a call, if nothing shows what is usual.
+        wait_until(lambda: state(instance) == "stuck")
+        assert listed(api, instance.id)["busy_s"] > 2
+        error(step.result(), 504, "step-deadline")
+    assert ended(api, instance.id)["reason"] == "step-deadline"
+    wait_until(lambda: state(played) == "waiting")
+    assert listed(api, played.id)["idle_s"] > 4
 
 
 def test_the_list_asks_no_host(api: Api) -> None:
@@ -140,7 +183,7 @@ def test_the_list_asks_no_host(api: Api) -> None:
     sleeper = int(asleep.reset()["info"]["pid"])
     with ThreadPoolExecutor(1) as pool:
         step = pool.submit(asleep.post, "step/", {"action": 1})
-        wait_until(lambda: listed(api, asleep.id)["state"] == "busy")
+        wait_until(lambda: listed(api, asleep.id)["state"] == "running")
         *stopped, last = pids
         try:
             # A stopped process answers nothing.
@@ -153,8 +196,8 @@ def test_the_list_asks_no_host(api: Api) -> None:
             for pid in stopped:
                 os.kill(pid, signal.SIGCONT)
         states = {row["instance_id"]: row["state"] for row in rows}
-        assert states.pop(asleep.id) == "busy"
-        assert states == {each.id: "idle" for each in idle}
+        assert states.pop(asleep.id) in ("running", "stuck")
+        assert states == {each.id: "waiting" for each in idle}
         row = ended(api, killed.id)
         assert (row["reason"], row["signal"]) == ("crashed", "SIGKILL")
         os.kill(sleeper, signal.SIGKILL)
@@ -188,7 +231,7 @@ def test_an_instance_that_is_about_to_end_is_listed(api: Api) -> None:
     instance.reset()
     with ThreadPoolExecutor(2) as pool:
         step = pool.submit(instance.post, "step/", {"action": 1})
-        wait_until(lambda: listed(api, instance.id)["state"] == "busy")
+        wait_until(lambda: listed(api, instance.id)["busy_s"])
         closing = pool.submit(instance.close)
         wait_until(lambda: listed(api, instance.id)["state"] == "ending")
         no_content(closing.result())

@@ -353,6 +353,7 @@ class ClockedHost(Host):
         """Record what happened in the world."""
         self._handlers.record_events(events)
         mode, page = self._mode, self._activity.page
+        page.set_paused(mode.state == "paused")
         for event in events:
             page.add_tick(event.update.late_ns)
         if mode.left_out:

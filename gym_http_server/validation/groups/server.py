@@ -238,7 +238,7 @@ def _figures(target: Target) -> None:
         equal(instance.post("reset/", {}).status, 200, "status of a reset")
         row = _row(target, "instances", instance.id)
         equal((row["env_id"], row["label"]), (target.env_id, "validate"), "names")
-        equal((row["state"], row["steps"]), ("idle", 0), "state and steps")
+        equal((row["state"], row["steps"]), ("waiting", 0), "state and steps")
         that(row["age_s"] >= row["idle_s"] >= 0, "an age, and less idle time", row)
 
 

@@ -2,6 +2,8 @@
 
 import { numberText } from "./chart_scale.js";
 import { h } from "./elements.js";
+import { stateText, whyEnded } from "./states.js";
+import { roughly } from "./texts.js";
 
 /** Shows a row of the list: running, or ended. */
 export class FactsPanel {
@@ -19,11 +21,10 @@ export class FactsPanel {
 }
 
 function runningFacts(row) {
-  const busy = row.busy_s === null || row.busy_s === undefined ? "" : ` for ${numberText(row.busy_s)} s`;
-  const facts = [["State", `${row.state}${row.state === "busy" ? busy : ""}`]];
+  const facts = [["State", stateText(row)]];
   if (row.label) facts.push(["Label", row.label]);
   if (row.owner) facts.push(["Owner", row.owner]);
-  facts.push(["Age", `${numberText(Math.round(row.age_s))} s`], ["Steps", row.steps], ["Episodes", row.episodes]);
+  facts.push(["Age", roughly(row.age_s)], ["Steps", row.steps], ["Episodes", row.episodes]);
   if (row.num_envs) facts.push(["Environments", row.num_envs]);
   if (row.render_mode) facts.push(["Render mode", row.render_mode]);
   if (row.step_ms) {
@@ -35,9 +36,7 @@ function runningFacts(row) {
 }
 
 function endedFacts(row) {
-  const facts = [["Ended", `${row.reason}, ${numberText(Math.round(row.ended_s_ago))} s ago`]];
-  if (row.detail) facts.push(["Detail", row.detail]);
-  if (row.signal) facts.push(["Signal", row.signal]);
+  const facts = [["Ended", `${whyEnded(row)}, ${roughly(row.ended_s_ago)} ago`]];
   if (row.label) facts.push(["Label", row.label]);
   facts.push(["Steps", row.steps], ["Episodes", row.episodes]);
   return facts;

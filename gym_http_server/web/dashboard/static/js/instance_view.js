@@ -12,6 +12,7 @@ import { PlayPanel } from "./play_panel.js";
 import { RealtimePanel } from "./realtime_panel.js";
 import { RecordingPanel } from "./recording_panel.js";
 import { token } from "./session.js";
+import { whyEnded } from "./states.js";
 import { spaceOf } from "../../v1/external/client/spaces/index.js";
 import { Stepper } from "./stepper.js";
 import { button } from "./widgets/containers.js";
@@ -290,7 +291,7 @@ class InstancePage {
     this.#recording.element.parentNode.hidden = true;
     // Without a watcher there never was a picture.
     this.#frame.element.parentNode.hidden = !this.#watcher;
-    this.#frame.say(`It has ended: ${this.#row.reason}.`);
+    this.#frame.say(`It has ended: ${whyEnded(this.#row)}.`);
     const rest = new EndedPanel();
     rest.show(this.#row);
     this.#facts.element.parentNode.before(panel("Ended", rest.element));

@@ -1,6 +1,7 @@
 /** The list of instances: searched, sorted, live once a second. */
 
 import { action, h } from "./elements.js";
+import { STATES, stateText, whyEnded } from "./states.js";
 import { duration, number } from "./texts.js";
 
 const EVERY = 1000;
@@ -31,7 +32,7 @@ class InstancesPage {
   #state = h(
     "select",
     { "aria-label": "State" },
-    ...["", "making", "idle", "busy", "ending", "ended"].map((each) => h("option", { value: each }, each || "any state")),
+    ...["", ...STATES].map((each) => h("option", { value: each }, each || "any state")),
   );
   #slots = h("p", { class: "soft" });
   #error = h("p", { class: "error", role: "alert", hidden: "" });
@@ -146,7 +147,6 @@ class InstancesPage {
 
   #row(row) {
     const id = row.instance_id;
-    const state = row.busy_s > 1 ? `busy for ${duration(row.busy_s)}` : row.state;
     const close = action("Close", () => this.#close(row), { class: "danger", "data-key": `close ${id}`, "aria-label": `Close ${id}` });
     return h(
       "tr",
@@ -154,7 +154,7 @@ class InstancesPage {
       h("td", {}, h("a", { href: `#/envs/${encodeURIComponent(id)}`, "data-key": `open ${id}` }, id)),
       h("td", { title: row.program ?? "" }, row.num_envs ? `${row.env_id} × ${row.num_envs}` : row.env_id),
       h("td", {}, row.label ?? ""),
-      h("td", {}, h("span", { class: `badge ${row.state}` }, state)),
+      h("td", {}, h("span", { class: `badge ${row.state}` }, stateText(row))),
       ...[
         number(row.steps),
         number(row.rate),
@@ -184,8 +184,7 @@ class InstancesPage {
 }
 
 function endedRow(row) {
-  const why = [row.reason, row.signal, row.detail].filter(Boolean).join(", ");
-  const cell = h("td", {}, why);
+  const cell = h("td", {}, whyEnded(row));
   if (row.log_tail) cell.append(h("details", {}, h("summary", {}, "Last output"), h("pre", {}, row.log_tail)));
   return h(
     "tr",

@@ -2,6 +2,7 @@
 
 import { h } from "./elements.js";
 import { PictureWords } from "./picture_words.js";
+import { stateText } from "./states.js";
 import { number } from "./texts.js";
 
 const EVERY = 2000;
@@ -25,6 +26,7 @@ export function view(context) {
       for (const [id, tile] of tiles) if (!ids.has(id)) (tile.dispose(), tiles.delete(id));
       for (const row of shown) {
         if (!tiles.has(row.instance_id)) tiles.set(row.instance_id, new Tile(context, grid, row));
+        tiles.get(row.instance_id).setState(row);
       }
       const more = instances.length - shown.length;
       words.textContent = instances.length ? (more ? `${more} more are not shown` : "") : "No instance runs.";
@@ -48,6 +50,7 @@ class Tile {
   #element;
   #image = h("img", { alt: "", hidden: "" });
   #text = h("pre", { hidden: "" });
+  #state = h("span", {});
   #words = h("p", { class: "soft" }, "…");
   #why = h("p", { class: "soft", hidden: "" });
   #age = new PictureWords();
@@ -58,7 +61,7 @@ class Tile {
     const href = `#/envs/${encodeURIComponent(row.instance_id)}`;
     const title = h("a", { href }, `${row.instance_id} ${row.label ?? row.env_id}`);
     this.#image.alt = `Frame of ${row.env_id}`;
-    this.#element = h("article", { class: "panel tile" }, title, this.#image, this.#text, this.#words, this.#why);
+    this.#element = h("article", { class: "panel tile" }, title, " ", this.#state, this.#image, this.#text, this.#words, this.#why);
     grid.append(this.#element);
     const onEnd = (error) => (this.#words.textContent = error ? error.message : "ended");
     this.#watcher = context.watch(row.instance_id, WATCH, (...update) => this.#show(...update), onEnd);
@@ -69,6 +72,12 @@ class Tile {
     this.#watcher.close();
     this.#forget();
     this.#element.remove();
+  }
+
+  /** Show the state, from the row of the list. */
+  setState(row) {
+    this.#state.className = `badge ${row.state}`;
+    this.#state.textContent = stateText(row);
   }
 
   #show(update, blob) {
