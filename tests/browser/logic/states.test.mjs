@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { stateText, whyEnded } from "../../../gym_http_server/web/dashboard/static/js/states.js";
+import { endSentence, stateText, whyEnded } from "../../../gym_http_server/web/dashboard/static/js/states.js";
 
 const ROW = { state: "running", busy_s: null, idle_s: 0.1, age_s: 90 };
 
@@ -22,6 +22,7 @@ test("an end has its reason", () => {
   assert.equal(stateText(crash), "ended: crashed (SIGSEGV)");
   assert.equal(whyEnded({ ...crash, signal: null, exit_status: 3 }), "crashed (exit status 3)");
   assert.equal(whyEnded({ reason: "closed", signal: null, detail: null, exit_status: 0 }), "closed");
-  assert.equal(whyEnded({ reason: "memory", signal: "SIGKILL", detail: null }), "used too much memory (SIGKILL)");
+  assert.equal(whyEnded({ reason: "memory", signal: "SIGKILL", detail: null }), "used too much memory");
+  assert.equal(endSentence({ ...crash, detail: "at start" }), "Its process ended by itself. (at start, SIGSEGV)");
   assert.equal(whyEnded({ reason: "of tomorrow", signal: null, detail: null }), "of tomorrow");
 });
