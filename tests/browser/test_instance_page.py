@@ -218,6 +218,7 @@ def test_it_shows_which_command_and_python_the_environment_has(
         page.shows("external/other/CartPole-v1")
         page.press("button[type=submit]")
         page.shows(f"external/other/CartPole-v1 · {versions}")
+        page.shows("Sample and step")
         page.run("location.hash = '#/'")
         page.shows("slots taken")
         cell = "document.querySelector('td[title]')"
@@ -226,6 +227,9 @@ def test_it_shows_which_command_and_python_the_environment_has(
         assert page.run(f"{cell}.title") == versions
         (instance_id,) = Api(server).instances()
         Instance(Api(server), instance_id).close()
+        # The list would ask once a second while the server ends.
+        page.run("location.hash = '#/new'")
+        page.shows("environments")
 
 
 def test_the_server_draws_and_tests_actions_of_opaque_spaces(
