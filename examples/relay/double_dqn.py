@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,6 +167,12 @@ class Learner:
         ]
 
 
+def default_spool(options: argparse.Namespace) -> Path:
+    """Return a folder for this worker, run and server: a spool belongs to one run."""
+    whose = zlib.crc32(f"{options.url} {options.run}".encode())
+    return Path(tempfile.gettempdir()) / f"dqn-{options.name}-{whose:08x}"
+
+
 def work(options: argparse.Namespace) -> None:
     """Play episodes with the newest weights until the program is ended."""
     with RolloutWorker(
@@ -174,7 +181,7 @@ def work(options: argparse.Namespace) -> None:
         worker=options.name,
         env=gymnasium.make("CartPole-v1"),
         policy=policy,
-        spool=options.spool or Path(tempfile.gettempdir()) / f"dqn-{options.name}",
+        spool=options.spool or default_spool(options),
         token=options.token,
         seed=options.seed,
         # Little, so that a worker waits for a slower trainer instead of going on with

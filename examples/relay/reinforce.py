@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import tempfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,12 @@ def to_go(rewards: NDArray[Any]) -> NDArray[np.float64]:
     return sums
 
 
+def default_spool(options: argparse.Namespace) -> Path:
+    """Return a folder for this worker, run and server: a spool belongs to one run."""
+    whose = zlib.crc32(f"{options.url} {options.run}".encode())
+    return Path(tempfile.gettempdir()) / f"spool-{options.name}-{whose:08x}"
+
+
 def work(options: argparse.Namespace) -> None:
     """Play one episode with each version of the weights."""
     with RolloutWorker(
@@ -88,7 +95,7 @@ def work(options: argparse.Namespace) -> None:
         worker=options.name,
         env=gymnasium.make("CartPole-v1"),
         policy=policy,
-        spool=options.spool or Path(tempfile.gettempdir()) / f"spool-{options.name}",
+        spool=options.spool or default_spool(options),
         token=options.token,
         seed=options.seed,
         synchronous=True,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,12 @@ def train(options: argparse.Namespace) -> None:
                 return
 
 
+def default_spool(options: argparse.Namespace) -> Path:
+    """Return a folder for this worker, run and server: a spool belongs to one run."""
+    whose = zlib.crc32(f"{options.url} {options.run}".encode())
+    return Path(tempfile.gettempdir()) / f"sac-{options.name}-{whose:08x}"
+
+
 def work(options: argparse.Namespace) -> None:
     """Play episodes with the newest weights until the program is ended."""
     with RolloutWorker(
@@ -136,7 +143,7 @@ def work(options: argparse.Namespace) -> None:
         worker=options.name,
         env=gymnasium.make(ENV_ID),
         policy=policy,
-        spool=options.spool or Path(tempfile.gettempdir()) / f"sac-{options.name}",
+        spool=options.spool or default_spool(options),
         token=options.token,
         seed=options.seed,
         # Little, so that a worker waits for a slower trainer.

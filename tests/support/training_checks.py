@@ -10,13 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gym_http_client.relay import RelayCalls
 from tests.support.repeating import repeating
 from tests.support.server import ROOT, Server
 from tests.support.training import documented, training
 from tests.support.wait import wait_until
 
-__all__ = ["check_asynchronous", "check_double_dqn", "check_equal_to_the_bit"]
+__all__ = [
+    "check_a_second_server",
+    "check_asynchronous",
+    "check_double_dqn",
+    "check_equal_to_the_bit",
+]
 
 LEDGER = ["-m", "tests.support.peers.relay_ledger"]
 RUN = "r"
@@ -40,6 +47,27 @@ def check_equal_to_the_bit(folder: Path, updates: int, kills: int) -> None:
     assert sum(run.kills.values()) == kills, run.kills
     assert samples["stored"] == samples["consumed"] == 2 * updates, samples
     assert samples["dropped"] == samples["stale"] == 0, samples
+
+
+def check_a_second_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the README's commands as they are on one server, and then on another."""
+    monkeypatch.setenv("TMPDIR", str(folder))
+    digests = []
+    for name in ("first", "second"):
+        with Server() as server:
+            created = documented("curl", server.url)
+            subprocess.run(created, check=True, capture_output=True)
+            begins = {each: f"reinforce.py worker {each}" for each in ("w1", "w2")}
+            begins["trainer"] = "reinforce.py trainer"
+            programs = {
+                each: command(begin, server.url, "--updates", "2")
+                for each, begin in begins.items()
+            }
+            (folder / name).mkdir()
+            with training(server, programs, folder / name) as run:
+                digests += run.wait_over(60.0).splitlines()[-1:]
+    assert digests[0].startswith("SHA-256")
+    assert digests[0] == digests[1]
 
 
 def reinforce_programs(url: str, folder: Path, *more: str) -> dict[str, list[str]]:
