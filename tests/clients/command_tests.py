@@ -5,7 +5,7 @@ import pty
 import shlex
 import struct
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ from tests.support.peers.stdio_host import StdioHost
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-MakeServer = Callable[..., Server]
+DIALECTS = ("json", "binary")
 ASLEEP = {"mood": "asleep"}
 TALKATIVE = {"mood": "talkative"}
 
 
 @dataclass(frozen=True)
 class Command:
-    """A test program of one client that a server starts as a command.
+    """A test program of one client, which a server has as ``external/DIALECT``.
 
     Attributes:
         words: Returns its command line for a dialect.
@@ -47,21 +47,31 @@ class Command:
     slow: dict[str, Any] = field(default_factory=dict)
     slow_options: dict[str, Any] = field(default_factory=dict)
 
-    def flags(self, dialect: str = "json") -> tuple[str, str]:
-        """Return the flag for a server that has it as ``external/command``."""
-        return "--env-command", f"command={shlex.join(map(str, self.words(dialect)))}"
+    def serve(self) -> Server:
+        """Return a server that has it; it is not started yet."""
+        flags = ["--external-deadline", "2"]
+        for dialect in DIALECTS:
+            words = shlex.join(map(str, self.words(dialect)))
+            flags += ["--env-command", f"{dialect}={words}"]
+        return Server(*flags)
 
 
 class CommandTests:
     """The tests, for a module that has the fixture ``command``."""
 
-    @pytest.mark.parametrize("dialect", ["json", "binary"])
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls, command: Command) -> Iterator[Server]:
+        """A server that has the command."""
+        with command.serve() as server:
+            yield server
+
+    @pytest.mark.parametrize("dialect", DIALECTS)
     def test_a_command_equals_the_local_environment(
-        self, make_server: MakeServer, command: Command, dialect: str
+        self, server: Server, command: Command, dialect: str
     ) -> None:
-        server = make_server(*command.flags(dialect))
         reference = command.local()
-        with RemoteEnv(server.url, "external/command", render_mode="ansi") as env:
+        with RemoteEnv(server.url, f"external/{dialect}", render_mode="ansi") as env:
             assert env.observation_space == reference.observation_space
             env.action_space.seed(1)
             for seed in (5, None):
@@ -74,12 +84,9 @@ class CommandTests:
                     assert step[1:] == expected[1:]
                     assert env.render() == f"step {number}"
 
-    def test_a_vector_of_commands(
-        self, make_server: MakeServer, command: Command
-    ) -> None:
-        server = make_server(*command.flags())
+    def test_a_vector_of_commands(self, server: Server, command: Command) -> None:
         references = [command.local() for _ in range(3)]
-        env = RemoteVectorEnv(server.url, "external/command", num_envs=3)
+        env = RemoteVectorEnv(server.url, "external/json", num_envs=3)
         env.reset(seed=[1, 2, 3])
         env.action_space.seed(1)
         for seed, reference in enumerate(references, start=1):
@@ -93,10 +100,9 @@ class CommandTests:
         env.close()
 
     def test_what_it_prints_is_in_the_log(
-        self, make_server: MakeServer, command: Command
+        self, server: Server, command: Command
     ) -> None:
-        server = make_server(*command.flags())
-        instance = Api(server).create("external/command")
+        instance = Api(server).create("external/json")
         instance.reset(seed=1, options=TALKATIVE)
         for _ in range(2):
             instance.step(command.action)
@@ -109,14 +115,13 @@ class CommandTests:
         instance.close()
 
     def test_a_killed_command_ends_its_instance(
-        self, make_server: MakeServer, command: Command
+        self, server: Server, command: Command
     ) -> None:
-        server = make_server(*command.flags())
-        instance = Api(server).create("external/command")
+        instance = Api(server).create("external/json")
         instance.reset(options=ASLEEP)
         (program,) = server.host(instance.id).children()
         step = in_background(instance.post, "step/", {"action": command.action})
-        wait_until(step.running)
+        wait_until(lambda: "falls asleep" in instance.get("log/").body.decode())
         program.kill()
         answer = error(answer_of(step), 502, "env-crashed")
         assert "SIGKILL" in answer["message"]
@@ -124,10 +129,9 @@ class CommandTests:
         error(instance.post("step/", body), 410, "instance-ended")
 
     def test_it_is_gone_with_its_instance_in_the_middle_of_a_step(
-        self, make_server: MakeServer, command: Command
+        self, server: Server, command: Command
     ) -> None:
-        server = make_server(*command.flags(), "--external-deadline", "1")
-        instance = Api(server).create("external/command")
+        instance = Api(server).create("external/json")
         instance.reset(options=ASLEEP)
         (program,) = server.host(instance.id).children()
         body = {"action": command.action}

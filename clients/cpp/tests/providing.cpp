@@ -72,7 +72,10 @@ public:
     Step step(const Value& action) {
         print({{"request", "step"}});
         if (mood_ == "stuck") throw std::runtime_error("the crate is stuck \xff");
-        if (mood_ == "asleep") std::this_thread::sleep_for(std::chrono::hours(1));
+        if (mood_ == "asleep") {
+            print({{"log", "falls asleep"}});
+            std::this_thread::sleep_for(std::chrono::hours(1));
+        }
         if (mood_ == "talkative") {
             std::printf("said by printf\n");
             if (std::system("echo said by a child") != 0) throw std::runtime_error("no shell");

@@ -72,6 +72,7 @@ end
 -- Behave as the options of the reset say.
 local function behave()
   if mood == "asleep" then
+    print_json({ log = "falls asleep" })
     socket.sleep(3600)
   elseif mood == "talkative" then
     print("said by print", nil)

@@ -72,7 +72,7 @@ class TestProvider(ProviderTests):
     """The tests of all clients."""
 
 
-@pytest.fixture(params=["run", "poll"])
+@pytest.fixture(scope="module", params=["run", "poll"])
 def command(program: Path, request: pytest.FixtureRequest) -> Command:
     """The environment for the tests of all clients that serve as commands."""
     return Command(
@@ -95,7 +95,7 @@ class TestCommand(CommandTests):
             host.request("init", kwargs={})
             host.request("reset", seed=1, options={"mood": "asleep"})
             host.begin("step", action=command.action)
-            host.wait_for_line('"request":"step"')
+            host.wait_for_line("falls asleep")
             host.end_input()
             status, output, _ = host.wait_exit()
         assert (status, output) == (0, b"")

@@ -110,7 +110,7 @@ class TestProvider(ProviderTests):
     """The tests of all clients."""
 
 
-@pytest.fixture(params=INTERPRETERS)
+@pytest.fixture(scope="module", params=INTERPRETERS)
 def command(request: pytest.FixtureRequest) -> Command:
     """The environment for the tests of all clients that serve as commands."""
     needs(request.param)
