@@ -13,7 +13,14 @@ import resource
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["SUPERVISOR_DESCRIPTORS", "MachineLimit", "chosen_workers", "cores", "rooms"]
+__all__ = [
+    "SUPERVISOR_DESCRIPTORS",
+    "MachineLimit",
+    "chosen_workers",
+    "cores",
+    "free_memory",
+    "rooms",
+]
 
 #: Web workers of a server that chooses their number: one alone would let a slow request
 #: delay others.
@@ -112,15 +119,27 @@ def _processes() -> Iterator[MachineLimit]:
             )
 
 
+def free_memory() -> int | None:
+    """Return the bytes of memory that are available; ``None`` if that is not known."""
+    return min((free for free, _ in _free_memory()), default=None)
+
+
 def _memory() -> Iterator[MachineLimit]:
+    each = f"{INSTANCE_BYTES // _MIB} MiB for a small instance"
+    for free, what in _free_memory():
+        words = f"{free // _MIB} MiB of memory {what}, {each}"
+        yield MachineLimit(free // INSTANCE_BYTES, words, "use a larger machine")
+
+
+def _free_memory() -> Iterator[tuple[int, str]]:
+    """Yield what the machine and each control group have left, and in which words."""
     lines = dict(
         line.split(":", 1)
         for line in _read("/proc/meminfo").splitlines()
         if ":" in line
     )
     with contextlib.suppress(KeyError, ValueError):
-        free = int(lines["MemAvailable"].split()[0]) * 1024
-        yield _memory_room(free, f"{free // _MIB} MiB of memory available")
+        yield int(lines["MemAvailable"].split()[0]) * 1024, "available"
     for folder in _groups("memory"):
         for limit, usage in (
             ("memory.max", "memory.current"),
@@ -128,16 +147,7 @@ def _memory() -> Iterator[MachineLimit]:
         ):
             most, used = _number(f"{folder}/{limit}"), _number(f"{folder}/{usage}")
             if most is not None and most < _UNLIMITED:
-                free = most - (used or 0)
-                what = f"{free // _MIB} MiB of memory left in the control group"
-                yield _memory_room(free, what)
-
-
-def _memory_room(free: int, what: str) -> MachineLimit:
-    each = f"{INSTANCE_BYTES // _MIB} MiB for a small instance"
-    return MachineLimit(
-        free // INSTANCE_BYTES, f"{what}, {each}", "use a larger machine"
-    )
+                yield most - (used or 0), "left in the control group"
 
 
 def _disk(run_path: str) -> Iterator[MachineLimit]:

@@ -35,6 +35,7 @@ __all__ = [
     "CONTAINS",
     "CREATE",
     "EPISODES",
+    "EVENTS",
     "LOG",
     "MAX_BATCH",
     "MAX_EPISODES",
@@ -375,6 +376,10 @@ EPISODES: Members = {
         Integer(1, 1000), "Number of episodes at most, from 1 to 1000.", 1000
     ),
     "from": Member(Integer(), "Number of the first episode to return.", 0),
+}
+
+EVENTS: Members = {
+    "from": Member(Integer(), "Number of the first event to return.", 0),
 }
 
 LOG: Members = {

@@ -95,6 +95,15 @@ INSTANCES = (
         problems=_CHECKED,
     ),
     Operation(
+        "events",
+        "GET",
+        "/v1/events/",
+        "List the last instances that were made or ended, and creates refused",
+        _READS,
+        query=instances.EVENTS,
+        problems=_CHECKED,
+    ),
+    Operation(
         "env_describe",
         "GET",
         INSTANCE,

@@ -7,11 +7,14 @@ delay no other.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import msgspec
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
 from gym_http_server.access.shares import share_used_up
@@ -37,7 +40,14 @@ from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Form, Op, RequestHead, problem_answer, request_head
+from gym_http_wire.messages import (
+    Form,
+    Op,
+    RequestHead,
+    problem_answer,
+    problem_of,
+    request_head,
+)
 from gym_http_wire.problems import DiskFull, ExternalAway, Problem
 
 __all__ = ["Creates"]
@@ -200,7 +210,7 @@ class Creates:
             if not self._begin(create):
                 return False
         except Problem as problem:
-            create.connection.refuse(problem)
+            self._refuse(create, problem)
         except Exception as error:
             create.connection.fail(error)
         self._queue.remove(create)
@@ -222,13 +232,23 @@ class Creates:
         now = time.monotonic()
         for create in [each for each in self._queue if now - each.since > limit]:
             self._queue.remove(create)
-            create.connection.refuse(
+            self._refuse(
+                create,
                 CreateDeadline(
                     f"no process for {create.request.env_id} was free within the "
                     f"{limit:g} s allowed; raise --create-deadline, or create fewer "
                     "instances at a time"
-                )
+                ),
             )
+
+    def _refuse(self, create: Create, problem: Problem) -> None:
+        request = create.request
+        self._hosts.events.add(
+            *("refused", request.env_id, create.owner),
+            label=request.label,
+            reason=problem.message,
+        )
+        create.connection.refuse(problem)
 
     def _begin(self, create: Create) -> bool:
         """Start a host for a request; return False if no spare host is ready.
@@ -289,8 +309,17 @@ class Creates:
         if instance.live:
             # Before any client has it.
             self._issued_ids.add(instance.instance_id)
+        else:
+            self._note_refused(instance, _message_of(frame))
         self._keys.keep(instance, frame)
         self._answer_creators(instance, frame)
+
+    def _note_refused(self, instance: Instance, reason: str) -> None:
+        self._hosts.events.add(
+            *("refused", instance.env_id, instance.owner),
+            label=instance.label,
+            reason=reason,
+        )
 
     def _answer_creators(self, instance: Instance, frame: Frame) -> None:
         creators, instance.creators = instance.creators, []
@@ -306,7 +335,10 @@ class Creates:
                 create.succeeds = True
                 self._queue.appendleft(create)
         if not instance.live:
-            failure = problem_answer(ended.why_not_made(self._settings))
+            problem = ended.why_not_made(self._settings)
+            if not instance.reported:
+                self._note_refused(instance, problem.message)
+            failure = problem_answer(problem)
             self._keys.keep(instance, failure)
             self._answer_creators(instance, failure)
 
@@ -386,6 +418,13 @@ class CreateKeys:
         if token not in self._done:
             self._done[token] = IdempotencyStore(max_answers=1024)
         return self._done[token]
+
+
+def _message_of(frame: Frame) -> str:
+    # An environment can write anything to its host's connection.
+    with contextlib.suppress(msgspec.MsgspecError, ValueError):
+        return problem_of(frame).message
+    return ""
 
 
 def _fingerprint(frame: Frame) -> bytes:

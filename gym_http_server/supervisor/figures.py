@@ -68,6 +68,7 @@ class _Row(msgspec.Struct):
     age_s: float
     arguments: dict[str, Any] | None
     busy_s: float | None
+    cpu_s: float
     env_id: str
     episodes: int
     idle_s: float | None
@@ -189,6 +190,7 @@ def _of_instance(instance: Instance, now: float, now_ns: int, deadline: float) -
     if usage is UNREAD:
         usage = instance.usage = read_usage(instance.pid, usage, now)
     row.memory_bytes = usage.resident
+    row.cpu_s = round(usage.cpu_s, 2)
     instance.note_steps(status.steps, now)
     row.state = state_of(instance, status, now, now_ns, deadline)
     return row
@@ -203,6 +205,7 @@ def _of_page(instance: Instance, page: Status) -> _Row:
         if arguments is None
         else {"bytes": arguments.size, "sha256": arguments.digest},
         busy_s=None,
+        cpu_s=0.0,
         env_id=instance.env_id,
         episodes=page.episodes,
         idle_s=None,

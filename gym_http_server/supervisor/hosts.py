@@ -33,6 +33,7 @@ from gym_http_server.processes.log_lines import ACCESS, SUPERVISOR, write
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.supervisor import processes, time_limits
+from gym_http_server.supervisor.events import Events
 from gym_http_server.supervisor.figures import Figures
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.forks import start_child
@@ -100,6 +101,7 @@ class Hosts:
     Attributes:
         tombstones: The instances that have ended.
         kept_logs: The logs of the last ended instances.
+        events: The last instances that were made or ended, and creates refused.
         figures: What all instances did, by env ID.
         usages: Reads memory and processor time of the instances.
         exempt: Child processes that no host started; they outlive the ends of hosts.
@@ -124,6 +126,7 @@ class Hosts:
     ) -> None:
         self.tombstones = Tombstones()
         self.kept_logs = KeptLogs()
+        self.events = Events()
         self.figures = Figures()
         self.usages = Usages()
         # Processes that modules started when they were imported.
@@ -459,6 +462,7 @@ class Hosts:
             now = time.monotonic()
             instance.usage = read_usage(instance.pid, instance.usage, now)
             self.figures.add_made(instance.env_id, instance.owner)
+            self._add_event("made", instance)
             words = f"{instance.instance_id} made, an instance of {instance.env_id}"
             if (arguments := instance.arguments) is not None:
                 words += (
@@ -604,6 +608,7 @@ class Hosts:
             # No counter may fall: the time of descendants was read, if of any process.
             cpu_s = max(cpu_s, instance.usage.cpu_s)
             self.figures.add_ended(ended.env_id, ended.owner, ended.reason, page, cpu_s)
+            self._add_event("ended", instance, ended.summary)
             self.kept_logs.add(instance_id, instance.output, instance.owner)
             self._unlogged[instance_id] = now
             if ended.wanted or not page.busy_since_ns or instance.end_request_id:
@@ -612,6 +617,16 @@ class Hosts:
             instance.output.close_log()
         self._on_end(instance, ended)
         instance.release()
+
+    def _add_event(self, event: str, instance: Instance, reason: str = "") -> None:
+        self.events.add(
+            event,
+            instance.env_id,
+            instance.owner,
+            instance_id=instance.instance_id,
+            label=instance.label,
+            reason=reason,
+        )
 
     def log_end(self, instance_id: str, request_id: str = "") -> None:
         """Log the end of an instance, unless it has been logged.

@@ -116,6 +116,7 @@ class Requests:
         self._operations: dict[int, Callable[[RequestSocket, Frame], None]] = {
             Op.CREATE: creates.add,
             Op.LIST: self._list,
+            Op.EVENTS: self._send_events,
             Op.FIGURES: self._send_figures,
             Op.INSTANCES: self._list_instances,
             Op.LOG: self._read_log,
@@ -277,6 +278,10 @@ class Requests:
             "steps": sum(each.steps for each in statuses),
         }
         self._reply(connection, status)
+
+    def _send_events(self, connection: RequestSocket, frame: Frame) -> None:
+        events = self._hosts.events.since(int(frame.body), request_head(frame).owner)
+        self._reply(connection, msgspec.json.encode(events) + b"\n")
 
     def _send_figures(self, connection: RequestSocket, frame: Frame) -> None:
         hosts = self._hosts

@@ -113,9 +113,12 @@ def test_a_person_makes_finds_and_closes_an_instance(
     assert TOKEN not in page.run("location.href")
     mine = api.create(label=HOSTILE)
     page.shows(HOSTILE)
-    assert page.run("document.querySelectorAll('td img').length") == 0
+    page.run("location.hash = '#/instances'")
+    page.shows("Running")
+    page.shows(HOSTILE)
+    assert page.run("document.querySelectorAll('td img, li img').length") == 0
     page.press(f'[data-key="close {mine.id}"]')
-    page.shows("Yes")
+    page.shows("Keep it")
     page.press("dialog button")
     wait_until(lambda: mine.id not in api.instances(), 20.0, "the end")
     page.shows("closed")

@@ -26,6 +26,7 @@ TOKEN = "a-token-for-journeys"
 #: Views, and what each shows once it is complete.
 VIEWS = {
     "#/": "slots taken",
+    "#/instances": "slots taken",
     "#/new": "environments",
     "#/wall": "Lander",
     "#/runs": "Training runs",
@@ -312,7 +313,7 @@ CONTROLS = """[...document.querySelectorAll(
   .filter((each) => each.tabIndex >= 0 && !each.disabled && each.checkVisibility())"""
 
 
-@pytest.mark.parametrize("view", ["#/", "#/new", "#/wall", "one"])
+@pytest.mark.parametrize("view", ["#/", "#/instances", "#/new", "#/wall", "one"])
 def test_tab_reaches_every_control_in_the_order_of_the_page(
     server: Server, page: CheckedPage, view: str
 ) -> None:
@@ -320,7 +321,7 @@ def test_tab_reaches_every_control_in_the_order_of_the_page(
     instance.reset()
     sign_in(page, server)
     page.run(f"location.hash = '{f'#/envs/{instance.id}' if view == 'one' else view}'")
-    first = {"#/": instance.id, "#/new": "CartPole-v1", "one": "Sample and step"}
+    first = {"#/instances": instance.id, "#/new": "CartPole-v1", "one": "Sample and step"}
     page.shows(({**VIEWS, **first})[view])
     page.run(f"globalThis.shown = {NAME}")
     wanted = json.loads(page.run(f"JSON.stringify({CONTROLS}.map(shown))"))
@@ -340,6 +341,7 @@ def test_the_focus_stays_in_a_row_that_is_drawn_anew(
 ) -> None:
     instance = Api(server).create()
     sign_in(page, server)
+    page.run("location.hash = '#/instances'")
     page.shows(instance.id)
     row = f"document.querySelector('[data-key=\"{key} {instance.id}\"]')"
     page.run(f"{row}.focus(); {row}.isOld = true")

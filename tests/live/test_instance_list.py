@@ -48,6 +48,7 @@ def test_it_shows_the_activity_of_an_instance(api: Api) -> None:
     assert fresh.pop("age_s") >= fresh.pop("idle_s") >= 0
     # A Python process with NumPy and Gymnasium has more than 20 MiB.
     assert 20 * 2**20 < fresh.pop("memory_bytes") < 2**30
+    assert 0 <= fresh.pop("cpu_s") < 60
     assert fresh == {
         "arguments": None,
         "busy_s": None,

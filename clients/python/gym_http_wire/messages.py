@@ -98,6 +98,7 @@ class Op(IntEnum):
     PROGRAM = 80
     ARCHIVE = 81
     ARCHIVED = 82
+    EVENTS = 83
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97

@@ -14,7 +14,7 @@ from gym_http_server.errors import (
     ServerRestarted,
     UnknownInstance,
 )
-from gym_http_server.operations.instances import EPISODES, LOG, SEARCH
+from gym_http_server.operations.instances import EPISODES, EVENTS, LOG, SEARCH
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import INSTANCES
 from gym_http_server.web.api.exchange import (
@@ -98,6 +98,14 @@ def _list_instances(web: Web, environ: Environ) -> Answer:
     search, state = given.get("search", ""), given.get("state", "")
     body = msgspec.json.encode((search.lower(), state))
     return frame_answer(web.supervisor.forward(Op.INSTANCES, head, body))
+
+
+def _events(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    given = read_parameters(environ, EVENTS)
+    number = given.get("from", EVENTS["from"].default)
+    head = RequestHead(owner=caller_of(environ).only)
+    return frame_answer(web.supervisor.forward(Op.EVENTS, head, b"%d" % number))
 
 
 def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
@@ -268,6 +276,7 @@ VIEWS: dict[str, View] = {
     "env_list_all": _list,
     "env_create": _create,
     "instances": _list_instances,
+    "events": _events,
     "env_close": _close,
     "env_delete": _close,
     "env_log": _log,

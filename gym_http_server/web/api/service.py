@@ -14,7 +14,7 @@ import msgspec
 import gym_http_server
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
-from gym_http_server.linux import landlock, seccomp
+from gym_http_server.linux import landlock, machine, seccomp
 from gym_http_server.operations.instances import UPLOAD
 from gym_http_server.operations.members import read
 from gym_http_server.operations.server import REGISTRY
@@ -89,6 +89,10 @@ def about(web: Web, environ: Environ) -> Answer:
             "gymnasium": importlib.metadata.version("gymnasium"),
             "instances": status["instances"],
             "limits": {name: getattr(web.settings, name) for name in _LIMITS},
+            "machine": {
+                "cores": machine.cores(),
+                "memory_free_bytes": machine.free_memory(),
+            },
             "name": "gym_http_server",
             "sandbox": _sandbox(web.settings),
             "version": gym_http_server.__version__,

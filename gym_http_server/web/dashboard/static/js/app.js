@@ -1,28 +1,23 @@
 /** The page: signs in, and shows the view of the address. */
 
-import { view as compareView } from "./compare_view.js";
 import { ask, h, toast } from "./elements.js";
-import { view as instanceView } from "./instance_view.js";
-import { view as instancesView } from "./instances_view.js";
-import { view as newView } from "./new_view.js";
-import { view as recordingsView } from "./recordings_view.js";
-import { view as runView } from "./run_view.js";
-import { view as runsView } from "./runs_view.js";
+import { view as overview } from "./overview_view.js";
 import { call, openStream, refusals } from "./server.js";
 import { setToken, takeToken, token } from "./session.js";
 import { watch } from "./show_stream.js";
 import { view as signInView } from "./sign_in_view.js";
-import { view as wallView } from "./wall_view.js";
 
+/** Views by address. Those that are not first are loaded when somebody opens them. */
 const ROUTES = [
-  [/^#?\/?$/, instancesView],
-  [/^#\/new$/, newView],
-  [/^#\/wall$/, wallView],
-  [/^#\/recordings$/, recordingsView],
-  [/^#\/runs$/, runsView],
-  [/^#\/runs\/([^/]+)$/, runView],
-  [/^#\/compare\/?([^/]*)$/, compareView],
-  [/^#\/envs\/([^/]+)$/, instanceView],
+  [/^#?\/?$/, async () => overview],
+  [/^#\/instances$/, async () => (await import("./instances_view.js")).view],
+  [/^#\/new$/, async () => (await import("./new_view.js")).view],
+  [/^#\/wall$/, async () => (await import("./wall_view.js")).view],
+  [/^#\/recordings$/, async () => (await import("./recordings_view.js")).view],
+  [/^#\/runs$/, async () => (await import("./runs_view.js")).view],
+  [/^#\/runs\/([^/]+)$/, async () => (await import("./run_view.js")).view],
+  [/^#\/compare\/?([^/]*)$/, async () => (await import("./compare_view.js")).view],
+  [/^#\/envs\/([^/]+)$/, async () => (await import("./instance_view.js")).view],
 ];
 const main = document.querySelector("main");
 const signOut = document.querySelector(".sign-out");
@@ -41,6 +36,17 @@ function show(make, names = []) {
   }
 }
 
+/** Load a view, and show it unless the address has changed since. */
+async function open(load, names) {
+  const { hash } = location;
+  try {
+    const make = await load();
+    if (location.hash === hash && context.about) show(make, names);
+  } catch (error) {
+    main.replaceChildren(h("p", { class: "error", role: "alert" }, `This view cannot be loaded: ${error.message}`));
+  }
+}
+
 /** Show the view of the address. */
 function route() {
   for (const link of document.querySelectorAll("nav a")) {
@@ -48,13 +54,13 @@ function route() {
     if (isHere) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  for (const [pattern, make] of ROUTES) {
+  for (const [pattern, load] of ROUTES) {
     const found = pattern.exec(location.hash);
-    if (found) return show(make, found.slice(1).map(decodeURIComponent));
+    if (found) return open(load, found.slice(1).map(decodeURIComponent));
   }
   shown?.dispose();
   shown = null;
-  main.replaceChildren(h("p", {}, `There is no view ${location.hash}. `, h("a", { href: "#/" }, "To the instances")));
+  main.replaceChildren(h("p", {}, `There is no view ${location.hash}. `, h("a", { href: "#/" }, "To the overview")));
 }
 
 /** Ask the server what it is, and show the view; or ask for the token. */

@@ -42,15 +42,33 @@ export function table(caption, heads) {
   const head = h("tr", {}, ...heads.map((each) => h("th", { scope: "col" }, each)));
   const body = h("tbody", {});
   const whole = h("table", {}, h("caption", {}, caption), h("thead", {}, head), body);
-  const attributes = { class: "table", tabindex: "0", role: "region", "aria-label": caption, hidden: "" };
+  const attributes = { class: "table cards panel", tabindex: "0", role: "region", "aria-label": caption, hidden: "" };
   const element = h("div", attributes, whole);
   const fill = (rows) => {
     element.hidden = !rows.length;
     const focused = document.activeElement?.getAttribute("href");
-    body.replaceChildren(...rows.map((cells) => h("tr", {}, ...cells.map((each) => h("td", {}, each)))));
+    const cell = (each, index) => h("td", { "data-label": heads[index] }, each);
+    body.replaceChildren(...rows.map((cells) => h("tr", {}, ...cells.map(cell))));
     if (focused) body.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
   };
   return { element, fill };
+}
+
+/** Make a block of code with a button that copies it. */
+export function copyable(text) {
+  const code = h("pre", { tabindex: "0" }, text);
+  const copy = action("Copy", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    } catch {
+      // Browsers let pages of other machines copy over HTTPS only.
+      getSelection().selectAllChildren(code);
+      copy.textContent = "Selected: press Ctrl+C";
+    }
+    setTimeout(() => (copy.textContent = "Copy"), 3000);
+  });
+  return h("div", { class: "copyable" }, code, copy);
 }
 
 /** Show a text for some seconds. */
@@ -60,12 +78,12 @@ export function toast(text) {
   setTimeout(() => shown.remove(), 6000);
 }
 
-/** Ask a question that is answered by yes or no; Escape is no. */
-export function ask(question) {
+/** Ask a question that is answered by one of two buttons; Escape is the second one. */
+export function ask(question, yes = "Yes", no = "No") {
   return new Promise((resolve) => {
     const dialog = h("dialog", { "aria-label": question });
     const end = (answer) => () => dialog.close(answer);
-    const buttons = h("div", { class: "row" }, action("Yes", end("yes"), { class: "danger" }), action("No", end("")));
+    const buttons = h("div", { class: "row" }, action(yes, end("yes"), { class: "danger" }), action(no, end("")));
     dialog.append(h("p", {}, question), buttons);
     dialog.addEventListener("close", () => {
       dialog.remove();

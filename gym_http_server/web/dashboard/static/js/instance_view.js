@@ -250,7 +250,7 @@ class InstancePage {
   async #mayStep() {
     if (this.#hasConsent || !this.#hasOthers()) return true;
     const question = "Another client steps this instance. Take it over? Its next steps continue from yours.";
-    this.#hasConsent = await this.#context.ask(question);
+    this.#hasConsent = await this.#context.ask(question, "Take it over", "Leave it");
     return this.#hasConsent;
   }
 
@@ -263,7 +263,7 @@ class InstancePage {
   async #close() {
     const { ask, call, go, toast } = this.#context;
     const name = this.#row ? `${this.#row.env_id} ${this.#id}` : this.#id;
-    if (!(await ask(`Close ${name}? Its clients lose it.`))) return;
+    if (!(await ask(`Close ${name}? Its clients lose it.`, "Close instance", "Keep it"))) return;
     try {
       this.#play?.dispose();
       this.#stepper.close();

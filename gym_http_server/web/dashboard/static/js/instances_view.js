@@ -1,23 +1,28 @@
 /** The list of instances: searched, sorted, live once a second. */
 
 import { action, h } from "./elements.js";
+import { Rates } from "./rates.js";
+import { bytesText } from "./recording_panel.js";
 import { STATES, stateText, whyEnded } from "./states.js";
-import { duration, number } from "./texts.js";
+import { ago, number, roughly } from "./texts.js";
 
 const EVERY = 1000;
 const COLUMNS = [
   { name: "Instance", key: (row) => row.instance_id },
   { name: "Environment", key: (row) => row.env_id },
   { name: "Label", key: (row) => row.label ?? "" },
+  { name: "Owner", key: (row) => row.owner ?? "" },
   { name: "State", key: (row) => row.state },
   { name: "Steps", key: (row) => row.steps, isNumber: true },
   { name: "Steps/s", key: (row) => row.rate, isNumber: true },
   { name: "Episodes", key: (row) => row.episodes, isNumber: true },
   { name: "Last return", key: (row) => row.last_return ?? -Infinity, isNumber: true },
-  { name: "Step p50, ms", key: (row) => row.step_ms?.p50 ?? -1, isNumber: true },
-  { name: "Memory, MiB", key: (row) => row.memory_bytes, isNumber: true },
+  { name: "Step, ms", key: (row) => row.step_ms?.p50 ?? -1, isNumber: true },
+  { name: "Memory", key: (row) => row.memory_bytes, isNumber: true },
   { name: "Age", key: (row) => row.age_s, isNumber: true },
 ];
+const OWNER = 3;
+const ENDED = ["Instance", "Environment", "Label", "Owner", "Why", "Steps", "Ended"];
 
 /** Make the view. */
 export function view(context) {
@@ -34,15 +39,20 @@ class InstancesPage {
     { "aria-label": "State" },
     ...["", ...STATES].map((each) => h("option", { value: each }, each || "any state")),
   );
+  #owner = h("select", { "aria-label": "Owner", hidden: "" });
   #slots = h("p", { class: "soft" });
   #error = h("p", { class: "error", role: "alert", hidden: "" });
   #head = h("tr", {});
   #body = h("tbody", {});
   #ended = h("tbody", {});
-  #endedTable = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Ended instances", hidden: "" });
-  #sort = 10;
+  #endedHead = h("tr", {});
+  #running = h("div", { class: "table cards panel", tabindex: "0", role: "region", "aria-label": "Running instances", hidden: "" });
+  #endedTable = h("div", { class: "table cards panel", tabindex: "0", role: "region", "aria-label": "Ended instances", hidden: "" });
+  #none = h("p", { class: "nothing", hidden: "" });
+  #sort = 11;
   #isDown = false;
-  #rates = new Map();
+  #owners = new Set();
+  #rates = new Rates();
   #timer = null;
   #isOver = false;
   #data = { instances: [], ended: [] };
@@ -51,21 +61,18 @@ class InstancesPage {
     this.#context = context;
     this.element = h(
       "div",
-      {},
-      h("div", { class: "row" }, h("h1", {}, "Instances"), this.#slots),
-      h("div", { class: "row" }, this.#search, this.#state, h("a", { href: "#/new" }, "New instance")),
+      { class: "view" },
+      h("div", { class: "head" }, h("h1", {}, "Instances"), this.#slots),
+      h("div", { class: "row" }, this.#search, this.#state, this.#owner),
       this.#error,
-      h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Running instances" },
-        h("table", {}, h("caption", {}, "Running"), h("thead", {}, this.#head), this.#body)),
+      this.#none,
+      this.#running,
       this.#endedTable,
     );
-    this.#endedTable.append(
-      h("table", {}, h("caption", {}, "Ended"),
-        h("thead", {}, h("tr", {}, ...["Instance", "Environment", "Label", "Why"].map((each) => h("th", { scope: "col" }, each)),
-          ...["Steps", "When"].map((each) => h("th", { scope: "col", class: "number" }, each)))),
-        this.#ended),
-    );
+    this.#running.append(h("table", {}, h("caption", {}, "Running"), h("thead", {}, this.#head), this.#body));
+    this.#endedTable.append(h("table", {}, h("caption", {}, "Ended"), h("thead", {}, this.#endedHead), this.#ended));
     for (const each of [this.#search, this.#state]) each.addEventListener("input", () => this.#load());
+    this.#owner.addEventListener("input", () => this.#draw());
   }
 
   begin() {
@@ -95,30 +102,36 @@ class InstancesPage {
       this.#error.hidden = false;
       return;
     }
-    this.#measure();
+    this.#rates.take(this.#data.instances, performance.now());
+    this.#showOwners();
     this.#draw();
   }
 
-  /** Compute steps a second between two answers. */
-  #measure() {
-    const now = performance.now();
-    const rates = new Map();
-    for (const row of this.#data.instances) {
-      const last = this.#rates.get(row.instance_id);
-      const seconds = last ? (now - last.at) / 1000 : 0;
-      row.rate = last ? (seconds < 0.5 ? last.rate : (row.steps - last.steps) / seconds) : 0;
-      rates.set(row.instance_id, last && seconds < 0.5 ? last : { at: now, steps: row.steps, rate: row.rate });
-    }
-    this.#rates = rates;
+  /** Offer the owners, if there are any, to a token that sees instances of several. */
+  #showOwners() {
+    const before = this.#owners.size;
+    for (const { owner } of [...this.#data.instances, ...this.#data.ended]) if (owner) this.#owners.add(owner);
+    if (this.#owners.size === before) return;
+    const chosen = this.#owner.value;
+    const names = ["", ...[...this.#owners].sort()];
+    this.#owner.replaceChildren(...names.map((each) => h("option", { value: each }, each || "any owner")));
+    this.#owner.value = chosen;
+    this.#owner.hidden = this.#owners.size < 2;
+    this.#drawHead();
   }
 
+  #isShown = ({ owner }) => !this.#owner.value || owner === this.#owner.value;
+
   #drawHead() {
-    const cells = COLUMNS.map(({ name, isNumber }, index) => {
+    const cells = COLUMNS.flatMap(({ name, isNumber }, index) => {
+      if (index === OWNER && !this.#owners.size) return [];
       const sorted = index === this.#sort ? (this.#isDown ? "descending" : "ascending") : "none";
       const attributes = { scope: "col", "aria-sort": sorted, class: isNumber ? "number" : "" };
-      return h("th", attributes, action(name, () => this.#sortBy(index)));
+      return h("th", attributes, action(name, () => this.#sortBy(index), { "data-key": name }));
     });
-    this.#head.replaceChildren(...cells, h("th", { scope: "col" }, "Close"));
+    this.#head.replaceChildren(...cells, h("th", { scope: "col" }, h("span", { class: "unseen" }, "Close")));
+    const names = ENDED.filter((name) => name !== "Owner" || this.#owners.size);
+    this.#endedHead.replaceChildren(...names.map((each) => h("th", { scope: "col", class: each === "Steps" || each === "Ended" ? "number" : "" }, each)));
   }
 
   #sortBy(index) {
@@ -126,13 +139,13 @@ class InstancesPage {
     this.#sort = index;
     this.#drawHead();
     this.#draw();
-    this.#head.children[index].firstChild.focus();
+    this.#head.querySelector(`[data-key="${COLUMNS[index].name}"]`).focus();
   }
 
   #draw() {
     const { key } = COLUMNS[this.#sort];
     const sign = this.#isDown ? -1 : 1;
-    const rows = [...this.#data.instances].sort((a, b) => {
+    const rows = this.#data.instances.filter(this.#isShown).sort((a, b) => {
       const [first, second] = [key(a), key(b)];
       return first === second ? 0 : first < second ? -sign : sign;
     });
@@ -141,30 +154,57 @@ class InstancesPage {
     const focused = document.activeElement?.dataset?.key;
     this.#body.replaceChildren(...rows.map((row) => this.#row(row)));
     if (focused) this.#body.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-    this.#endedTable.hidden = !this.#data.ended.length;
-    this.#ended.replaceChildren(...this.#data.ended.map((row) => endedRow(row)));
+    const ended = this.#data.ended.filter(this.#isShown);
+    const isFiltered = this.#search.value || this.#state.value || this.#owner.value;
+    this.#none.hidden = rows.length > 0 || ended.length > 0;
+    this.#none.textContent = isFiltered ? "No instance is like that." : "No instance runs, and none has ended.";
+    this.#running.hidden = !rows.length;
+    this.#endedTable.hidden = !ended.length;
+    this.#ended.replaceChildren(...ended.map((row) => this.#endedRow(row)));
+  }
+
+  #owned({ owner }) {
+    return this.#owners.size ? [cell("Owner", owner ?? "")] : [];
   }
 
   #row(row) {
     const id = row.instance_id;
     const close = action("Close", () => this.#close(row), { class: "danger", "data-key": `close ${id}`, "aria-label": `Close ${id}` });
+    const numbers = [
+      number(row.steps),
+      number(row.rate),
+      number(row.episodes),
+      number(row.last_return),
+      number(row.step_ms?.p50),
+      bytesText(row.memory_bytes),
+      roughly(row.age_s),
+    ];
     return h(
       "tr",
       {},
-      h("td", {}, h("a", { href: `#/envs/${encodeURIComponent(id)}`, "data-key": `open ${id}` }, id)),
-      h("td", { title: row.program ?? "" }, row.num_envs ? `${row.env_id} × ${row.num_envs}` : row.env_id),
-      h("td", {}, row.label ?? ""),
-      h("td", {}, h("span", { class: `badge ${row.state}` }, stateText(row))),
-      ...[
-        number(row.steps),
-        number(row.rate),
-        number(row.episodes),
-        number(row.last_return),
-        number(row.step_ms?.p50),
-        number(row.memory_bytes / 2 ** 20),
-        duration(row.age_s),
-      ].map((text) => h("td", { class: "number" }, text)),
-      h("td", {}, close),
+      cell("Instance", h("a", { href: hrefOf(id), "data-key": `open ${id}`, class: "id" }, id)),
+      cell("Environment", row.num_envs ? `${row.env_id} × ${row.num_envs}` : row.env_id, { title: row.program ?? "", class: "first" }),
+      cell("Label", row.label ?? ""),
+      ...this.#owned(row),
+      cell("State", h("span", { class: `badge ${row.state}` }, stateText(row))),
+      ...numbers.map((text, index) => cell(COLUMNS[OWNER + 2 + index].name, text, { class: "number" })),
+      cell("", close, { class: "wide number" }),
+    );
+  }
+
+  #endedRow(row) {
+    const reason = cell("Why", h("span", {}, whyEnded(row)));
+    if (row.log_tail) reason.append(h("details", {}, h("summary", {}, "Last output"), h("pre", {}, row.log_tail)));
+    return h(
+      "tr",
+      {},
+      cell("Instance", h("a", { href: hrefOf(row.instance_id), class: "id" }, row.instance_id)),
+      cell("Environment", row.env_id, { class: "first" }),
+      cell("Label", row.label ?? ""),
+      ...this.#owned(row),
+      reason,
+      cell("Steps", number(row.steps), { class: "number" }),
+      cell("Ended", ago(row.ended_s_ago), { class: "number" }),
     );
   }
 
@@ -172,7 +212,7 @@ class InstancesPage {
     const { ask, call, toast } = this.#context;
     const id = row.instance_id;
     const isUsed = row.streams ? " A client is connected to it." : "";
-    if (!(await ask(`Close ${id} (${row.env_id})?${isUsed}`))) return;
+    if (!(await ask(`Close ${id} (${row.env_id})?${isUsed}`, "Close instance", "Keep it"))) return;
     try {
       await call("POST", `/v1/envs/${encodeURIComponent(id)}/close/`, {});
       toast(`${id} is closed.`);
@@ -183,17 +223,11 @@ class InstancesPage {
   }
 }
 
-function endedRow(row) {
-  const cell = h("td", {}, whyEnded(row));
-  if (row.log_tail) cell.append(h("details", {}, h("summary", {}, "Last output"), h("pre", {}, row.log_tail)));
-  return h(
-    "tr",
-    {},
-    h("td", {}, h("a", { href: `#/envs/${encodeURIComponent(row.instance_id)}` }, row.instance_id)),
-    h("td", {}, row.env_id),
-    h("td", {}, row.label ?? ""),
-    cell,
-    h("td", { class: "number" }, number(row.steps)),
-    h("td", { class: "number" }, `${duration(row.ended_s_ago)} ago`),
-  );
+/** A cell that names its column where the table is drawn as cards. */
+function cell(name, content, attributes = {}) {
+  return h("td", { "data-label": name, ...attributes }, content);
+}
+
+function hrefOf(id) {
+  return `#/envs/${encodeURIComponent(id)}`;
 }

@@ -4,7 +4,7 @@ import { ChartGroup } from "./chart.js";
 import { h, table } from "./elements.js";
 import { bytesText } from "./recording_panel.js";
 import { request } from "./server.js";
-import { duration, number } from "./texts.js";
+import { ago, number, roughly } from "./texts.js";
 
 const EVERY = 1000;
 /** How many of the last records are drawn at first. */
@@ -99,7 +99,7 @@ class RunPage {
       `${active.length} of ${workers.length} workers active`,
       `${number(samples.waiting)} batches wait (${bytesText(samples.bytes)})`,
       `${number(rates.transitions_s)} transitions/s`,
-      weights ? `version ${weights.version} of the weights, ${duration(weights.age_s)} old` : "no weights yet",
+      weights ? `version ${weights.version} of the weights, ${roughly(weights.age_s)} old` : "no weights yet",
       `${number(records.episodes)} episodes, ${number(records.training_steps)} training steps`,
     ].join(" · ");
     this.#workers.fill(workers.map(cellsOfWorker));
@@ -124,9 +124,9 @@ class RunPage {
 
 function cellsOfWorker({ worker, state, version, lag, sent, mean_return, seen_s }) {
   const badge = h("span", { class: "badge" }, state);
-  return [worker, badge, number(version), number(lag), number(sent), number(mean_return), `${duration(seen_s)} ago`];
+  return [worker, badge, number(version), number(lag), number(sent), number(mean_return), ago(seen_s)];
 }
 
 function cellsOfReader({ reader, after, behind, draws, seen_s }) {
-  return [reader, number(after), number(behind), number(draws), `${duration(seen_s)} ago`];
+  return [reader, number(after), number(behind), number(draws), ago(seen_s)];
 }

@@ -7,14 +7,14 @@ export function number(value) {
   return value.toLocaleString("en", { maximumFractionDigits: digits });
 }
 
-/** A duration of seconds in its two largest units. */
-export function duration(seconds) {
-  if (typeof seconds !== "number") return "–";
-  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+/** How long something is past: 4 min ago. */
+export function ago(seconds) {
+  return seconds < 2 ? "just now" : `${roughly(seconds)} ago`;
+}
+
+/** A number with the thing that it counts. */
+export function plural(count, one, many = `${one}s`) {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
 /** A duration of seconds as people say it: in its largest unit, without a fraction. */

@@ -6,14 +6,12 @@ import { stateText } from "./states.js";
 import { number } from "./texts.js";
 
 const EVERY = 2000;
-const MOST = 24;
+const MOST = 50;
 const WATCH = { fps: 4, share: 0.05, size: 240 };
 
 /** Make the view. */
 export function view(context) {
-  const tiles = new Map();
-  const grid = h("div", { class: "grid" });
-  const words = h("p", { class: "soft", role: "status" });
+  const wall = new Wall(context, MOST);
   let timer = null;
   let isOver = false;
 
@@ -21,57 +19,111 @@ export function view(context) {
     try {
       const { instances } = await context.call("GET", "/v1/instances/");
       if (isOver) return;
-      const shown = instances.filter(({ state }) => state !== "making").slice(0, MOST);
-      const ids = new Set(shown.map((each) => each.instance_id));
-      for (const [id, tile] of tiles) if (!ids.has(id)) (tile.dispose(), tiles.delete(id));
-      for (const row of shown) {
-        if (!tiles.has(row.instance_id)) tiles.set(row.instance_id, new Tile(context, grid, row));
-        tiles.get(row.instance_id).setState(row);
-      }
-      const more = instances.length - shown.length;
-      words.textContent = instances.length ? (more ? `${more} more are not shown` : "") : "No instance runs.";
+      wall.show(instances);
     } catch (error) {
-      words.textContent = error.message;
+      wall.say(error.message);
     }
     if (!isOver) timer = setTimeout(load, EVERY);
   };
   load();
   return {
-    element: h("div", {}, h("h1", {}, "Wall"), words, grid),
+    element: h("div", { class: "view" }, h("h1", {}, "Wall"), wall.element),
     dispose() {
       isOver = true;
       clearTimeout(timer);
-      for (const tile of tiles.values()) tile.dispose();
+      wall.dispose();
     },
   };
 }
 
+/** Tiles of the first instances of a list. Those that are out of sight are not watched. */
+export class Wall {
+  #context;
+  #most;
+  #tiles = new Map();
+  #grid = h("div", { class: "wall" });
+  #words = h("p", { class: "soft small", role: "status" });
+  #sight = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) this.#tiles.get(target.dataset.id)?.watch(isIntersecting);
+  });
+
+  constructor(context, most) {
+    this.#context = context;
+    this.#most = most;
+    this.element = h("div", {}, this.#grid, this.#words);
+  }
+
+  /** Show the instances of a list. */
+  show(instances) {
+    const shown = instances.filter(({ state }) => state !== "making").slice(0, this.#most);
+    const ids = new Set(shown.map((each) => each.instance_id));
+    for (const [id, tile] of this.#tiles) if (!ids.has(id)) (tile.dispose(), this.#tiles.delete(id));
+    for (const row of shown) {
+      const tile = this.#tiles.get(row.instance_id) ?? this.#add(row);
+      tile.setState(row);
+    }
+    const more = instances.length - shown.length;
+    this.say(instances.length ? (more ? `${more} more are not shown` : "") : "No instance runs.");
+  }
+
+  #add(row) {
+    const tile = new Tile(this.#context, row);
+    this.#tiles.set(row.instance_id, tile);
+    this.#grid.append(tile.element);
+    this.#sight.observe(tile.element);
+    return tile;
+  }
+
+  say(words) {
+    this.#words.textContent = words;
+  }
+
+  dispose() {
+    this.#sight.disconnect();
+    for (const tile of this.#tiles.values()) tile.dispose();
+    this.#tiles.clear();
+  }
+}
+
 class Tile {
-  #element;
+  #context;
+  #id;
   #image = h("img", { alt: "", hidden: "" });
   #text = h("pre", { hidden: "" });
   #state = h("span", {});
-  #words = h("p", { class: "soft" }, "…");
-  #why = h("p", { class: "soft", hidden: "" });
+  #stage;
+  #words = h("span", { class: "soft small" }, "…");
+  #why = h("span", { class: "soft small", hidden: "" });
   #age = new PictureWords();
   #timer = setInterval(() => this.#printAge(), 1000);
-  #watcher;
+  #watcher = null;
 
-  constructor(context, grid, row) {
+  constructor(context, row) {
+    this.#context = context;
+    this.#id = row.instance_id;
     const href = `#/envs/${encodeURIComponent(row.instance_id)}`;
-    const title = h("a", { href }, `${row.instance_id} ${row.label ?? row.env_id}`);
     this.#image.alt = `Frame of ${row.env_id}`;
-    this.#element = h("article", { class: "panel tile" }, title, " ", this.#state, this.#image, this.#text, this.#words, this.#why);
-    grid.append(this.#element);
-    const onEnd = (error) => (this.#words.textContent = error ? error.message : "ended");
-    this.#watcher = context.watch(row.instance_id, WATCH, (...update) => this.#show(...update), onEnd);
+    this.#stage = h("div", { class: "tile-stage" }, this.#image, this.#text);
+    const title = h("a", { href, title: row.instance_id }, row.label ?? row.env_id);
+    this.element = h("article", { class: "panel tile", "data-id": row.instance_id }, this.#stage, title, this.#state, this.#words, this.#why);
+  }
+
+  /** Watch the instance, or stop. */
+  watch(isInSight) {
+    if (!isInSight) {
+      this.#watcher?.close();
+      this.#watcher = null;
+    } else if (!this.#watcher) {
+      const onEnd = (error) => (this.#words.textContent = error ? error.message : "ended");
+      this.#watcher = this.#context.watch(this.#id, WATCH, (...update) => this.#show(...update), onEnd);
+    }
   }
 
   dispose() {
     clearInterval(this.#timer);
-    this.#watcher.close();
+    this.#watcher?.close();
     this.#forget();
-    this.#element.remove();
+    this.element.remove();
   }
 
   /** Show the state, from the row of the list. */
@@ -81,7 +133,7 @@ class Tile {
   }
 
   #show(update, blob) {
-    this.#words.textContent = `return ${[update.return].flat().map(number).join(", ")}, length ${number(update.length)}`;
+    this.#words.textContent = `return ${[update.return].flat().map(number).join(", ")} · length ${number(update.length)}`;
     this.#age.note(update, Boolean(blob), performance.now());
     this.#printAge();
     this.#text.hidden = !update.ansi;

@@ -1,0 +1,90 @@
+"""The last events of instances: made, ended and why, and creates that were refused."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+import msgspec
+
+__all__ = ["MAX_EVENTS", "MAX_REASON", "Events"]
+
+#: Events that are kept.
+MAX_EVENTS = 500
+#: Characters of a reason.
+MAX_REASON = 300
+
+
+class _Event(msgspec.Struct):
+    """An event, with its members in the order of the names."""
+
+    at: float
+    count: int
+    env_id: str
+    event: str
+    instance_id: str | None
+    label: str | None
+    number: int
+    owner: str | None
+    reason: str | None
+
+
+class Events:
+    """Keeps the last events, which have numbers from 0 on."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._kept: deque[_Event] = deque(maxlen=MAX_EVENTS)
+
+    def add(
+        self,
+        event: str,
+        env_id: str,
+        owner: str,
+        *,
+        instance_id: str = "",
+        label: str | None = None,
+        reason: str = "",
+    ) -> None:
+        """Add an event: ``made``, ``ended`` or ``refused``.
+
+        A create that is refused again and again, for the same reason, is one event
+        with a count.
+        """
+        names = event, env_id, instance_id or None, label, owner or None
+        made = (*names, reason[:MAX_REASON] or None)
+        count = 1
+        if event == "refused" and self._kept:
+            last = self._kept[-1]
+            before = last.event, last.env_id, last.instance_id, last.label, last.owner
+            if (*before, last.reason) == made:
+                count += self._kept.pop().count
+        self._kept.append(
+            _Event(
+                at=round(time.time(), 3),
+                count=count,
+                env_id=env_id,
+                event=event,
+                instance_id=made[2],
+                label=label,
+                number=self._next,
+                owner=made[4],
+                reason=made[5],
+            )
+        )
+        self._next += 1
+
+    def since(self, number: int, owner: str) -> dict[str, Any]:
+        """Return the events from a number on, oldest first, for clients.
+
+        Args:
+            number: The number.
+            owner: Name of the token whose events these are; "" for all.
+        """
+        found = [
+            each
+            for each in self._kept
+            if each.number >= number and owner in ("", each.owner)
+        ]
+        return {"events": found, "next": self._next}

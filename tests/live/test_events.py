@@ -1,0 +1,85 @@
+"""``GET /v1/events/``: what was made, ended and refused, by owner, and bounded."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym_http_server.supervisor.events import MAX_EVENTS, MAX_REASON, Events
+from tests.support.api import Api, ok
+from tests.support.server import Server
+from tests.support.token_file import token_of, write_file
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server with several tokens and a single slot."""
+    flags = ("--tokens", write_file(tmp_path), "--max-instances", "1")
+    with Server(*flags, token=token_of("root")) as started:
+        yield started
+
+
+def events(api: Api, name: str, query: str = "") -> list[dict[str, Any]]:
+    """Return the events that a token sees."""
+    headers = {"Authorization": f"Bearer {token_of(name)}"}
+    answer = ok(api.request("GET", f"/v1/events/{query}", headers=headers))
+    return list(answer["events"])
+
+
+def test_made_ended_and_refused_by_owner(server: Server) -> None:
+    api = Api(server)
+    as_ada = {"Authorization": f"Bearer {token_of('ada')}"}
+    body = {"env_id": "CartPole-v1", "label": "mine"}
+    made = api.request("POST", "/v1/envs/", body, headers=as_ada)
+    instance_id = ok(made)["instance_id"]
+    for _ in range(2):
+        refused = api.request("POST", "/v1/envs/", {"env_id": "Taxi-v4"})
+        assert refused.status >= 400
+    closed = api.request("DELETE", f"/v1/envs/{instance_id}/", headers=as_ada)
+    assert closed.status == 204
+    unknown = api.request("POST", "/v1/envs/", {"env_id": "CartPoll-v1"})
+    assert unknown.status >= 400
+
+    seen = events(api, "root")
+    kinds = [(each["event"], each["env_id"], each["owner"]) for each in seen]
+    assert kinds == [
+        ("made", "CartPole-v1", "ada"),
+        ("refused", "Taxi-v4", "root"),
+        ("ended", "CartPole-v1", "ada"),
+        ("refused", "CartPoll-v1", "root"),
+    ]
+    first, full, ended, wrong = seen
+    assert (first["instance_id"], first["label"]) == (instance_id, "mine")
+    assert first["reason"] is None
+    assert (full["count"], full["instance_id"]) == (2, None)
+    assert "1" in full["reason"]
+    assert ended["reason"] == "closed"
+    assert "CartPoll" in wrong["reason"]
+    assert all(a["number"] < b["number"] for a, b in zip(seen, seen[1:], strict=False))
+
+    own = [each["event"] for each in events(api, "ada")]
+    assert own == ["made", "ended"]
+    assert events(api, "reader") == []
+    later = f"?from={ended['number']}"
+    assert [each["event"] for each in events(api, "root", later)] == [
+        "ended",
+        "refused",
+    ]
+    forbidden = {"Authorization": f"Bearer {token_of('stepper')}"}
+    assert api.request("GET", "/v1/events/", headers=forbidden).status == 403
+
+
+def test_events_and_reasons_are_bounded() -> None:
+    kept = Events()
+    for number in range(MAX_EVENTS + 7):
+        kept.add("made", "CartPole-v1", "", instance_id=f"{number:08x}")
+    kept.add("refused", "x", "", reason="y" * 10_000)
+    answer = kept.since(0, "")
+    found = answer["events"]
+    assert len(found) == MAX_EVENTS
+    assert found[0].number == 8
+    assert len(found[-1].reason or "") == MAX_REASON
+    assert answer["next"] == MAX_EVENTS + 8
