@@ -127,7 +127,7 @@ def test_a_person_starts_plays_watches_and_closes(
     server: Server, page: CheckedPage
 ) -> None:
     sign_in(page, server)
-    page.press("nav a[href='#/new']")
+    page.press("header a[href='#/new']")
     page.shows("environments")
     page.write("input[type=search]", "lander")
     page.shows("LunarLander-v3")
@@ -321,7 +321,11 @@ def test_tab_reaches_every_control_in_the_order_of_the_page(
     instance.reset()
     sign_in(page, server)
     page.run(f"location.hash = '{f'#/envs/{instance.id}' if view == 'one' else view}'")
-    first = {"#/instances": instance.id, "#/new": "CartPole-v1", "one": "Sample and step"}
+    first = {
+        "#/instances": instance.id,
+        "#/new": "CartPole-v1",
+        "one": "Sample and step",
+    }
     page.shows(({**VIEWS, **first})[view])
     page.run(f"globalThis.shown = {NAME}")
     wanted = json.loads(page.run(f"JSON.stringify({CONTROLS}.map(shown))"))

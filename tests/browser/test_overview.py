@@ -50,7 +50,7 @@ def test_an_empty_server_offers_three_ways_to_begin(
     code = page.run(
         "[...document.querySelectorAll('.copyable pre')].map((e) => e.innerText)"
     )
-    assert code[0] == f"curl -d '{{\"env_id\": \"CartPole-v1\"}}' {server.url}/v1/envs/"
+    assert code[0] == f'curl -d \'{{"env_id": "CartPole-v1"}}\' {server.url}/v1/envs/'
     # The lines are what they claim to be: Python that runs.
     namespace: dict[str, object] = {}
     exec(code[1], namespace)
@@ -116,6 +116,7 @@ def test_an_admin_filters_by_owner_and_a_reader_sees_its_own(
         page.open(f"{server.url}/#token={token_of('root')}")
         page.shows("3 of 64 slots taken")
         page.run("location.hash = '#/instances'")
+        page.shows("Running")
         page.shows("of reader")
         owners = (
             "[...document.querySelectorAll('[aria-label=Owner] option')]"
@@ -132,6 +133,7 @@ def test_an_admin_filters_by_owner_and_a_reader_sees_its_own(
         page.open(f"{server.url}/?2#token={token_of('reader')}")
         page.shows("slots taken")
         page.run("location.hash = '#/instances'")
+        page.shows("Running")
         page.shows("of reader")
         assert "of ada" not in page.text()
         assert made["reader"] in page.text()

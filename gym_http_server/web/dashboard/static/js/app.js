@@ -39,6 +39,9 @@ function show(make, names = []) {
 /** Load a view, and show it unless the address has changed since. */
 async function open(load, names) {
   const { hash } = location;
+  shown?.dispose();
+  shown = null;
+  main.replaceChildren(h("div", { class: "skeleton" }));
   try {
     const make = await load();
     if (location.hash === hash && context.about) show(make, names);
