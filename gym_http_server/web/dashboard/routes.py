@@ -133,5 +133,18 @@ def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
 
 def _read(name: str, file: Traversable) -> _PageFile:
     content = file.read_bytes()
+    ending = name.rpartition(".")[2]
+    if ending in ("css", "js") and name not in _SWAGGER_FILES:
+        content = _without_comments(content)
     etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    return _PageFile(content, _TYPES[name.rpartition(".")[2]], etag)
+    return _PageFile(content, _TYPES[ending], etag)
+
+
+def _without_comments(content: bytes) -> bytes:
+    """Drop indentation, and comments that have lines to themselves."""
+    kept, is_comment = [], False
+    for line in map(bytes.strip, content.splitlines()):
+        if not is_comment and not line.startswith((b"/*", b"//")):
+            kept.append(line)
+        is_comment = (is_comment or line.startswith(b"/*")) and b"*/" not in line
+    return b"\n".join(filter(None, kept)) + b"\n"

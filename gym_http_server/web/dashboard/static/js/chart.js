@@ -206,6 +206,7 @@ class Chart {
     );
     this.#listen();
     this.series("");
+    this.#show();
   }
 
   /**
