@@ -76,7 +76,7 @@ def test_all_files_of_the_page_are_small_together(api: Api) -> None:
         path = waiting.pop()
         found.add(path)
         source = api.request("GET", path).text
-        for name in re.findall(r'(?:from|import)\s*\(?"(\.[^"]+)"', source):
+        for name in re.findall(r'"(\.\.?/[^"]+\.js)"', source):
             parts = path.split("/")[:-1]
             for part in name.split("/"):
                 if part == "..":

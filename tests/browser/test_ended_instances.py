@@ -63,6 +63,7 @@ def test_an_instance_ends_and_comes_back_after_a_restart(
     make_server("--port", port, "--data-dir", data)
     page.open(f"{server.url}/")
     page.shows("slots taken")
+    page.run("location.hash = '#/instances'")
     page.press(f"a[href='#/envs/{instance.id}']")
     page.shows("A client closed it.")
     page.shows("best of Anna")
@@ -90,6 +91,7 @@ def test_up_to_eight_are_compared_and_exported(
     page.open(f"{server.url}/")
     page.shows("slots taken")
     page.run(f"location.hash = '#/compare/{first.id},{second.id},{third.id}'")
+    page.shows("Instance or run")
     names = ['=1+1,"first"', f"twin {second.id}", f"twin {third.id}"]
     wait_until(lambda: json.loads(page.run(LEGEND)) == names, SECONDS, "the legend")
     wait_until(lambda: page.run(POINTS) == 5, SECONDS, "the longest curve")

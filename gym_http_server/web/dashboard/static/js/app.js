@@ -7,18 +7,19 @@ import { setToken, takeToken, token } from "./session.js";
 import { watch } from "./show_stream.js";
 import { view as signInView } from "./sign_in_view.js";
 
-/** Views by address. Those that are not first are loaded when somebody opens them. */
+/** Modules of views by address. They are loaded when somebody opens them, but the first one. */
 const ROUTES = [
-  [/^#?\/?$/, async () => overview],
-  [/^#\/instances$/, async () => (await import("./instances_view.js")).view],
-  [/^#\/new$/, async () => (await import("./new_view.js")).view],
-  [/^#\/wall$/, async () => (await import("./wall_view.js")).view],
-  [/^#\/recordings$/, async () => (await import("./recordings_view.js")).view],
-  [/^#\/runs$/, async () => (await import("./runs_view.js")).view],
-  [/^#\/runs\/([^/]+)$/, async () => (await import("./run_view.js")).view],
-  [/^#\/compare\/?([^/]*)$/, async () => (await import("./compare_view.js")).view],
-  [/^#\/envs\/([^/]+)$/, async () => (await import("./instance_view.js")).view],
+  [/^#?\/?$/, "./overview_view.js"],
+  [/^#\/instances$/, "./instances_view.js"],
+  [/^#\/new$/, "./new_view.js"],
+  [/^#\/wall$/, "./wall_view.js"],
+  [/^#\/recordings$/, "./recordings_view.js"],
+  [/^#\/runs$/, "./runs_view.js"],
+  [/^#\/runs\/([^/]+)$/, "./run_view.js"],
+  [/^#\/compare\/?([^/]*)$/, "./compare_view.js"],
+  [/^#\/envs\/([^/]+)$/, "./instance_view.js"],
 ];
+const loaded = new Map([["./overview_view.js", overview]]);
 const main = document.querySelector("main");
 const signOut = document.querySelector(".sign-out");
 const context = { call, openStream, watch, go: (hash) => (location.hash = hash), toast, ask, about: null };
@@ -37,17 +38,19 @@ function show(make, names = []) {
 }
 
 /** Load a view, and show it unless the address has changed since. */
-async function open(load, names) {
+async function open(path, names) {
   const { hash } = location;
+  if (loaded.has(path)) return show(loaded.get(path), names);
   shown?.dispose();
   shown = null;
   main.replaceChildren(h("div", { class: "skeleton" }));
   try {
-    const make = await load();
-    if (location.hash === hash && context.about) show(make, names);
+    loaded.set(path, (await import(path)).view);
   } catch (error) {
     main.replaceChildren(h("p", { class: "error", role: "alert" }, `This view cannot be loaded: ${error.message}`));
+    return;
   }
+  if (location.hash === hash && context.about) show(loaded.get(path), names);
 }
 
 /** Show the view of the address. */
@@ -57,9 +60,9 @@ function route() {
     if (isHere) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  for (const [pattern, load] of ROUTES) {
+  for (const [pattern, path] of ROUTES) {
     const found = pattern.exec(location.hash);
-    if (found) return open(load, found.slice(1).map(decodeURIComponent));
+    if (found) return open(path, found.slice(1).map(decodeURIComponent));
   }
   shown?.dispose();
   shown = null;
