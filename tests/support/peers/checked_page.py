@@ -1,7 +1,9 @@
 """A page in Chromium, used by keyboard, whose violations and errors are collected."""
 
 import base64
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -30,6 +32,34 @@ class CheckedPage(Chromium):
         """Set the size of the window, in pixels of CSS."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1}
         self._call("Emulation.setDeviceMetricsOverride", mobile=False, **size)
+
+    def touch_screen(self, width: int, height: int) -> None:
+        """Become a telephone, whose owner points by finger."""
+        self._call("Emulation.setTouchEmulationEnabled", enabled=True)
+        size = {"width": width, "height": height, "deviceScaleFactor": 1}
+        self._call("Emulation.setDeviceMetricsOverride", mobile=True, **size)
+
+    @contextlib.contextmanager
+    def touching(self, selector: str, x: float = 0.5, y: float = 0.5) -> Iterator[None]:
+        """Keep a finger on an element, at a part of its width and height."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        wait_until(lambda: self.run(f"!!{found}"), _SECONDS, selector)
+        self.run(f"{found}.scrollIntoView({{ block: 'center' }})")
+        box = self.run(f"Object.assign({{}}, {found}.getBoundingClientRect().toJSON())")
+        point = {
+            "x": box["x"] + max(1.0, x * box["width"]),
+            "y": box["y"] + max(1.0, y * box["height"]),
+        }
+        self._call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
+        try:
+            yield
+        finally:
+            self._call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def touch(self, selector: str) -> None:
+        """Touch an element for a moment."""
+        with self.touching(selector):
+            pass
 
     def prefer(self, scheme: str) -> None:
         """Set the colour scheme that the person prefers: light or dark."""

@@ -8,7 +8,7 @@ import { FactsPanel } from "./facts_panel.js";
 import { ForeignSteps } from "./foreign_steps.js";
 import { FramePanel } from "./frame_panel.js";
 import { LogPanel } from "./log_panel.js";
-import { PlayPanel } from "./play_panel.js";
+import { PlayPanel, isPlayable } from "./play_panel.js";
 import { RealtimePanel } from "./realtime_panel.js";
 import { RecordingPanel } from "./recording_panel.js";
 import { token } from "./session.js";
@@ -224,8 +224,8 @@ class InstancePage {
     this.#clock.hidden = !described.realtime;
     this.#showSpaces(described);
     const mayStep = () => this.#mayStep();
-    if (keys.keys) {
-      this.#play = new PlayPanel(keys, this.#stepper, mayStep, this.#frame.element);
+    if (!this.#row?.num_envs && isPlayable(keys, described.action_space)) {
+      this.#play = new PlayPanel(keys, described.action_space, this.#stepper, mayStep, this.#frame.element);
       this.#control.append(panel("Play", this.#play.element));
     }
     const draw = async () => (await this.#context.call("GET", `${this.#path}action_space/sample`)).action;

@@ -44,6 +44,7 @@ export class Play {
   #held;
   #period;
   #waits;
+  #analog;
   #onEnd;
   #timer = null;
   #due = 0;
@@ -60,14 +61,16 @@ export class Play {
    * @param {boolean} options.wait Whether each step waits for a key.
    * @param {(error: Error | null) => void} options.onEnd Called once: with null after `stop`.
    * @param {() => void} [options.onStep] Called after each step and reset.
+   * @param {() => unknown} [options.analog] Returns the action while no key is held.
    * @param {typeof PAGE_CLOCK} [options.clock]
    */
-  constructor(env, map, { fps, wait, onEnd, onStep = () => {}, clock = PAGE_CLOCK }) {
+  constructor(env, map, { fps, wait, onEnd, onStep = () => {}, analog = () => undefined, clock = PAGE_CLOCK }) {
     this.#env = env;
     this.#clock = clock;
     this.#held = new HeldKeys(map);
     this.#period = 1000 / fps;
     this.#waits = wait;
+    this.#analog = analog;
     this.#onEnd = onEnd;
     this.onStep = onStep;
     this.map = map;
@@ -142,7 +145,7 @@ export class Play {
     const pending = this.#pending;
     if (this.#waits && pending === null) return;
     this.#pending = null;
-    const action = this.#waits ? pending.action : this.map.action(this.#held);
+    const action = this.#waits ? pending.action : this.#continuous();
     // Without a no-op, nothing happens until a key is held.
     if (action === undefined || action === null) return;
     const { done } = await this.#env.step(action);
@@ -151,6 +154,12 @@ export class Play {
     this.#mustReset = done;
     this.pace.note(this.#clock.now());
     this.onStep();
+  }
+
+  /** The action of a turn that waits for nobody. */
+  #continuous() {
+    const isHeld = [...this.#held].length > 0;
+    return isHeld ? this.map.action(this.#held) : (this.#analog() ?? this.map.noop);
   }
 
   #schedule() {

@@ -1,13 +1,21 @@
-/** The panel to play an instance by keyboard. */
+/** The panel to play an instance: by keyboard, gamepad, fingers and sliders. */
 
+import { AxesPanel, hasAxes } from "./axes_panel.js";
 import { h } from "./elements.js";
+import { GamepadMap, sticksOf } from "./gamepad.js";
 import { KeyMap, keyName } from "./key_map.js";
 import { Play } from "./play.js";
 import { isDone } from "./stepper.js";
+import { touchKeys } from "./touch_keys.js";
 import { button } from "./widgets/containers.js";
 
 /** Milliseconds between two prints of the pace. */
 const PRINTED = 250;
+
+/** Whether an instance can be played: by keys that it has, or by the numbers of its actions. */
+export function isPlayable({ keys }, space) {
+  return Boolean(keys) || hasAxes(space);
+}
 
 /** Starts and stops a `Play`, passes keys to it, and assigns other keys. */
 export class PlayPanel {
@@ -18,25 +26,33 @@ export class PlayPanel {
   #play = null;
   #remapped = null;
   #printer = null;
+  #axes = null;
+  #gamepad;
+  #padHeld = new Set();
+  #poll = 0;
   #fps = h("input", { type: "number", min: "1", max: "240", step: "any" });
   #wait = h("input", { type: "checkbox" });
   #start = button("Play", "Play by keyboard", () => this.#toggle());
   #pace = h("output", { class: "pace" });
   #error = h("p", { class: "error", role: "alert" });
   #keys = h("ul", { class: "keys" });
+  #touch = h("div", {});
   #events = new AbortController();
 
   /**
-   * @param {{ keys: object[], noop: unknown, wait: boolean, fps: number }} answer Of `keys/`.
+   * @param {{ keys: object[] | null, noop: unknown, wait: boolean, fps: number }} answer Of `keys/`.
+   * @param {object} space Of the actions.
    * @param {import("./stepper.js").Stepper} stepper
    * @param {() => Promise<boolean>} mayStep Asks if others step the instance.
    * @param {HTMLElement} stage Gets the focus while somebody plays.
    */
-  constructor(answer, stepper, mayStep, stage) {
+  constructor(answer, space, stepper, mayStep, stage) {
     this.#stepper = stepper;
     this.#mayStep = mayStep;
     this.#stage = stage;
-    this.#map = new KeyMap(answer.keys, answer.noop ?? undefined);
+    this.#map = new KeyMap(answer.keys ?? [], answer.noop ?? undefined);
+    this.#gamepad = new GamepadMap(this.#map.codes);
+    if (hasAxes(space)) this.#axes = new AxesPanel(space, answer.noop ?? undefined);
     this.#fps.value = String(answer.fps);
     this.#wait.checked = answer.wait;
     this.#listen();
@@ -49,8 +65,10 @@ export class PlayPanel {
       h("label", { class: "switch" }, this.#wait, h("span", {}, "Wait for a key")),
       this.#pace,
     );
-    const hint = h("p", { class: "hint" }, "Escape ends. Press a key below to assign another one.");
-    this.element = h("div", { class: "play" }, controls, this.#error, hint, this.#keys);
+    const assigning = this.#map.codes.length ? " Press a key below to assign another one." : "";
+    const hint = h("p", { class: "hint" }, `Escape ends. A gamepad plays, too.${assigning}`);
+    const axes = this.#axes ? [this.#axes.element] : [];
+    this.element = h("div", { class: "play" }, controls, this.#error, this.#touch, ...axes, hint, this.#keys);
   }
 
   dispose() {
@@ -68,6 +86,8 @@ export class PlayPanel {
 
   #press(event) {
     if (this.#remapped !== null) this.#assign(event);
+    // Sliders and fields have keys, too.
+    else if (event.code !== "Escape" && event.target.closest?.("input, select, textarea")) return;
     else if (!event.ctrlKey && !event.altKey && !event.metaKey && this.#play?.press(event.code, event.repeat)) {
       event.preventDefault();
       event.stopPropagation();
@@ -102,10 +122,12 @@ export class PlayPanel {
       step: async (action) => ({ done: isDone(await this.#stepper.step(action)) }),
     };
     const onEnd = (error) => this.#ended(error);
-    this.#play = new Play(env, this.#map, { fps, wait: this.#wait.checked, onEnd });
+    const analog = () => this.#axes?.action();
+    this.#play = new Play(env, this.#map, { fps, wait: this.#wait.checked, analog, onEnd });
     this.#start.textContent = "Stop";
     this.#start.setAttribute("aria-label", "Stop playing");
     this.#printer = setInterval(() => this.#printPace(), PRINTED);
+    this.#followGamepad();
     this.#stage.focus();
     this.#stage.scrollIntoView({ block: "nearest" });
     this.#play.start();
@@ -113,6 +135,8 @@ export class PlayPanel {
 
   #ended(error) {
     clearInterval(this.#printer);
+    cancelAnimationFrame(this.#poll);
+    this.#padHeld.clear();
     this.#printPace();
     this.#play = null;
     this.#start.textContent = "Play";
@@ -128,7 +152,24 @@ export class PlayPanel {
     this.#pace.textContent = `${kept}${steps} steps · ${episodes} episodes`;
   }
 
+  /** Look at the gamepad once a frame: it tells nobody of what is pressed. */
+  #followGamepad() {
+    this.#poll = requestAnimationFrame(() => this.#followGamepad());
+    const pad = navigator.getGamepads().find((each) => each?.connected);
+    if (!pad) return;
+    this.#axes?.setSticks(sticksOf(pad));
+    // Where a stick sets numbers, it holds no keys.
+    const read = this.#axes ? { buttons: pad.buttons, axes: [] } : pad;
+    const held = this.#gamepad.held(read, (codes) => Boolean(this.#map.bound(codes)));
+    const before = this.#padHeld;
+    this.#padHeld = held;
+    for (const code of before) if (!held.has(code)) this.#play?.release(code);
+    for (const code of held) if (!before.has(code)) this.#play?.press(code);
+  }
+
   #printKeys() {
+    const press = (code) => this.#play?.press(code);
+    this.#touch.replaceChildren(touchKeys(this.#map.codes, press, (code) => this.#play?.release(code)));
     const rows = this.#map.bindings.map(({ keys, action }) => {
       const buttons = keys.map((code) => this.#keyButton(code));
       return h("li", {}, ...buttons, h("span", {}, ` action ${JSON.stringify(action)}`));
@@ -155,7 +196,10 @@ export class PlayPanel {
     if (event.code === "Tab" || event.repeat) return;
     event.preventDefault();
     event.stopPropagation();
-    if (event.code !== "Escape") this.#map.replace(code, event.code);
+    if (event.code !== "Escape") {
+      this.#map.replace(code, event.code);
+      this.#gamepad.replace(code, event.code);
+    }
     this.#stopAssigning();
   }
 
