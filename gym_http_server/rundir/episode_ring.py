@@ -73,12 +73,12 @@ class Episode(NamedTuple):
             "env": self.env,
             "return": self.returned,
             "length": self.length,
-            "seconds": round(self.seconds, 6),
+            "seconds": self.seconds,
             "seed": self.seed,
             "terminated": self.terminated,
             "truncated": self.truncated,
             "end": self.end,
-            "ended_at": round(self.at, 3),
+            "ended_at": self.at,
         }
 
 
@@ -225,12 +225,12 @@ def _episode(
         None if env < 0 else env,
         returned if flags & _LISTED else returned[0],
         length,
-        _finite(seconds) or 0.0,
+        round(_finite(seconds) or 0.0, 6),
         seed if flags & _SEEDED else None,
         terminated,
         truncated,
         end,
-        _finite(at) or 0.0,
+        round(_finite(at) or 0.0, 3),
     )
 
 

@@ -132,6 +132,14 @@ def test_up_to_eight_are_compared_and_exported(
     assert f"twin-{third.id}" in {each.name for each in (tmp_path / "logs").iterdir()}
     page.run((npm.tools() / "node_modules/axe-core/axe.min.js").read_text())
     assert serious(page) == []
+    more = [played(api, 1, label=f"number {number}") for number in range(6)]
+    ids = ",".join(each.id for each in (first, second, third, *more))
+    page.run(f"location.hash = '#/compare/{ids}'")
+    many = [*names[:3], *(f"number {number}" for number in range(5))]
+    wait_until(lambda: json.loads(page.run(LEGEND)) == many, SECONDS, "eight")
+    assert page.run("document.querySelector('main form').hidden") is True
+    ids = f"{first.id},{second.id},{third.id},run:cart"
+    page.run(f"location.hash = '#/compare/{ids}'")
     page.press("[aria-label='Remove Run cart']")
     wait_until(lambda: json.loads(page.run(LEGEND)) == names[:3], SECONDS, "three")
 

@@ -219,7 +219,7 @@ def test_it_shows_which_command_and_python_the_environment_has(
         page.press("button[type=submit]")
         page.shows(f"external/other/CartPole-v1 · {versions}")
         page.shows("Sample and step")
-        page.run("location.hash = '#/'")
+        page.run("location.hash = '#/instances'")
         page.shows("slots taken")
         cell = "document.querySelector('td[title]')"
         page.shows("external/other/CartPole-v1")

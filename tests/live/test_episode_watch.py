@@ -156,5 +156,17 @@ def test_lines_and_errors(api: Api, tmp_path: Path) -> None:
     instance.close()
 
 
+def test_an_instance_that_has_ended_is_read_to_its_end(api: Api) -> None:
+    instance = api.create()
+    play(instance, 3)
+    instance.close()
+    with begin(api.server.url, instance.id) as watch:
+        output, errors = watch.communicate(timeout=20)
+    assert (watch.returncode, errors) == (0, "")
+    lines = output.splitlines()
+    assert [line.split()[2] for line in lines[1:4]] == ["0", "1", "2"]
+    assert lines[4:] == [f"{instance.id} ended: closed"]
+
+
 def play(instance: Instance, episodes: int) -> None:
     ok(instance.post("rollout/", {"episodes": episodes, "seed": 5}))

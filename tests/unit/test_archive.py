@@ -48,12 +48,12 @@ def episodes(draw: st.DrawFn, returns: st.SearchStrategy[Any]) -> list[Episode]:
                 draw(st.none() | st.integers(0, 1 << 40)),
                 draw(returns),
                 draw(st.integers(0, 1 << 50)),
-                draw(st.floats(0, 1e9)),
+                round(draw(st.floats(0, 1e6)), 6),
                 draw(st.none() | st.integers(0, (1 << 64) - 1)),
                 terminated,
                 truncated,
                 end,
-                draw(st.floats(0, 1e10)),
+                round(draw(st.floats(0, 1e10)), 3),
             )
         )
     return found
@@ -268,9 +268,7 @@ def test_episodes_in_a_recording_are_found_there(
     assert found is not None
     known = bool(written) and not any(each.end == "failed" for each in written)
     assert (found.facts.recorded is not None) == known
-    assert [each.described() for each in found.episodes()] == [
-        each.described() for each in written
-    ]
+    assert found.episodes() == written
     if known:
         path.write_bytes(b"x" + path.read_bytes())
         assert found.episodes() == []

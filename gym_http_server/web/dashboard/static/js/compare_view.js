@@ -32,8 +32,8 @@ class ComparePage {
   #compared;
   #error = h("p", { class: "error", role: "alert", hidden: "" });
   #choice = h("select", {});
-  #add = h("form", { class: "row" }, h("label", {}, h("span", {}, "Instance or run"), this.#choice), h("button", {}, "Add"));
-  #list = h("ul", { class: "compared" });
+  #add = h("form", { class: "chart-controls" }, h("label", {}, h("span", {}, "Instance or run"), this.#choice), h("button", {}, "Add"));
+  #list = h("ul", { class: "row compared" });
   #charts = new ChartGroup();
   #returns = this.#charts.chart({ label: "Return", empty: "Add instances or runs whose episodes have ended" });
   #lengths = this.#charts.chart({ label: "Length", unit: "steps", empty: "Nothing yet" });

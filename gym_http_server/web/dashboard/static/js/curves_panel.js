@@ -8,7 +8,7 @@ import { Exports } from "./exports.js";
 
 /** Components of rewards whose returns are drawn, at most. */
 const MAX_COMPONENTS = 8;
-const EMPTY = "No episode has ended yet";
+const EMPTY = "No episode has ended";
 
 /** Draws episodes once each, whether they come from the list or from a watcher. */
 export class CurvesPanel {
@@ -51,6 +51,11 @@ export class CurvesPanel {
       parts.forEach((y, index) => this.#returns[index].add({ ...at, y }));
       this.#lengths.add({ ...at, y: length });
     }
+  }
+
+  /** Hide the curve of what only a page that was open before the end has seen. */
+  end() {
+    this.#times.element.hidden = !this.#before;
   }
 
   #offer() {

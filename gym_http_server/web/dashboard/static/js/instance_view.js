@@ -295,6 +295,9 @@ class InstancePage {
     const rest = new EndedPanel();
     rest.show(this.#row);
     this.#facts.element.parentNode.before(panel("Ended", rest.element));
+    this.#curves.end();
+    // Curves lead where there is nothing to control any more.
+    this.#control.replaceChildren(this.#curves.element.parentNode);
     const { call } = this.#context;
     // Tokens without the scope see no recordings.
     await Promise.allSettled([this.#fetchEpisodes(this.#row.episodes), rest.find(call, this.#id)]);
