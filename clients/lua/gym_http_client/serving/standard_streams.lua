@@ -19,6 +19,11 @@ local INPUT = {
   getfd = function() return 0 end,
   dirty = function() return false end,
 }
+local INPUTS = { INPUT }
+
+local function is_readable(seconds)
+  return socket.select(INPUTS, nil, seconds)[1] ~= nil
+end
 
 local function is_terminal()
   local found = os.execute("test -t 0")
@@ -77,9 +82,10 @@ function Streams:exactly(count)
   if count == 0 then
     return ""
   end
-  while not socket.select({ INPUT }, nil, 0)[INPUT] do
+  while not self.is_readable and not is_readable(0) do
     coroutine.yield()
   end
+  self.is_readable = false
   local data = input:read(count)
   if not data or #data < count then
     os.exit(0)
@@ -100,8 +106,8 @@ end
 function Streams.flush() end
 
 --- Wait until there is something to receive, at most for these seconds.
-function Streams.wait(_, seconds)
-  socket.select({ INPUT }, nil, seconds)
+function Streams:wait(seconds)
+  self.is_readable = is_readable(seconds)
 end
 
 --- Do nothing: Lua cannot close standard output, which ends with the program.
