@@ -283,7 +283,9 @@ class Settings:
         unit="s",
     )
     data_dir: str = declare(
-        "", "Directory below which monitors write; the user's data directory if unset."
+        "",
+        "Directory below which monitors write, and that keeps ended instances, at most "
+        "64 MiB; the user's data directory if unset.",
     )
     recordings_disk: int = declare(
         10 * 1024 * MIB,

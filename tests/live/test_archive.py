@@ -261,3 +261,25 @@ def test_episodes_in_a_recording_are_read_from_there(
     close(other)
     assert ok(ended.get("episodes/"))["episodes"] == []
     assert len(ok(other.get("episodes/"))["episodes"]) == 9
+
+
+def test_a_disk_that_stands_still_holds_up_nothing_else(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    first, wanted = played(Api(server))
+    close(first)
+    assert ok(first.get("episodes/"))["episodes"] == wanted
+    (archiver,) = server.services("archiver")
+    archiver.suspend()
+    late, _ = played(Api(server))
+    close(late)
+    # It waits for a while, and is as unknown as one whose episodes are not kept.
+    assert late.get("episodes/").status == 400
+    assert ok(first.get("episodes/"))["episodes"] == wanted
+    close(played(Api(server))[0])
+    archiver.resume()
+    assert ok(late.get("episodes/"))["reason"] == "closed"
+    archiver.suspend()
+    close(played(Api(server))[0])
+    assert server.stop() == 0

@@ -183,6 +183,10 @@ def test_a_damaged_file_raises_nothing(
 )
 def test_no_name_from_a_client_is_a_path(name: str, tmp_path: Path) -> None:
     Archive(place(tmp_path)).add(facts(), [])
+    # Even where a file says so.
+    with contextlib.suppress(OSError):
+        line = msgspec.json.encode(facts(name)) + b"\n"
+        (tmp_path / "ended-instances" / name).write_bytes(line)
     assert read_archived(place(tmp_path), "3c657dbc") is not None
     assert read_archived(place(tmp_path), name) is None
 
@@ -272,6 +276,20 @@ def test_episodes_in_a_recording_are_found_there(
     if known:
         path.write_bytes(b"x" + path.read_bytes())
         assert found.episodes() == []
+
+
+def test_a_recording_that_was_replaced_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    path = tmp_path / "mine" / "episodes.jsonl"
+    path.write_bytes(3 * line_of(CUT))
+    Archive(place(tmp_path)).add(facts(), [CUT] * 3, "mine")
+    found = read_archived(place(tmp_path), "3c657dbc")
+    assert found is not None
+    assert len(found.episodes()) == 3
+    path.write_bytes(3 * line_of(CUT._replace(length=7)))
+    assert found.episodes() == []
+    path.unlink()
+    assert found.episodes() == []
 
 
 @pytest.mark.parametrize("name", ["", "..", "../mine", "ended-instances", "none", "/"])
