@@ -54,6 +54,7 @@ __all__ = [
     "BodyIncomplete",
     "BodyTooLarge",
     "BundleTooLarge",
+    "CannotBranch",
     "ContentEncoding",
     "ConversationEnded",
     "CreateDeadline",
@@ -419,6 +420,12 @@ class NoState(Problem):
     """The run has no state of a trainer yet."""
 
     default_status, default_code = 404, "no-state"
+
+
+class CannotBranch(Problem):
+    """A copy of the host would not have all of its environment."""
+
+    default_status, default_code = 409, "cannot-branch"
 
 
 class RunExists(Problem):

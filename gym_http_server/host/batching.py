@@ -5,32 +5,45 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from gym_http_core.batches import BatchObserver, BatchRun, Episode, Rollout
+from gym_http_core.batches import (
+    MAX_SECONDS,
+    BatchObserver,
+    BatchRun,
+    Episode,
+    Rollout,
+)
 from gym_http_core.env_errors import env_exceptions
 from gym_http_core.idempotency import MAX_ANSWER_BYTES
 from gym_http_core.operations import Operations
+from gym_http_server.errors import CannotBranch
 from gym_http_server.host import plain_json
 from gym_http_server.host.codec import (
     encode,
+    fitting,
     lossless,
     read_members,
     value_frame,
     wants_lossless,
 )
 from gym_http_server.host.failures import problem_of_error
-from gym_http_server.operations.instances import MAX_EPISODES, MAX_STEPS, ROLLOUT
+from gym_http_server.operations.instances import (
+    MAX_EPISODES,
+    MAX_STEPS,
+    ROLLOUT,
+)
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
     AnswerTooLarge,
     BadParameter,
     ExternalAway,
+    InvalidAction,
     MissingParameter,
     OutcomeUnknown,
     Problem,
@@ -39,9 +52,26 @@ from gym_http_wire.values import UnsupportedValue, binary, typed
 from gym_http_wire.values.infos import Replacing
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
 
-__all__ = ["Batching"]
+__all__ = ["Batching", "BranchLimits", "Recordings", "actions_of"]
 
 Json = dict[str, Any]
+
+_OF_BRANCHES = frozenset({"branches", "count", "observations", "reseed", "steps"})
+#: Returns the descriptors of recordings, and the IDs of the processes and threads that
+#: write them.
+Recordings = Callable[[], tuple[list[int], set[int]]]
+
+
+class BranchLimits(NamedTuple):
+    """What the branches of one request may take.
+
+    Attributes:
+        seconds: Time for all of them.
+        memory: Bytes of the host with all of its branches; 0: what the machine has.
+    """
+
+    seconds: float = MAX_SECONDS
+    memory: int = 0
 
 
 class AnswerBudget:
@@ -85,6 +115,8 @@ class Batching:
         watch: Called at each step.
         max_answer: Bytes that an answer's body may have.
         members: Returns further members of each answer.
+        limits: What branches may take; ``None`` if the environment is external.
+        recordings: What recordings use; see `Recordings`.
     """
 
     def __init__(
@@ -93,8 +125,12 @@ class Batching:
         watch: BatchObserver,
         max_answer: int,
         members: Callable[[], Json],
+        limits: BranchLimits | None,
+        recordings: Recordings,
     ) -> None:
         self._operations = operations
+        self._limits = limits
+        self._recordings = recordings
         self._watch = watch
         self._members = members
         # Only an answer that is kept can be sent again after a lost connection.
@@ -111,13 +147,13 @@ class Batching:
         if _is_given(frame, given.get("action")):
             raise BadParameter("expected either action or actions, and both were given")
         cast = self._checked if lossless(frame) else self._operations.action_of
-        actions = _actions_of(given["actions"], "actions", cast)
+        actions = actions_of(given["actions"], "actions", cast)
         self._take_generator(frame, given)
         episode = Episode(batched=self._operations.batched)
         return self._answer(frame, episode, lambda run: run.play(episode, actions))
 
     def rollout(self, frame: Frame) -> Frame:
-        """Play whole episodes.
+        """Play whole episodes, or branches of the present one.
 
         Raises:
             BadParameter: A parameter is invalid; no step was taken.
@@ -125,6 +161,8 @@ class Batching:
             Problem: A step failed; ``steps`` and ``results`` have the steps before it.
         """
         given = read_members(frame, ROLLOUT, "the rollout")
+        if not _OF_BRANCHES.isdisjoint(given):
+            return self._branch(frame, given)
         if isinstance(self._operations.env, VectorEnv):
             raise BadParameter(
                 "rollouts are of single environments, and this instance has "
@@ -165,7 +203,7 @@ class Batching:
             )
         cast = self._checked if lossless(frame) else self._operations.cast_action
         plan = [
-            _actions_of(each, f"actions[{index}]", cast)
+            actions_of(each, f"actions[{index}]", cast)
             for index, each in enumerate(sequences)
         ]
         total = sum(map(len, plan))
@@ -174,6 +212,33 @@ class Batching:
                 f"there are {total} actions: expected {MAX_STEPS} at most"
             )
         return (each[:most] for each in plan)
+
+    def _branch(self, frame: Frame, given: Json) -> Frame:
+        """Play branches of the present episode; the instance stays as it is."""
+        # Imported late, since few hosts need it.
+        from gym_http_server.host.branches import read_plan
+        from gym_http_server.host.branches import Branches, read_plan
+        if self._limits is None:
+            raise CannotBranch(
+                "the environment is external, and a copy of its host does not copy it: "
+                "expected an environment of this server"
+            )
+        cast = self._checked if lossless(frame) else self._operations.cast_action
+        plan = read_plan(given, lambda action: self._contained(cast(action)))
+        self._take_generator(frame, given)
+        branches = Branches(
+            self._operations, self._limits, self._max_answer, self._recordings
+        )
+        played = branches.play(plan, exact=wants_lossless(frame))
+        return fitting(value_frame(frame, {"branches": played}), self._max_answer)
+
+    def _contained(self, action: Any) -> Any:
+        operations = self._operations
+        if not operations.has("action", action):
+            raise InvalidAction(
+                f"the action {action!r:.80} is not in {operations.env.action_space}"
+            )
+        return action
 
     def _random_actions(self) -> Iterator[Any]:
         while True:
@@ -240,7 +305,19 @@ class Batching:
         return {} if whole is None else {"results": whole}
 
 
-def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any]:
+def actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any]:
+    """Return a list of actions, each checked.
+
+    Args:
+        actions: The list, or an array.
+        name: Its name, for refusals.
+        cast: Checks and converts an action.
+
+    Raises:
+        BadParameter: It is no list, or has too many actions.
+        MissingParameter: It has none.
+        InvalidAction: An action is none; ``index`` says which.
+    """
     if isinstance(actions, np.ndarray) and actions.ndim:
         actions = list(actions)
     if not isinstance(actions, list | tuple):

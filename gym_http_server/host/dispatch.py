@@ -15,6 +15,7 @@ from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
 from gym_http_server.host.activity import Activity
+from gym_http_server.host.batching import BranchLimits
 from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.codec import lossless
 from gym_http_server.host.external.connections import ExternalConnections
@@ -78,6 +79,7 @@ class Dispatch:
         external_step: FastStep[PackedStep] | None = None,
         broadcast: type[Broadcast] = Broadcast,
         handlers: type[Handlers] = Handlers,
+        branches: BranchLimits | None = None,
     ) -> None:
         self.operations = operations
         self.exact = exact
@@ -102,6 +104,7 @@ class Dispatch:
             open_file=open_file,
             max_answer=max_answer,
             tracebacks=tracebacks,
+            branches=branches,
         )
 
     def answer(self, frame: Frame, session: str = "", *, behind: bool = False) -> Frame:

@@ -20,7 +20,7 @@ from gym_http_server.host import (
     plain_requests,
 )
 from gym_http_server.host.activity import Activity
-from gym_http_server.host.batching import Batching
+from gym_http_server.host.batching import Batching, BranchLimits
 from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.failures import note, refusal_of
 from gym_http_server.host.inspection import Inspection
@@ -80,6 +80,7 @@ class Handlers:
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
+        branches: What branches may take; ``None``: there are none.
 
     Attributes:
         monitor: Records episodes; ``None`` if no client has started it.
@@ -101,6 +102,7 @@ class Handlers:
         open_file: Callable[[FileRequest], int],
         max_answer: int,
         tracebacks: bool = True,
+        branches: BranchLimits | None = None,
     ) -> None:
         self.monitor: Monitor | None = None
         self.recorder: StepRecorder | None = None
@@ -122,6 +124,8 @@ class Handlers:
             _Observer(self, broadcast, activity),
             max_answer,
             self._monitor_error,
+            branches,
+            self._recordings,
         )
         # By operation: each returns the answer's value, or the whole answer.
         self._handlers: dict[int, Callable[[Frame], Any]] = {
@@ -383,6 +387,16 @@ class Handlers:
             if video is not None:
                 video.close()
             monitor.close()
+
+    def _recordings(self) -> tuple[list[int], set[int]]:
+        """Return the descriptors of recordings, and what writes them."""
+        recorders = [
+            each
+            for each in (self.monitor, self.recorder, self.video)
+            if each is not None
+        ]
+        files = [file for each in recorders for file in each.descriptors()]
+        return files, set() if self.video is None else self.video.tasks()
 
     def _monitor_error(self) -> Json:
         """Return the member that reports unwritten episodes; empty if all are."""

@@ -59,6 +59,10 @@ class Monitor:
         self._length = 0
         self._active = False
 
+    def descriptors(self) -> list[int]:
+        """Return the descriptors of its files."""
+        return [self._file]
+
     def reset(self, seed: int | None) -> None:
         """Record that an episode begins, and write the one that it cuts short."""
         self._write(terminated=False, truncated=False)

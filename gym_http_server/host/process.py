@@ -24,6 +24,7 @@ from gym_http_core.vectors import operations_of
 from gym_http_server.config.env_commands import EnvCommand
 from gym_http_server.host import env_warnings, fork_guard, server_log
 from gym_http_server.host.activity import Activity
+from gym_http_server.host.batching import BranchLimits
 from gym_http_server.host.create_request import CreateRequest, decoded, with_arguments
 from gym_http_server.host.dispatch import Dispatch
 from gym_http_server.host.external.connections import (
@@ -84,6 +85,7 @@ class HostStart(msgspec.Struct, frozen=True):
         terms: Limits of external environments.
         command: The command to start; ``None`` if the environment is none.
         folder: The working directory of the command.
+        branches: What the branches of one request may take.
     """
 
     instance_id: str
@@ -106,6 +108,7 @@ class HostStart(msgspec.Struct, frozen=True):
     memory: int = -1
     command: EnvCommand | None = None
     folder: str = "/"
+    branches: BranchLimits = BranchLimits()
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
@@ -312,6 +315,7 @@ def _make(
         watch_share=start.watch_share,
         external=external,
         external_step=external_step,
+        branches=start.branches if external is None else None,
     )
     return dispatch, activity
 

@@ -45,11 +45,12 @@ class PartFile:
             by `close`.
 
     Attributes:
+        file: The descriptor.
         size: Bytes written.
     """
 
     def __init__(self, file: int) -> None:
-        self._file = file
+        self.file = file
         self._map: mmap.mmap | None = None
         self._map_start = 0
         self._allocated = 0
@@ -76,21 +77,21 @@ class PartFile:
         if self._map is not None:
             self._map.close()
         try:
-            os.ftruncate(self._file, self.size)
+            os.ftruncate(self.file, self.size)
         finally:
-            os.close(self._file)
+            os.close(self.file)
 
     def _grow(self, end: int) -> mmap.mmap:
-        free = os.fstatvfs(self._file)
+        free = os.fstatvfs(self.file)
         if free.f_bavail * free.f_frsize - (end - self._allocated) < MIN_FREE_BYTES:
             raise OSError(
                 0, f"less than {MIN_FREE_BYTES // 2**20} MiB of the disk are free"
             )
         allocated = -(-end // _PIECE) * _PIECE
-        os.posix_fallocate(self._file, self._allocated, allocated - self._allocated)
+        os.posix_fallocate(self.file, self._allocated, allocated - self._allocated)
         self._allocated = allocated
         start = self.size // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-        mapped = mmap.mmap(self._file, allocated - start, offset=start)
+        mapped = mmap.mmap(self.file, allocated - start, offset=start)
         if self._map is not None:
             self._map.close()
         self._map, self._map_start = mapped, start
@@ -133,6 +134,10 @@ class StepRecorder:
             self._begin_part(file)
         except (OSError, ValueError, Problem) as error:
             self._fail(error)
+
+    def descriptors(self) -> list[int]:
+        """Return the descriptors of its files."""
+        return [] if self._part is None else [self._part.file]
 
     def reset(self, seed: Any, options: Any, value: dict[str, Any]) -> None:
         """Record a reset."""

@@ -138,6 +138,17 @@ class VideoRecorder:
         self._ending: _Encoder | None = None
         page.set_recording(RECORDING_VIDEO, on=True)
 
+    def descriptors(self) -> list[int]:
+        """Return the descriptors of its files."""
+        return [each for one in self._encoders() for each in (one.file, one.pipe)]
+
+    def tasks(self) -> set[int]:
+        """Return the IDs of its processes and threads."""
+        return set().union(*(each.tasks() for each in self._encoders()))
+
+    def _encoders(self) -> list[_Encoder]:
+        return [each for each in (self._encoder, self._ending) if each is not None]
+
     def reset(self) -> None:
         """Record a reset."""
         self._end_episode()
@@ -278,7 +289,7 @@ class _Encoder:
         self, command: list[str], file: int, shape: tuple[int, ...], patience_s: float
     ) -> None:
         self.failed = False
-        self._file = file
+        self.file = file
         self._shape = shape
         self._patience_s = patience_s
         self._patient = True
@@ -288,7 +299,7 @@ class _Encoder:
         self._looked = 0.0
         try:
             self._check_disk()
-            read_end, self._pipe = os.pipe()
+            read_end, self.pipe = os.pipe()
             try:
                 self._process = subprocess.Popen(
                     command,
@@ -297,7 +308,7 @@ class _Encoder:
                     stderr=subprocess.DEVNULL,
                 )
             except OSError:
-                os.close(self._pipe)
+                os.close(self.pipe)
                 raise
             finally:
                 os.close(read_end)
@@ -308,6 +319,10 @@ class _Encoder:
             target=self._send, name="gym-video", daemon=True
         )
         self._thread.start()
+
+    def tasks(self) -> set[int]:
+        """Return the IDs of its process and its thread."""
+        return {self._process.pid, self._thread.native_id or 0}
 
     def add(self, frame: Frame) -> bool:
         """Pass a frame on; return whether it was not dropped.
@@ -345,8 +360,8 @@ class _Encoder:
             self.failed = True
             self._process.kill()
             self._thread.join()
-        size = os.fstat(self._file).st_size
-        os.close(self._file)
+        size = os.fstat(self.file).st_size
+        os.close(self.file)
         return size
 
     def _send(self) -> None:
@@ -354,11 +369,11 @@ class _Encoder:
             while (frame := self._next()) is not None:
                 view = memoryview(frame)
                 while view:
-                    view = view[os.write(self._pipe, view) :]
+                    view = view[os.write(self.pipe, view) :]
         except OSError:
             self.failed = True
         finally:
-            os.close(self._pipe)
+            os.close(self.pipe)
             self.failed |= self._process.wait() != 0
 
     def _next(self) -> bytes | None:
@@ -372,7 +387,7 @@ class _Encoder:
 
     def _check_disk(self) -> None:
         self._looked = time.monotonic()
-        free = os.fstatvfs(self._file)
+        free = os.fstatvfs(self.file)
         if free.f_bavail * free.f_frsize < MIN_FREE_BYTES:
             raise OSError(
                 0, f"less than {MIN_FREE_BYTES // 2**20} MiB of the disk are free"

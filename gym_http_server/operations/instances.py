@@ -38,6 +38,7 @@ __all__ = [
     "EVENTS",
     "LOG",
     "MAX_BATCH",
+    "MAX_BRANCHES",
     "MAX_EPISODES",
     "MAX_STEPS",
     "MODES",
@@ -57,6 +58,8 @@ __all__ = [
 MAX_BATCH = 1024
 #: As `gym_http_core.batches` has them, which loads NumPy.
 MAX_STEPS, MAX_EPISODES = 10_000, 1_000
+#: Branches of one request.
+MAX_BRANCHES = 256
 MODES = ("sync", "async", "vector_entry_point")
 #: Value of a member that the server is to choose.
 AUTO = "auto"
@@ -282,6 +285,24 @@ ROLLOUT: Members = {
     "policy": Member(Choice(("random",)), "Random, the default without `actions`."),
     "seed": _seed("Of the first reset, and of the action space if it is sampled."),
     "generator": _GENERATOR["generator"],
+    "branches": Member(
+        Anything({"type": "array", "items": {}, "maxItems": MAX_BRANCHES}),
+        "Lists of actions, each to play from the present state, which stays as it is; "
+        "up to 10,000 actions.",
+    ),
+    "count": Member(
+        Integer(1, MAX_BRANCHES),
+        "How many branches with random actions to play, instead of `branches`.",
+    ),
+    "steps": Member(Integer(1, MAX_STEPS), "Of each branch with random actions."),
+    "observations": Member(
+        Flag(), "Whether to return all observations of the branches.", False
+    ),
+    "reseed": Member(
+        Flag(),
+        "Whether the environment's generator has another state in each branch.",
+        False,
+    ),
 }
 
 SAMPLE: Members = {

@@ -168,7 +168,7 @@ INSTANCES = (
         "env_rollout",
         "POST",
         INSTANCE + "rollout/",
-        "Play whole episodes",
+        "Play whole episodes, or branches of the present one",
         _STEPS,
         Op.ROLLOUT,
         keyed=True,

@@ -11,6 +11,7 @@ import time
 from gym_http_server.config.env_commands import command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.host import process
+from gym_http_server.host.batching import BranchLimits
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.host.external.leased_connection import ExternalSettings
 from gym_http_server.linux.sandbox import Sandbox
@@ -139,4 +140,9 @@ def _start_of(
         watch_share=settings.watch_share,
         command=command_of(settings.env_commands, request.env_id),
         folder=os.getcwd(),
+        branches=BranchLimits(
+            # As for external environments.
+            min(BranchLimits().seconds, 0.8 * settings.step_deadline),
+            settings.host_memory,
+        ),
     )

@@ -40,6 +40,7 @@ CAPABILITIES = (
     "arguments",
     "attributes",
     "batches",
+    "branches",
     "external",
     "generator",
     "idempotency",
