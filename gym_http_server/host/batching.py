@@ -52,11 +52,12 @@ from gym_http_wire.values import UnsupportedValue, binary, typed
 from gym_http_wire.values.infos import Replacing
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
 
-__all__ = ["Batching", "BranchLimits", "Recordings", "actions_of"]
+__all__ = ["OF_BRANCHES", "Batching", "BranchLimits", "Recordings", "actions_of"]
 
 Json = dict[str, Any]
 
-_OF_BRANCHES = frozenset({"branches", "count", "observations", "reseed", "steps"})
+#: Members of a rollout that make it one of branches.
+OF_BRANCHES = frozenset({"branches", "count", "observations", "reseed", "steps"})
 #: Returns the descriptors of recordings, and the IDs of the processes and threads that
 #: write them.
 Recordings = Callable[[], tuple[list[int], set[int]]]
@@ -161,7 +162,7 @@ class Batching:
             Problem: A step failed; ``steps`` and ``results`` have the steps before it.
         """
         given = read_members(frame, ROLLOUT, "the rollout")
-        if not _OF_BRANCHES.isdisjoint(given):
+        if not OF_BRANCHES.isdisjoint(given):
             return self._branch(frame, given)
         if isinstance(self._operations.env, VectorEnv):
             raise BadParameter(
@@ -216,19 +217,20 @@ class Batching:
     def _branch(self, frame: Frame, given: Json) -> Frame:
         """Play branches of the present episode; the instance stays as it is."""
         # Imported late, since few hosts need it.
-        from gym_http_server.host.branches import read_plan
         from gym_http_server.host.branches import Branches, read_plan
+
         if self._limits is None:
             raise CannotBranch(
                 "the environment is external, and a copy of its host does not copy it: "
                 "expected an environment of this server"
             )
-        cast = self._checked if lossless(frame) else self._operations.cast_action
-        plan = read_plan(given, lambda action: self._contained(cast(action)))
-        self._take_generator(frame, given)
         branches = Branches(
             self._operations, self._limits, self._max_answer, self._recordings
         )
+        branches.check()
+        cast = self._checked if lossless(frame) else self._operations.cast_action
+        plan = read_plan(given, lambda action: self._contained(cast(action)))
+        self._take_generator(frame, given)
         played = branches.play(plan, exact=wants_lossless(frame))
         return fitting(value_frame(frame, {"branches": played}), self._max_answer)
 

@@ -46,7 +46,7 @@ from gym_http_wire.problems import (
     Problem,
     ResetNeeded,
 )
-from gym_http_wire.values import binary
+from gym_http_wire.values import BadValue, binary
 
 __all__ = ["BranchPlan", "Branches", "read_plan"]
 
@@ -176,20 +176,18 @@ class Branches:
         self._recordings = recordings
 
     def play(self, plan: BranchPlan, *, exact: bool) -> list[Json]:
-        """Play all branches, and return the results of each.
+        """Play all branches, after `check`, and return the results of each.
 
         Args:
             plan: What to play; the actions are checked.
             exact: Whether rewards and flags keep their types.
 
         Raises:
-            CannotBranch: A fork of the host would not have all of the environment.
             ForkFailed: The machine has no room for another process.
             ResetNeeded: There is no episode to act in.
             AnswerTooLarge: The results are too large.
         """
-        files, tasks = self._recordings()
-        self._check(tasks)
+        files, _ = self._recordings()
         play = _Play(self._operations, plan, exact=exact, files=files)
         results = self._results(play, plan.number)
         problems = [each.get("error", {}) for each in results]
@@ -197,18 +195,18 @@ class Branches:
             raise ResetNeeded(problems[0]["message"])
         return results
 
-    def _check(self, recording: set[int]) -> None:
+    def check(self) -> None:
         """Refuse environments that are not in this process as a whole.
 
         Raises:
-            CannotBranch: This is one of them.
+            CannotBranch: A fork of the host would not have all of this one.
         """
         if isinstance(self._operations.env, VectorEnv):
             raise CannotBranch(
                 "the instance is a vector: expected a single environment, since "
                 "branches are of one"
             )
-        own = os.getpid()
+        own, (_, recording) = os.getpid(), self._recordings()
         others = {int(each) for each in os.listdir("/proc/self/task")} - recording
         names = (_text(f"/proc/self/task/{each}/comm") for each in others - {own})
         threads = [name for name in names if name not in ("", _HARMLESS)]
@@ -361,6 +359,7 @@ class _Play:
             for action in actions:
                 taken.append(action)
                 row = operations.step(action)
+                fork_guard.check()
                 observation, reward, terminated, truncated, info = row
                 rewards.append(reward if self._exact else plain_reward(reward))
                 value["steps"] += 1
@@ -453,8 +452,9 @@ def _end(pipe: int, pid: int) -> int:
 
 def _result(branch: _Branch, status: int) -> Json:
     if _is_whole(branch.received):
-        value: Json = binary.decode(bytes(branch.received[_SIZE.size :]))
-        return value
+        with contextlib.suppress(BadValue):
+            value: Json = binary.decode(bytes(branch.received[_SIZE.size :]))
+            return value
     how = f"with exit status {status}"
     if status < 0:
         how = f"by {signal.Signals(-status).name}"

@@ -163,6 +163,23 @@ def test_nothing_is_lost_when_the_host_is_killed(
     assert_steps(records[1:], 5, [1] * 4)
 
 
+def test_branches_are_not_recorded(server: Server, data_dir: Path) -> None:
+    made = Api(server).create(render_mode="rgb_array")
+    monitor = {"directory": "branched", "steps": True, "video": True}
+    no_content(made.post("monitor/start/", monitor))
+    made.reset(seed=5)
+    made.step(1)
+    for _ in range(3):
+        branches = ok(made.post("rollout/", {"count": 8, "steps": 9}))["branches"]
+        assert not [each for each in branches if "error" in each]
+    made.step(0)
+    no_content(made.post("monitor/close/", {}))
+    records, complete = read(data_dir / "branched" / "steps.gym")
+    assert complete
+    assert_steps(records[1:-1], 5, [1, 0])
+    made.close()
+
+
 def test_exceptions_of_the_environment_are_recorded(
     server: Server, data_dir: Path
 ) -> None:

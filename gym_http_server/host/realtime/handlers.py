@@ -10,7 +10,9 @@ import gymnasium
 import numpy as np
 
 from gym_http_core.env_errors import env_exceptions
+from gym_http_server.errors import CannotBranch
 from gym_http_server.host import codec, env_warnings
+from gym_http_server.host.batching import OF_BRANCHES
 from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.failures import note
 from gym_http_server.host.handlers import Handlers
@@ -74,7 +76,7 @@ class ClockedHandlers(Handlers):
             Op.SET_REALTIME: self._set_realtime,
             Op.PAUSE: lambda frame: operations.mode.pause(),
             Op.RESUME: lambda frame: operations.mode.resume(),
-            Op.ROLLOUT: _refuse_batch,
+            Op.ROLLOUT: _refuse_rollout,
             Op.TRACE: self._trace,
         }
 
@@ -348,7 +350,16 @@ class _NoBatching:
 
     def rollout(self, frame: Frame) -> Any:
         """Refuse a rollout."""
-        _refuse_batch(frame)
+        _refuse_rollout(frame)
+
+
+def _refuse_rollout(frame: Frame) -> Any:
+    if not OF_BRANCHES.isdisjoint(codec.optional_object(frame)):
+        raise CannotBranch(
+            "the instance has a clock, which does not wait for branches: expected one "
+            "without realtime"
+        )
+    _refuse_batch(frame)
 
 
 def _refuse_batch(frame: Frame) -> Any:

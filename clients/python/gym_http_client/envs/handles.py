@@ -264,6 +264,10 @@ class Handle(ABC, Generic[_S]):
         """Return the real-time calls of the instance, on connections of their own."""
 
     @abstractmethod
+    def capabilities(self) -> frozenset[str]:
+        """Return what the server can do, as ``GET /v1/`` lists it."""
+
+    @abstractmethod
     def _end(self, seconds: float) -> None:
         """End the instance within a number of seconds."""
 
@@ -310,6 +314,12 @@ class WebHandle(Handle[Session]):
     def real_time_calls(self) -> RealTimeCalls:
         """Return the real-time calls of the instance, on connections of their own."""
         return RealTimeCalls(self._real_time_session, self._link.time_limit)
+
+    def capabilities(self) -> frozenset[str]:
+        """Return what the server can do, as ``GET /v1/`` lists it."""
+        reply = self._request("GET", "/v1/")
+        found = expect_object(reply, f"{self._link.url}/v1/")
+        return frozenset(found["capabilities"])
 
     def _end(self, seconds: float) -> None:
         until = time.monotonic() + seconds

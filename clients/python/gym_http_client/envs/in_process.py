@@ -134,6 +134,10 @@ class _LocalHandle:
             "POST call": exact.call_attribute,
         }
 
+    def capabilities(self) -> frozenset[str]:
+        """Return nothing: there is no server."""
+        return frozenset()
+
     def call(self, method: str, path: str, given: Any = None) -> Any:
         """Call the environment, with arguments and results in the binary form."""
         sent = binary.decode(binary.encode(given))

@@ -38,6 +38,9 @@ class AnyHandle(Protocol):
     def transport(self) -> str:
         """The transport of steps."""
 
+    def capabilities(self) -> frozenset[str]:
+        """Return what the server can do."""
+
     def call(self, method: str, path: str, given: Any = None) -> Any:
         """Send a request of the instance, and return its answer."""
 
@@ -100,6 +103,10 @@ class _StrictHandle:
     def transport(self) -> str:
         """The transport of steps."""
         return self._handle.transport
+
+    def capabilities(self) -> frozenset[str]:
+        """Return what the server can do."""
+        return self._handle.capabilities()
 
     def call(self, method: str, path: str, given: Any = None) -> Any:
         """Send a request of the instance, and return its answer.

@@ -54,6 +54,10 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
         """Return the real-time calls of the instance, on connections of their own."""
         return RealTimeCalls(self._new_session, self._time_limit)
 
+    def capabilities(self) -> frozenset[str]:
+        """Return nothing: over ZeroMQ, a server does not tell."""
+        return frozenset()
+
     def _end(self, seconds: float) -> None:
         self._session.get().end(seconds)
 
