@@ -329,9 +329,7 @@ def _external_connections(
     # Imported late, since other hosts do not need it.
     from gym_http_server.host.external.commands import CommandConnections
 
-    return CommandConnections(
-        start.terms, start.command, start.folder, start.request.env_id, blocks=blocks
-    )
+    return CommandConnections(start.terms, start.command, start.folder, blocks=blocks)
 
 
 def _wanted(start: HostStart) -> CreateRequest:

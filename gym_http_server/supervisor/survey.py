@@ -173,10 +173,9 @@ def _make(
 
         rows = survey(modules, note)
         for command in commands.values():
-            if command.lists:
-                note(f"{EXTERNAL}{command.name}")
-                # A failure is reported before this process is ended for it.
-                rows += _listed(command, 0.9 * seconds)
+            note(f"{EXTERNAL}{command.name}")
+            # A failure is reported before this process is ended for it.
+            rows += _command_rows(command, 0.9 * seconds)
         send(_SurveyMessage(envs=msgspec.Raw(msgspec.json.encode(rows))))
     return 0
 
@@ -226,56 +225,56 @@ def survey(
 
 
 class _CommandEnv(msgspec.Struct):
-    """An environment of another Python, as `gym_serve_stdio.py` lists it."""
+    """An environment of a command, as `gym_serve_stdio.py` lists it."""
 
-    env_id: str
-    entry_point: str | None
-    max_episode_steps: int | None
-    reason: str | None
-
-
-class _CommandEnvs(msgspec.Struct):
-    envs: list[_CommandEnv]
+    env_id: str = ""
+    entry_point: str | None = None
+    max_episode_steps: int | None = None
+    reason: str | None = None
 
 
-def _listed(command: EnvCommand, seconds: float) -> list[dict[str, Any]]:
-    """Return the environments that a command lists, or why it lists none.
+def _command_rows(command: EnvCommand, seconds: float) -> list[dict[str, Any]]:
+    """Return the environments of a command, or why it lists none.
 
     Args:
         command: The command.
-        seconds: Seconds that it may take.
+        seconds: Seconds that it may take to list them.
     """
-    parent = functools.partial(prctl.die_with_parent, os.getpid())
-    rows, why = _CommandEnvs([]), ""
+    envs, why = [_CommandEnv()], ""
     try:
-        done = subprocess.run(
-            [*command.words, "--list"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            check=True,
-            preexec_fn=parent,
-        )
-        rows = msgspec.json.decode(done.stdout, type=_CommandEnvs)
+        if command.lists:
+            envs = _listed(command, seconds)
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         why = f"its exit status is {error.returncode}: {last:.300}"
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
         why = str(error)
-    name = f"{EXTERNAL}{command.name}"
     if why:
-        reason = f"{command.words[0]} does not list its environments: {why}"
-        rows = _CommandEnvs([_CommandEnv("", None, None, reason)])
+        why = f"{command.words[0]} does not list its environments: {why}"
+        envs = [_CommandEnv(reason=why)]
+    # They are known when an instance has started it.
     spaces = {"action_space": None, "observation_space": None}
     return [
         {
-            **msgspec.structs.asdict(row),
-            "available": row.reason is None,
-            "env_id": f"{name}/{row.env_id}".rstrip("/"),
+            **msgspec.structs.asdict(each),
+            "available": each.reason is None,
+            "env_id": f"{EXTERNAL}{command.name}/{each.env_id}".rstrip("/"),
             "external": {"command": command.name, **spaces},
         }
-        for row in rows.envs
+        for each in envs
     ]
+
+
+def _listed(command: EnvCommand, seconds: float) -> list[_CommandEnv]:
+    done = subprocess.run(
+        [*command.words, "--list"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=seconds,
+        check=True,
+        preexec_fn=functools.partial(prctl.die_with_parent, os.getpid()),
+    )
+    return msgspec.json.decode(done.stdout, type=list[_CommandEnv])
 
 
 def _name(entry: Any) -> str:

@@ -419,13 +419,11 @@ def written(info: Any) -> Any:
     return write_value(dict(info or {}), lenient=True)
 
 
-def program(*names: str) -> str:
-    """Return the versions of Python and of libraries."""
-    words = ["Python " + platform.python_version()]
-    for name in filter(None, names):
-        version = getattr(sys.modules.get(name), "__version__", "")
-        words.append(("%s %s" % (name, version)).rstrip())
-    return ", ".join(words)
+def program(library: str) -> str:
+    """Return the versions of Python and of a library, if there is one."""
+    words = "Python " + platform.python_version()
+    version = getattr(sys.modules.get(library), "__version__", "")
+    return ("%s, %s %s" % (words, library, version)).rstrip() if library else words
 
 
 def library_of(kind: type) -> str:
@@ -521,9 +519,7 @@ def main() -> None:
     sys.path.insert(1, os.getcwd())
     words = sys.argv[1:]
     if words == ["--list"]:
-        names = [each.__name__ for each in libraries()]
-        listed = {"program": program(*names), "envs": rows()}
-        streams.write(json.dumps(listed).encode())
+        streams.write(json.dumps(rows()).encode())
         return
     streams.watch()
     provided = Provided(maker(words))

@@ -20,7 +20,7 @@ from typing import NoReturn
 import msgspec
 
 from gym_http_server.config.env_commands import EXTERNAL, EnvCommand
-from gym_http_server.external.connection import ConnectionDetails, ExternalConnection
+from gym_http_server.external.connection import ConnectionDetails
 from gym_http_server.external.handshakes import read_hello
 from gym_http_server.host.dead_workers import end_alike
 from gym_http_server.host.external.connections import ExternalConnections
@@ -28,10 +28,9 @@ from gym_http_server.host.external.leased_connection import (
     RECEIVE_BYTES,
     ExternalSettings,
     LeasedConnection,
-    dialect_of,
 )
 from gym_http_server.linux import prctl
-from gym_http_wire.external.framing import COUNTED
+from gym_http_wire.external.framing import COUNTED, FramingError, framing_of
 from gym_http_wire.external.handshake import (
     MAX_HELLO_BYTES,
     PROTOCOL,
@@ -49,6 +48,7 @@ ENDING_SECONDS = 1.0
 REAPING_SECONDS = 0.2
 #: Bytes shown of an output that is no message.
 SHOWN_BYTES = 80
+_PRINTS = "prints must go to standard error"
 
 
 class CommandConnections(ExternalConnections):
@@ -58,7 +58,6 @@ class CommandConnections(ExternalConnections):
         settings: Limits.
         command: The command.
         folder: The working directory of its processes.
-        env_id: ID of the environment; what follows the command's name is passed to it.
         blocks: As for `ExternalConnections`.
     """
 
@@ -67,14 +66,11 @@ class CommandConnections(ExternalConnections):
         settings: ExternalSettings,
         command: EnvCommand,
         folder: str,
-        env_id: str,
         *,
         blocks: bool = True,
     ) -> None:
         super().__init__(settings, _no_broker, blocks=blocks)
-        self._command = command
-        self._folder = folder
-        self._name = env_id.removeprefix(EXTERNAL)
+        self._start = functools.partial(_CommandProcess, command, folder, settings)
         self._processes: list[_CommandProcess] = []
 
     def lease(self, name: str, count: int, wait_s: float) -> list[LeasedConnection]:
@@ -83,80 +79,38 @@ class CommandConnections(ExternalConnections):
         The supervisor limits the wait by the create deadline.
 
         Args:
-            name: Name of the environment.
+            name: Name of the environment: the command's, and maybe an ID after it.
             count: Number of processes.
             wait_s: Ignored, since nothing has to connect.
 
         Raises:
             ExternalAway: The command cannot be started, or its hello is refused.
         """
-        for index in range(count):
-            self._processes.append(self._start(index))
+        for _ in range(count):
+            self._processes.append(self._start(name))
         waiting = {each.output.fileno(): each for each in self._processes}
         poller = select.poll()
         for descriptor in waiting:
             poller.register(descriptor, select.POLLIN)
         while waiting:
             for descriptor, _ in poller.poll():
-                process = waiting[descriptor]
-                if process.receive_hello():
+                if waiting[descriptor].receive_hello():
                     poller.unregister(descriptor)
                     del waiting[descriptor]
         for process in self._processes:
             self.add(process.details, process.output, process.input)
         return self.leased
 
-    def _start(self, index: int) -> _CommandProcess:
-        environ = {
-            **os.environ,
-            "GYM_EXTERNAL_NAME": self._command.name,
-            "GYM_EXTERNAL_ENV_ID": self._name.partition("/")[2],
-            "GYM_EXTERNAL_STDIO": "1",
-        }
-        words = self._command.words
-        parent = functools.partial(prctl.die_with_parent, os.getpid(), signal.SIGKILL)
-        ours_in, their_in = socket.socketpair()
-        ours_out, their_out = socket.socketpair()
-        with their_in, their_out:
-            try:
-                process = subprocess.Popen(
-                    words,
-                    stdin=their_in.fileno(),
-                    stdout=their_out.fileno(),
-                    cwd=self._folder,
-                    env=environ,
-                    preexec_fn=parent,
-                )
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
-                ours_in.close()
-                ours_out.close()
-                raise ExternalAway(
-                    f"{EXTERNAL}{self._name} is the command {words[0]!r:.200}, which "
-                    f"cannot be started: {error}"
-                ) from None
-        return _CommandProcess(
-            process, ours_in, ours_out, self.settings, self._name, str(index + 1)
-        )
-
     def _report_lost(self, connection: LeasedConnection) -> None:
         """End this host as the command has ended."""
-        index = self.leased.index(connection)
         why = connection.protocol.lost_because
         if connection.protocol.malformed:
-            why += (
-                "; its standard output is for messages alone, and prints must go to "
-                "standard error"
-            )
-        self._processes[index].follow(why)
-
-    def _rejoin_broker(self) -> None:
-        """Do nothing: no broker is involved."""
+            why += f"; its standard output is for messages alone, and {_PRINTS}"
+        self._processes[self.leased.index(connection)].follow(why)
 
     def release(self) -> None:
         """End the input of all processes, and kill those that do not end then."""
-        leased, self.leased = self.leased, []
-        for connection in leased:
-            connection.close()
+        self.leased = []
         deadline = time.monotonic() + ENDING_SECONDS
         for process in self._processes:
             process.close()
@@ -169,42 +123,54 @@ class _CommandProcess:
     """A process of a command.
 
     Args:
-        process: The process.
-        input: The other end of its standard input.
-        output: The other end of its standard output.
+        command: The command.
+        folder: Its working directory.
         settings: Limits.
         name: Name of the environment, which replaces the one in the hello.
-        number: ID of the connection, for logs.
+
+    Attributes:
+        input: The other end of its standard input.
+        output: The other end of its standard output.
+        details: The record of the connection, once there was a hello.
+
+    Raises:
+        ExternalAway: The command cannot be started.
     """
 
+    details: ConnectionDetails
+
     def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        input: socket.socket,
-        output: socket.socket,
-        settings: ExternalSettings,
-        name: str,
-        number: str,
+        self, command: EnvCommand, folder: str, settings: ExternalSettings, name: str
     ) -> None:
-        self._process = process
-        self.input = input
-        self.output = output
         self._settings = settings
         self._name = name
-        self._number = number
+        self._framing = framing_of(COUNTED, MAX_HELLO_BYTES)
         self._first = b""
-        self._protocol = ExternalConnection(
-            COUNTED,
-            dialect_of,
-            max_message=MAX_HELLO_BYTES,
-            heartbeat_s=settings.heartbeat_s,
-            now=time.monotonic(),
-        )
-
-    @property
-    def details(self) -> ConnectionDetails:
-        """The record of the connection, once there was a hello."""
-        return self._protocol.details
+        self.input, standard_input = socket.socketpair()
+        self.output, standard_output = socket.socketpair()
+        environ = {
+            "GYM_EXTERNAL_NAME": command.name,
+            "GYM_EXTERNAL_ENV_ID": name.partition("/")[2],
+            "GYM_EXTERNAL_STDIO": "1",
+        }
+        with standard_input, standard_output:
+            try:
+                self._process = subprocess.Popen(
+                    command.words,
+                    stdin=standard_input.fileno(),
+                    stdout=standard_output.fileno(),
+                    cwd=folder,
+                    env=os.environ | environ,
+                    preexec_fn=functools.partial(
+                        prctl.die_with_parent, os.getpid(), signal.SIGKILL
+                    ),
+                )
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                self.close()
+                raise ExternalAway(
+                    f"{EXTERNAL}{name} is the command {command.words[0]!r:.200}, which "
+                    f"cannot be started: {error}"
+                ) from None
 
     def receive_hello(self) -> bool:
         """Read output of the process; return whether its hello is complete.
@@ -216,32 +182,32 @@ class _CommandProcess:
         if not data:
             self.follow("it closed its output before its hello")
         self._first = (self._first + data)[:SHOWN_BYTES]
-        protocol, now = self._protocol, time.monotonic()
-        payload = protocol.receive(data, now)
-        if payload is None:
-            if protocol.lost_because:
-                raise self._refused(
-                    f"its output begins with {self._first!r}, which is no message "
-                    f"({protocol.lost_because}); prints must go to standard error"
-                )
-            return False
-        settings = self._settings
+        framing, settings = self._framing, self._settings
         try:
-            hello = read_hello(payload, settings.max_observation)
+            messages = framing.feed(data)
+            if not messages:
+                return False
+            hello = read_hello(messages[0].payload, settings.max_observation)
+        except FramingError as error:
+            raise self._refused(
+                f"its output begins with {self._first!r}, which is no message "
+                f"({error}); {_PRINTS}"
+            ) from None
         except BadHello as error:
             raise self._refused(f"its hello is refused: {error}") from None
+        if len(messages) > 1 or not framing.between:
+            raise self._refused("it sent more than its hello before the welcome")
+        number = str(self._process.pid)
         hello = msgspec.structs.replace(hello.public(), name=self._name, replace=False)
-        details = ConnectionDetails(COUNTED, self._number, hello, 1, "")
+        self.details = ConnectionDetails(COUNTED, number, hello, 1, "")
         limits = Limits(settings.max_message)
         welcome = Welcome(
-            PROTOCOL, self._number, "", False, settings.heartbeat_s, 0.0, limits
+            PROTOCOL, number, "", False, settings.heartbeat_s, 0.0, limits
         )
-        protocol.accept(details, welcome, now)
-        if not protocol.transferable:
-            raise self._refused("it sent more than its hello before the welcome")
         with contextlib.suppress(OSError):
             # If it has ended, its output ends, too.
-            self.input.sendall(protocol.take_outgoing())
+            payload = msgspec.json.encode(welcome)
+            self.input.sendall(framing.message(payload, text=True))
         return True
 
     def _refused(self, why: str) -> ExternalAway:

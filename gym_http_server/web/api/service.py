@@ -133,21 +133,7 @@ def _registry(web: Web, environ: Environ) -> Answer:
 
 
 def _external(web: Web) -> Iterator[dict[str, Any]]:
-    """Yield external environments in the form of the registry."""
-    for name, command in web.settings.env_commands.items():
-        if command.lists:
-            # The survey has its environments.
-            continue
-        # Its spaces are known when an instance has started it.
-        spaces = {"action_space": None, "observation_space": None}
-        yield {
-            "available": True,
-            "entry_point": None,
-            "env_id": f"external/{name}",
-            "external": {"command": name, **spaces},
-            "max_episode_steps": None,
-            "reason": None,
-        }
+    """Yield external environments that are connected, in the form of the registry."""
     for listed in web.broker.listed():
         env_id, free = listed.pop("env_id"), listed["free"]
         yield {
