@@ -17,7 +17,7 @@ def test_the_last_hundred_that_ended_are_listed() -> None:
     for number in range(150):
         ended = Tombstone("CartPole-v1", "closed", 0, "a long tail", time.monotonic())
         tombstones.add(f"{number:08x}", ended)
-    answer = listed([], tombstones.newest_first(), Wanted(), (0, 64), ())
+    answer = listed([], tombstones.newest_first(), Wanted(), (0, 64), (), 50.0)
     rows = json.loads(answer)["ended"]
     wanted = [f"{number:08x}" for number in range(149, 49, -1)]
     assert [row["instance_id"] for row in rows] == wanted

@@ -11,7 +11,7 @@ import { keyName } from "./key_map.js";
  * @param {(code: string) => void} release
  */
 export function touchKeys(codes, press, release) {
-  return h("div", { class: "touch-keys" }, ...codes.map((code) => touchKey(code, press, release)));
+  return h("div", { class: "touch-keys" }, ...[...codes].sort().map((code) => touchKey(code, press, release)));
 }
 
 function touchKey(code, press, release) {
