@@ -158,9 +158,13 @@ release: $(VENV)/.dev ## Build all packages into dist, and play CartPole with ea
 	@$(BIN)/python scripts/make_packages.py dist
 	@CI=true $(BIN)/python -m pytest -q -p no:cacheprovider tests/release/release_checks.py
 
+.PHONY: pictures
+pictures: $(VENV)/.dev ## Make pictures of all views in build/pictures (or PICTURES=--write)
+	@$(BIN)/python -m tests.pictures $(PICTURES)
+
 .PHONY: docs
 docs: build/docs/site build/docs/lua build/docs/cpp build/docs/js ## Make the site of all documents, and the references of clients
-	@echo "Open build/docs/site/README.html, and look into $(wordlist 2, 4, $^)"
+	@echo "Open build/docs/site/index.html, and look into $(wordlist 2, 4, $^)"
 
 # Warnings are errors in all four.
 .PHONY: build/docs/site

@@ -1,5 +1,6 @@
 """`make docs` builds the site and the documents of the clients without warnings."""
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ from tests.support import run_locks
 from tests.support.drivers import needs
 from tests.support.peers.checked_page import CheckedPage
 from tests.support.server import ROOT
+
+API = ROOT / "gym_http_server" / "web" / "api"
 
 
 def make(target: str) -> subprocess.CompletedProcess[str]:
@@ -69,8 +72,23 @@ def test_the_site_is_complete_and_needs_no_network() -> None:
     for path, text in pages.items():
         for link in re.findall(r'(?:href|src)="([^"#?:]+)[^":]*"', text):
             assert (path.parent / unquote(link)).exists(), f"{path}: {link}"
+    shown = {
+        "README": "trust it",
+        "docs/dashboard": "Look at",
+        "docs/site/index": "Begin",
+        "docs/operations": "Create an instance",
+    }
     with CheckedPage() as page:
-        for name, words in (("README", "trust it"), ("docs/dashboard", "Look at")):
+        for name, words in shown.items():
             page.open((site / f"{name}.html").as_uri())
             page.shows(words)
             assert (page.hosts, page.faults) == (set(), [])
+        # Written into the page, with all that it shows, and found at once.
+        openapi = json.loads((API / "openapi.json").read_text(encoding="utf-8"))
+        count = sum(
+            "responses" in m for p in openapi["paths"].values() for m in p.values()
+        )
+        closed = "document.querySelectorAll('details.operation:not([hidden])').length"
+        assert page.run(closed) == count
+        page.write("input.operations", "post rollout")
+        assert page.run(closed) == 1

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -70,8 +71,21 @@ class CheckedPage(Chromium):
         """Return a picture of the window as PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot")["data"])
 
+    def save_whole(self, path: Path, tallest: int) -> None:
+        """Save a picture of the whole page as PNG, down to a height."""
+        whole = "document.documentElement.scrollHeight"
+        size = {
+            "width": self.run("innerWidth"),
+            "height": min(self.run(whole), tallest),
+        }
+        clip = {"x": 0, "y": 0, "scale": 1, **size}
+        answer = self._call(
+            "Page.captureScreenshot", captureBeyondViewport=True, clip=clip
+        )
+        path.write_bytes(base64.b64decode(answer["data"]))
+
     def save_screenshot(self, name: str) -> None:
-        """Save a picture of the window, which `make docs` shows on the site."""
+        """Save a picture of the window in ``build/screenshots``, to look at it."""
         _SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         (_SCREENSHOTS / f"{name}.png").write_bytes(self.screenshot())
 
