@@ -99,7 +99,7 @@ def test_what_old_clients_send_gives_no_warning(
 @pytest.mark.parametrize(
     ("rest", "body", "name", "meant"),
     [
-        ("rollout/", {"branches": 3}, "branches", ""),
+        ("rollout/", {"paths": 3}, "paths", ""),
         ("rollout/", {"episode": 3}, "episode", "episodes"),
         ("generator/", {"state": {}, "replaced": True}, "replaced", "replace"),
         ("attributes/gravity/", {"value": 1.0, "forced": False}, "forced", "force"),
@@ -158,9 +158,9 @@ def test_streams_have_the_warning_in_the_answer(instance: Instance) -> None:
         assert answer["status"] == 200
         (warning,) = answer["body"]["warnings"]
         assert warning["message"].endswith("did you mean 'seed'?")
-        refused = stream.call(op="rollout", branches=3)
+        refused = stream.call(op="rollout", paths=3)
         assert refused["status"] == 400
-        assert "unknown member 'branches'" in refused["body"]["message"]
+        assert "unknown member 'paths'" in refused["body"]["message"]
         assert "warnings" not in stream.call(op="step", action=0)["body"]
 
 
