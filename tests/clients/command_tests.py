@@ -1,5 +1,6 @@
 """Tests of the environments that every client provides on standard input and output."""
 
+import contextlib
 import os
 import pty
 import shlex
@@ -23,6 +24,7 @@ from tests.support.server import Server
 from tests.support.wait import wait_until
 
 DIALECTS = ("json", "binary")
+DEVICES = ("terminal", "/dev/null")
 ASLEEP = {"mood": "asleep"}
 TALKATIVE = {"mood": "talkative"}
 
@@ -165,16 +167,25 @@ class CommandTests:
         assert output == b""
         assert "a message announces 314572800 bytes" in printed
 
-    def test_a_terminal_is_no_server(self, command: Command) -> None:
-        ours, theirs = pty.openpty()
-        try:
-            done = subprocess.run(
-                command.words("json"), stdin=theirs, capture_output=True, timeout=20
-            )
-        finally:
-            os.close(ours)
-            os.close(theirs)
-        assert done.returncode != 0
-        assert done.stdout == b""
-        assert b"standard input is a terminal" in done.stderr
-        assert b"--env-command NAME=COMMAND" in done.stderr
+    @pytest.mark.parametrize("device", DEVICES)
+    def test_a_device_is_no_server(self, command: Command, device: str) -> None:
+        assert_refused(command.words("json"), device)
+
+
+def assert_refused(words: Sequence[str | Path], device: str, **options: Any) -> None:
+    """Check that a program says who has to start it, if its input is a device."""
+    with contextlib.ExitStack() as stack:
+        if device == "terminal":
+            ours, given = pty.openpty()
+            stack.callback(os.close, ours)
+        else:
+            given = os.open(device, os.O_RDONLY)
+        stack.callback(os.close, given)
+        done = subprocess.run(
+            words, stdin=given, capture_output=True, timeout=20, **options
+        )
+    assert done.returncode != 0
+    assert done.stdout == b""
+    assert b"standard input" in done.stderr
+    assert b"a terminal or /dev/null" in done.stderr
+    assert b"--env-command NAME=COMMAND" in done.stderr

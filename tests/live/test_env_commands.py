@@ -17,6 +17,7 @@ import pytest
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv
 from gym_http_server.external.provider import PATH
+from tests.clients.command_tests import DEVICES, assert_refused
 from tests.support.api import Api, error, ok
 from tests.support.local_reference import assert_same_description, assert_same_episodes
 from tests.support.peers import stdio_program
@@ -437,3 +438,12 @@ def test_a_provider_ends_with_its_input_in_the_middle_of_a_step(
     assert status == 0
     # What the environment printed is no message.
     assert output == b""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_serve_env_refuses_a_device(tmp_path: Path, device: str) -> None:
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    path = os.pathsep.join([str(ROOT), str(ROOT / "clients" / "python")])
+    environ = {**os.environ, "PYTHONPATH": path}
+    words = [sys.executable, "sleeper.py"]
+    assert_refused(words, device, cwd=tmp_path, env=environ)

@@ -25,8 +25,8 @@ local function is_readable(seconds)
   return socket.select(INPUTS, nil, seconds)[1] ~= nil
 end
 
-local function is_terminal()
-  local found = os.execute("test -t 0")
+local function is_device()
+  local found = os.execute("{ test -t 0 || test /dev/stdin -ef /dev/null; } 2> /dev/null")
   -- In Lua 5.1 it is the exit status.
   return found == true or found == 0
 end
@@ -46,9 +46,9 @@ function standard_streams.take()
     return
   elseif package.config:sub(1, 1) == "\\" then
     usage.raise('"stdio:" needs Linux or macOS')
-  elseif is_terminal() then
-    usage.raise('standard input is a terminal: "stdio:" is for programs that a server '
-      .. "starts (serve --env-command NAME=COMMAND)")
+  elseif is_device() then
+    usage.raise('standard input is a terminal or /dev/null: "stdio:" is for programs that '
+      .. "a server starts (serve --env-command NAME=COMMAND)")
   end
   input, output = io.stdin, io.stdout
   -- So that `socket.select` knows of all bytes that have arrived.

@@ -9,6 +9,7 @@ import select
 import selectors
 import socket
 import ssl
+import stat
 import sys
 import threading
 import time
@@ -211,10 +212,11 @@ class StandardStreams:
     """
 
     def __init__(self) -> None:
-        if os.isatty(0):
+        if stat.S_ISCHR(os.fstat(0).st_mode):
             raise ValueError(
-                "url is 'stdio:' and standard input a terminal: expected a server that "
-                "has started this program (serve --env-command NAME=COMMAND)"
+                "url is 'stdio:' and standard input a terminal or /dev/null: expected "
+                "a server that has started this program (serve --env-command "
+                "NAME=COMMAND)"
             )
         sys.stdout.flush()
         self._input, self._output = os.dup(0), os.dup(1)

@@ -6,6 +6,7 @@
 #ifndef _WIN32
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #endif
 
@@ -41,7 +42,7 @@ public:
 class StandardStreams {
 public:
     /// Those of this process.
-    /// @throws UsageError Standard input is a terminal, or one of both is closed.
+    /// @throws UsageError Standard input is a terminal or /dev/null, or one of both is closed.
     static StandardStreams& own() {
         static StandardStreams streams;
         return streams;
@@ -76,10 +77,11 @@ public:
 
 private:
     StandardStreams() {
-        if (isatty(STDIN_FILENO) != 0)
+        struct stat found {};
+        if (fstat(STDIN_FILENO, &found) == 0 && S_ISCHR(found.st_mode))
             throw UsageError(
-                "standard input is a terminal: \"stdio:\" is for programs that a server "
-                "starts (serve --env-command NAME=COMMAND)");
+                "standard input is a terminal or /dev/null: \"stdio:\" is for programs that "
+                "a server starts (serve --env-command NAME=COMMAND)");
         input_ = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         output_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         if (input_ < 0 || output_ < 0)
