@@ -68,6 +68,7 @@ def test_an_instance_ends_and_comes_back_after_a_restart(
     page.shows("A client closed it.")
     page.shows("best of Anna")
     page.shows("Recording anna")
+    page.choose_tab("Log")
     page.shows("The instance has ended.")
     wait_until(lambda: page.run(POINTS) == 7, SECONDS, "the curve")
     assert page.run(VALUE) == last

@@ -184,7 +184,7 @@ def test_taking_over_asks_first(server: Server, page: CheckedPage) -> None:
     page.press("[aria-label='Sample and step']")
     wait_until(lambda: steps_of(instance) == 2, SECONDS, "the second step")
     instance.step({"go": 1, "by": [1, 2]})
-    page.shows("\n3\nEpisodes")
+    page.shows("3 steps")
     page.press("[aria-label='Sample and step']")
     page.shows("Take it over?")
     assert steps_of(instance) == 3
@@ -239,7 +239,9 @@ def test_the_server_draws_and_tests_actions_of_opaque_spaces(
     instance.reset()
     open_instance(page, instance)
     page.shows("action[0] of tests.support.envs.opaque_spaces:Mission, as JSON")
+    page.choose_tab("Spaces")
     page.shows("Tuple(<tests.support.envs.opaque_spaces.Mission object>, Discrete(6))")
+    page.choose_tab("By hand")
     page.press("[aria-label='Sample and step']")
     page.shows("please ")
     wait_until(lambda: steps_of(instance) == 1, SECONDS, "the step")
@@ -255,15 +257,20 @@ def test_actions_are_entered_for_the_space_that_a_reset_assigned(
 ) -> None:
     instance = Api(server).create("corridor/Changing-v0")
     open_instance(page, instance)
+    page.choose_tab("Spaces")
     page.shows("Discrete(2)")
+    page.choose_tab("By hand")
     page.write(".by-hand textarea", '{"actions": 12}')
     page.press("[aria-label='Reset the environment']")
+    page.choose_tab("Spaces")
     page.shows("Discrete(12)")
+    page.choose_tab("By hand")
     options = "document.querySelectorAll('.by-hand select option').length"
     assert page.run(options) == 12
     # This step assigns Discrete(5, start=1).
     page.run("document.querySelector('.by-hand select').value = 9")
     page.press("[aria-label='Step with this action']")
+    page.choose_tab("Spaces")
     page.shows("Discrete(5, start=1)")
     assert page.run(options) == 5
     instance.close()
@@ -280,6 +287,7 @@ def test_a_printed_line_is_shown_as_it_is_also_on_a_telephone(
     line = "<img src=x onerror=alert(1)> \N{GREEK SMALL LETTER PI}"
     page.write(".widget-text input", "x" + f"{line}\n".encode().hex())
     page.press("[aria-label='Step with this action']")
+    page.choose_tab("Log")
     page.shows(line, seconds=2.0)
     assert page.run("document.querySelectorAll('img[src=x]').length") == 0
     assert page.run("document.documentElement.scrollWidth") <= 360
@@ -316,6 +324,7 @@ def open_clock(
     instance = Api(server).create("Pendulum-v1", realtime=clock)
     instance.reset()
     open_instance(page, instance)
+    page.choose_tab("Clock")
     page.shows(f"running · {hz} Hz")
     wait_until(lambda: re.search(pattern, page.run(STATISTICS)), SECONDS, repr(pattern))
     return instance
@@ -327,8 +336,10 @@ def test_a_clock_shows_its_lateness_and_pauses(
     lateness = r"\bLateness(\s[\d.e-]+ ms){4}(\s|$)"
     instance = open_clock(server, page, "elastic", 50, lateness)
     # Ticks are no steps of others.
+    page.choose_tab("By hand")
     page.press("[aria-label='Sample and step']")
     page.shows("answer to\nstep")
+    page.choose_tab("Clock")
     page.press("[aria-label='Pause the clock']")
     page.shows("paused · 50 Hz")
     assert instance.get("realtime/").json()["state"] == "paused"

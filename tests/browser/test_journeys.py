@@ -190,7 +190,9 @@ def test_texts_of_a_hostile_environment_are_shown_letter_by_letter(
     page.shows("Sample and step")
     page.press("[aria-label='Reset the environment']")
     page.shows(f"drawn {MARKUP}")
+    page.choose_tab("Log")
     page.shows(f"reset {MARKUP}")
+    page.choose_tab("By hand")
     answer = "document.querySelector('.answer').innerText"
     assert page.run(answer).count(json.dumps(MARKUP)[1:-1]) >= 3
     page.press(".by-hand select", "ArrowDown")

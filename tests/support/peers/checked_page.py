@@ -152,6 +152,10 @@ class CheckedPage(Chromium):
         self.point(*end)
         self.point(*end, "mouseReleased")
 
+    def choose_tab(self, name: str) -> None:
+        """Show one of the panels of an instance's page."""
+        self.press(f"#tab-{name.lower().replace(' ', '-')}")
+
     def write(self, selector: str, text: str) -> None:
         """Replace the text of a field."""
         self.focus(selector)

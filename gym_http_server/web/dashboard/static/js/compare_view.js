@@ -52,13 +52,12 @@ class ComparePage {
     });
     this.element = h(
       "div",
-      {},
+      { class: "view" },
       h("h1", {}, "Compare"),
       this.#error,
       this.#add,
       this.#list,
-      this.#charts.controls,
-      h("div", { class: "charts" }, this.#returns.element, this.#lengths.element),
+      h("div", { class: "panel" }, this.#charts.controls, h("div", { class: "charts" }, this.#returns.element, this.#lengths.element)),
       this.#exports.element,
     );
     const instances = this.#compared.filter((each) => !each.isRun).map(({ name }) => name);

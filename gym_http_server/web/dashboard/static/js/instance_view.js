@@ -12,7 +12,9 @@ import { PlayPanel, isPlayable } from "./play_panel.js";
 import { RealtimePanel } from "./realtime_panel.js";
 import { RecordingPanel } from "./recording_panel.js";
 import { token } from "./session.js";
-import { whyEnded } from "./states.js";
+import { stateText, whyEnded } from "./states.js";
+import { Tabs } from "./tabs.js";
+import { number, plural, roughly } from "./texts.js";
 import { spaceOf } from "../../v1/external/client/spaces/index.js";
 import { Stepper } from "./stepper.js";
 import { button } from "./widgets/containers.js";
@@ -49,9 +51,13 @@ class InstancePage {
   #log;
   #recording;
   #realtime;
-  #clock;
-  #spaces = panel("Spaces", h("p", {}, "Waiting for the environment …"));
-  #control = h("div", { class: "instance-control" });
+  #hasClock = false;
+  #summary = h("p", { class: "summary soft" });
+  #banner = h("div", { hidden: "" });
+  #spaces = h("div", {}, h("p", {}, "Waiting for the environment …"));
+  #hand = h("div", {}, h("p", { class: "soft" }, "Waiting for the environment …"));
+  #control = h("div", {});
+  #tabs;
   #play = null;
   #byHand = null;
   #spacesVersion = 0;
@@ -88,28 +94,35 @@ class InstancePage {
 
   #layout() {
     this.#closing.classList.add("danger");
-    this.#clock = panel("Clock", this.#realtime.element);
-    this.#clock.hidden = true;
+    this.#tabs = new Tabs("More about this instance", [
+      ["By hand", this.#hand],
+      ["Facts", this.#facts.element],
+      ["Log", this.#log.element],
+      ["Spaces", this.#spaces],
+      ["Recording", this.#recording.element],
+    ]);
     return h(
       "div",
-      { class: "instance" },
-      h("div", { class: "row instance-head" }, this.#title, this.#closing),
+      { class: "view instance" },
+      h("div", { class: "head instance-head" }, h("div", {}, this.#title, this.#summary), this.#closing),
+      this.#banner,
       h(
         "div",
         { class: "instance-columns" },
-        h("div", { class: "instance-main" }, panel("Frame", this.#frame.element), this.#control),
-        h(
-          "div",
-          { class: "instance-side" },
-          panel("Facts", this.#facts.element),
-          this.#clock,
-          panel("Curves", this.#curves.element),
-          panel("Log", this.#log.element),
-          this.#spaces,
-          panel("Recording", this.#recording.element),
-        ),
+        h("div", { class: "panel stage" }, this.#frame.element, this.#control),
+        h("section", { class: "panel", "aria-label": "Curves" }, this.#curves.element),
+        h("div", { class: "panel instance-more" }, this.#tabs.element),
       ),
     );
+  }
+
+  /** Say the state, and the figures that matter most, below the title. */
+  #summarize(row) {
+    const words = [plural(row.steps, "step"), plural(row.episodes, "episode")];
+    if (typeof row.last_return === "number") words.push(`last return ${number(row.last_return)}`);
+    if (row.reason === undefined) words.push(`${roughly(row.age_s)} old`);
+    const state = h("span", { class: `badge ${row.reason === undefined ? row.state : "ended"}` }, stateText(row));
+    this.#summary.replaceChildren(state, ` ${words.join(" · ")}`);
   }
 
   begin() {
@@ -164,6 +177,7 @@ class InstancePage {
     if (!row) throw new Error(`There is no instance ${this.#id}, or it ended long ago.`);
     this.#row = row;
     this.#title.textContent = [row.env_id, row.label, row.program].filter(Boolean).join(" · ");
+    this.#summarize(row);
     this.#facts.show(row);
     if (row.reason !== undefined) return this.#end();
     if (row.state !== "making") this.#follow();
@@ -173,7 +187,7 @@ class InstancePage {
     const requests = [];
     if (!this.#isDescribed) requests.push(this.#describe());
     if (row.episodes !== this.#episodes) requests.push(this.#fetchEpisodes(row.episodes));
-    if (!this.#clock.hidden) requests.push(this.#realtime.update());
+    if (this.#hasClock) requests.push(this.#realtime.update());
     this.#polled = Promise.all(requests);
   }
 
@@ -221,16 +235,17 @@ class InstancePage {
   }
 
   #showControls(described, keys) {
-    this.#clock.hidden = !described.realtime;
+    if (described.realtime && !this.#hasClock) this.#tabs.add("Clock", this.#realtime.element);
+    this.#hasClock = Boolean(described.realtime);
     this.#showSpaces(described);
     const mayStep = () => this.#mayStep();
     if (!this.#row?.num_envs && isPlayable(keys, described.action_space)) {
       this.#play = new PlayPanel(keys, described.action_space, this.#stepper, mayStep, this.#frame.element);
-      this.#control.append(panel("Play", this.#play.element));
+      this.#control.replaceChildren(this.#play.element);
     }
     const draw = async () => (await this.#context.call("GET", `${this.#path}action_space/sample`)).action;
     this.#byHand = new ByHand(described.action_space, this.#stepper, mayStep, draw);
-    this.#control.append(panel("By hand", this.#byHand.element));
+    this.#hand.replaceChildren(this.#byHand.element);
   }
 
   async #fetchEpisodes(count) {
@@ -255,7 +270,7 @@ class InstancePage {
   }
 
   #hasOthers() {
-    if (this.#clock.hidden) return this.#foreign.areRecent(performance.now());
+    if (!this.#hasClock) return this.#foreign.areRecent(performance.now());
     // Steps of a clock are nobody's, but an agent has a stream.
     return (this.#row?.streams ?? 0) > (this.#stepper.hasStream ? 1 : 0);
   }
@@ -287,25 +302,19 @@ class InstancePage {
     this.#watcher?.close();
     this.#play?.dispose();
     this.#control.replaceChildren();
-    this.#spaces.hidden = !this.#isDescribed;
-    this.#recording.element.parentNode.hidden = true;
+    for (const each of ["By hand", "Recording", ...(this.#isDescribed ? [] : ["Spaces"])]) this.#tabs.remove(each);
     // Without a watcher there never was a picture.
     this.#frame.element.parentNode.hidden = !this.#watcher;
     this.#frame.say(`It has ended: ${whyEnded(this.#row)}.`);
     const rest = new EndedPanel();
     rest.show(this.#row);
-    this.#facts.element.parentNode.before(panel("Ended", rest.element));
+    this.#banner.replaceChildren(h("div", { class: "panel banner" }, rest.element));
+    this.#banner.hidden = false;
     this.#curves.end();
-    // Curves lead where there is nothing to control any more.
-    this.#control.replaceChildren(this.#curves.element.parentNode);
     const { call } = this.#context;
     // Tokens without the scope see no recordings.
     await Promise.allSettled([this.#fetchEpisodes(this.#row.episodes), rest.find(call, this.#id)]);
   }
-}
-
-function panel(title, content) {
-  return h("section", { class: "panel" }, h("h2", {}, title), content);
 }
 
 function spaceRows(title, space) {

@@ -25,7 +25,7 @@ class RecordingsPage {
 
   constructor(context) {
     this.#context = context;
-    this.element = h("div", {}, h("h1", {}, "Recordings"), this.#words, this.#video, this.#list);
+    this.element = h("div", { class: "view" }, h("h1", {}, "Recordings"), this.#words, this.#video, this.#list);
   }
 
   dispose() {

@@ -27,7 +27,7 @@ export function view(context, name) {
 class RunPage {
   #context;
   #path;
-  #words = h("p", {});
+  #words = h("p", { class: "summary soft" });
   #error = h("p", { class: "error", role: "alert", hidden: "" });
   #charts = new ChartGroup(["episode"]);
   #returns = this.#charts.chart({ label: "Return in training", empty: "No episode has been recorded yet" });
@@ -53,12 +53,10 @@ class RunPage {
     const curves = [this.#returns, this.#evaluations, this.#queue, this.#lag];
     this.element = h(
       "div",
-      {},
-      h("h1", {}, `Run ${name}`),
+      { class: "view" },
+      h("div", {}, h("h1", {}, `Run ${name}`), this.#words),
       this.#error,
-      this.#words,
-      this.#charts.controls,
-      h("div", { class: "charts" }, ...curves.map(({ element }) => element)),
+      h("div", { class: "panel" }, this.#charts.controls, h("div", { class: "charts" }, ...curves.map(({ element }) => element))),
       this.#workers.element,
       this.#readers.element,
       h("details", {}, h("summary", {}, "All figures"), this.#all),

@@ -34,7 +34,7 @@ export function view(context) {
   };
   load();
   return {
-    element: h("div", {}, h("h1", {}, "Training runs"), error, none, listed.element),
+    element: h("div", { class: "view" }, h("h1", {}, "Training runs"), error, none, listed.element),
     dispose() {
       isOver = true;
       clearTimeout(timer);
