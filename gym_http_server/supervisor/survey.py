@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -35,6 +37,11 @@ IMPORT_SECONDS = 30.0
 SURVEY_SECONDS = 50.0
 MAX_BYTES = 64 * 1024 * 1024
 READ_BYTES = 1 << 20
+#: Items of a default that is a list.
+MAX_ITEMS = 16
+_BY_NAME = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+#: Arguments that create requests have members for.
+_OTHERWISE = ("render_mode",)
 
 
 class _SurveyMessage(msgspec.Struct, omit_defaults=True):
@@ -190,10 +197,10 @@ def survey(
         on_load: Called with each name before its import.
 
     Returns:
-        Objects with ``env_id``, ``available``, ``reason``,
+        Objects with ``env_id``, ``available``, ``reason``, ``arguments``,
         ``entry_point`` and ``max_episode_steps``, sorted by ID.
     """
-    reasons: dict[str, str | None] = {}
+    found: dict[str, tuple[Any, str | None]] = {}
     rows = []
     with (
         contextlib.redirect_stdout(io.StringIO()),
@@ -207,17 +214,19 @@ def survey(
         for env_id, spec in sorted(registration.registry.items()):
             entry = spec.entry_point or spec.vector_entry_point
             name = _name(entry)
-            if name not in reasons:
+            if name not in found:
                 if name.partition(":")[0] not in sys.modules:
                     on_load(name)
-                reasons[name] = _reason(entry)
+                found[name] = _loaded(entry)
+            creator, reason = found[name]
             rows.append(
                 {
-                    "available": reasons[name] is None,
+                    "arguments": _arguments(creator, spec.kwargs),
+                    "available": reason is None,
                     "entry_point": name,
                     "env_id": env_id,
                     "max_episode_steps": spec.max_episode_steps,
-                    "reason": reasons[name],
+                    "reason": reason,
                 }
             )
         rows += pool_rows(on_load)
@@ -283,13 +292,45 @@ def _name(entry: Any) -> str:
     return f"{entry.__module__}:{getattr(entry, '__qualname__', type(entry).__name__)}"
 
 
-def _reason(entry: Any) -> str | None:
+def _loaded(entry: Any) -> tuple[Any, str | None]:
+    """Return what makes an environment, and why it cannot be made, or ``None``."""
     try:
         if isinstance(entry, str):
-            registration.load_env_creator(entry)
+            entry = registration.load_env_creator(entry)
         elif getattr(entry, "__name__", "").startswith("_raise"):
             # Gymnasium registers functions that raise for environments that moved away.
             entry()
     except (Exception, SystemExit) as error:
-        return f"{type(error).__name__}: {error}"[:500]
-    return None
+        return None, f"{type(error).__name__}: {error}"[:500]
+    return entry, None
+
+
+def _arguments(creator: Any, registered: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the keyword arguments of an environment, with the defaults that JSON has.
+
+    Args:
+        creator: Its class, or a function that makes it.
+        registered: Arguments that it is registered with.
+    """
+    try:
+        parameters = inspect.signature(creator).parameters
+    except (TypeError, ValueError):
+        return []
+    arguments: list[dict[str, Any]] = []
+    for name, parameter in parameters.items():
+        if parameter.kind not in _BY_NAME or name in _OTHERWISE:
+            continue
+        default = registered.get(name, parameter.default)
+        if default is parameter.empty:
+            arguments.append({"name": name})
+        elif _is_json(default):
+            arguments.append({"default": default, "name": name})
+    return arguments
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= MAX_ITEMS and all(map(_is_json, value))
+    if type(value) is float:
+        return math.isfinite(value)
+    return value is None or type(value) in (bool, int, str)

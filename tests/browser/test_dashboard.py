@@ -148,6 +148,40 @@ def test_a_person_makes_finds_and_closes_an_instance(
         Instance(api, each).close()
 
 
+def test_arguments_are_fields_and_the_search_is_left_by_keys(
+    server: Server, api: Api, page: CheckedPage
+) -> None:
+    page.open(f"{server.url}/#token={server.token}" if server.token else server.url)
+    page.shows("slots taken")
+    page.run("location.hash = '#/new'")
+    page.shows("environments")
+    page.write("input[type=search]", "frozen")
+    page.shows("2 environments")
+    # The first one is chosen.
+    page.shows("gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv")
+    page.strike("ArrowDown")
+    assert page.run("document.activeElement.tagName") == "SELECT"
+    field = (
+        "[...document.querySelectorAll('.arguments label')]"
+        ".find((each) => each.innerText === %r).querySelector('input')"
+    )
+    page.run(f"({field % 'map_name'}).value = '8x8'")
+    page.run(f"({field % 'is_slippery'}).click()")
+    page.run(f"({field % 'desc'}).value = 'SF'")
+    page.press("button[type=submit]")
+    page.shows("desc is SF: expected JSON")
+    page.run(f"({field % 'desc'}).value = ''")
+    page.press("button[type=submit]")
+    page.shows("Close instance")
+    ((instance_id, _),) = api.instances().items()
+    made = Instance(api, instance_id)
+    assert ok(made.get("observation_space/"))["info"]["n"] == 64
+    # On ice that is not slippery, a step to the right goes to the right.
+    made.reset()
+    assert made.step(2).json()["observation"] == 1
+    made.close()
+
+
 def test_a_run_shows_returns_queue_and_workers(
     server: Server, api: Api, page: CheckedPage
 ) -> None:

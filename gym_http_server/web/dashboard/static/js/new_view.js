@@ -1,8 +1,13 @@
-/** Creates an instance: the registry's environments, and the options of a create request. */
+/** Creates an instance: environments by family, their arguments, and the options of a create. */
 
-import { h } from "./elements.js";
+import { ArgumentFields } from "./argument_fields.js";
+import { action, h } from "./elements.js";
+import { familyOf } from "./families.js";
+import { plural } from "./texts.js";
 
-const MODES = ["", "rgb_array", "ansi", "rgb_array_list", "ansi_list"];
+const MODES = ["rgb_array", "", "ansi", "rgb_array_list", "ansi_list"];
+/** What is chosen at first, where it can be made. */
+const FIRST = "CartPole-v1";
 
 /** Make the view. */
 export function view(context) {
@@ -16,14 +21,19 @@ class NewPage {
   #envs = [];
   #isLoaded = false;
   #isOver = false;
-  #search = h("input", { type: "search", "aria-label": "Search environments", placeholder: "lander" });
-  #list = h("select", { size: "10", "aria-label": "Environments" });
-  #reason = h("p", { class: "soft", role: "status" });
+  #family = "";
+  #search = h("input", { type: "search", placeholder: "lander", autocomplete: "off" });
+  #families = h("div", { class: "families", role: "group", "aria-label": "Families" });
+  #list = h("select", { size: "12", "aria-label": "Environments" });
+  #count = h("p", { class: "soft small", role: "status" });
+  #name = h("h2", {}, "…");
+  #about = h("p", { class: "soft small" });
   #error = h("p", { class: "error", role: "alert", hidden: "" });
+  #arguments = new ArgumentFields();
   #fields = {
-    label: h("input", { maxlength: "64" }),
-    seed: h("input", { type: "number", min: "0", step: "1" }),
+    label: h("input", { maxlength: "64", autocomplete: "off" }),
     render_mode: h("select", {}, ...MODES.map((each) => h("option", { value: each }, each || "none"))),
+    seed: h("input", { type: "number", min: "0", step: "1" }),
     num_envs: h("input", { type: "number", min: "1", step: "1" }),
     max_episode_steps: h("input", { type: "number", min: "1", step: "1" }),
     kwargs: h("textarea", { rows: "2", spellcheck: "false", placeholder: "{}" }),
@@ -31,22 +41,48 @@ class NewPage {
   };
   #names = {
     label: "Label",
-    seed: "Seed of the first reset",
     render_mode: "Render mode",
+    seed: "Seed of the first reset",
     num_envs: "Environments in a vector (num_envs)",
     max_episode_steps: "Steps of an episode (max_episode_steps)",
-    kwargs: "Keyword arguments, as a JSON object",
+    kwargs: "Further keyword arguments, as a JSON object",
     wrappers: "Wrappers, as a JSON list",
   };
-  #submit = h("button", { type: "submit" }, "Create");
+  #submit = h("button", { type: "submit", class: "primary" }, "Create");
 
   constructor(context) {
     this.#context = context;
-    this.#fields.render_mode.value = "rgb_array";
-    const fields = Object.entries(this.#fields).map(([name, field]) => h("label", {}, this.#names[name], field));
-    const form = h("form", { class: "fields" }, this.#search, this.#list, this.#reason, ...fields, this.#error, this.#submit);
-    this.element = h("div", {}, h("h1", {}, "New instance"), form);
+    const labelled = (name) => h("label", {}, this.#names[name], this.#fields[name]);
+    const form = h(
+      "form",
+      { class: "new-form" },
+      h(
+        "div",
+        { class: "panel fields" },
+        h("label", {}, h("span", {}, "Search environments"), this.#search),
+        this.#families,
+        this.#list,
+        this.#count,
+      ),
+      h(
+        "div",
+        { class: "panel fields" },
+        h("div", {}, this.#name, this.#about),
+        h("div", { class: "pairs" }, labelled("label"), labelled("render_mode")),
+        this.#arguments.element,
+        h(
+          "details",
+          { class: "fields" },
+          h("summary", {}, "More: seed, vector, wrappers, JSON"),
+          h("div", { class: "fields" }, ...["seed", "num_envs", "max_episode_steps", "kwargs", "wrappers"].map(labelled)),
+        ),
+        this.#error,
+        h("div", {}, this.#submit),
+      ),
+    );
+    this.element = h("div", { class: "view" }, h("h1", {}, "New instance"), form);
     this.#search.addEventListener("input", () => this.#draw());
+    this.#search.addEventListener("keydown", (event) => this.#enterList(event));
     this.#list.addEventListener("change", () => this.#explain());
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -59,7 +95,8 @@ class NewPage {
   }
 
   async load() {
-    this.#reason.textContent = "Looking through the registered environments …";
+    this.#count.textContent = "Looking through the registered environments …";
+    this.#submit.disabled = true;
     try {
       this.#envs = (await this.#context.call("GET", "/v1/registry/")).envs;
     } catch (error) {
@@ -67,29 +104,60 @@ class NewPage {
     }
     if (this.#isOver) return;
     this.#isLoaded = true;
+    this.#drawFamilies();
     this.#draw();
+  }
+
+  /** Go from the search to what it has found. */
+  #enterList(event) {
+    if (event.key !== "ArrowDown" || !this.#list.options.length) return;
+    event.preventDefault();
+    this.#list.focus();
+  }
+
+  #drawFamilies() {
+    const counts = new Map();
+    for (const env of this.#envs) {
+      const name = familyOf(env);
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+    const names = [...counts.keys()].sort((a, b) => a.localeCompare(b));
+    const made = ["", ...names].map((name) => {
+      const button = action(name || "All", () => {
+        this.#family = name;
+        for (const each of made) each.setAttribute("aria-pressed", String(each === button));
+        this.#draw();
+      }, { "aria-pressed": String(name === this.#family) });
+      if (name) button.append(h("span", { class: "soft" }, ` ${counts.get(name)}`));
+      return button;
+    });
+    this.#families.replaceChildren(...made);
+    this.#families.hidden = names.length < 2;
   }
 
   #draw() {
     // The first look through the registry takes seconds.
     if (!this.#isLoaded) return;
     const text = this.#search.value.trim().toLowerCase();
-    const found = this.#envs.filter(({ env_id }) => env_id.toLowerCase().includes(text));
+    const isFound = (env) => env.env_id.toLowerCase().includes(text) && (!this.#family || familyOf(env) === this.#family);
+    const found = this.#envs.filter(isFound);
     const chosen = this.#list.value;
     const options = found.map(({ env_id, available }) =>
       h("option", { value: env_id }, available ? env_id : `${env_id} (cannot be made)`));
     this.#list.replaceChildren(...options);
-    const kept = found.find(({ env_id }) => env_id === chosen);
-    const first = kept ?? found.find(({ available }) => available) ?? found[0];
+    const byName = (name) => found.find(({ env_id, available }) => env_id === name && available);
+    const first = byName(chosen) ?? byName(FIRST) ?? found.find(({ available }) => available) ?? found[0];
     if (first) this.#list.value = first.env_id;
+    this.#count.textContent = plural(found.length, "environment");
     this.#explain();
   }
 
   #explain() {
     const chosen = this.#envs.find(({ env_id }) => env_id === this.#list.value);
-    const words = chosen && !chosen.available ? `It cannot be made here: ${chosen.reason}` : "";
-    this.#reason.textContent = words || `${this.#list.options.length} environments`;
     this.#submit.disabled = !chosen?.available;
+    this.#name.textContent = chosen?.env_id ?? "No environment is chosen";
+    this.#about.textContent = chosen ? aboutOf(chosen) : "";
+    this.#arguments.show(chosen?.env_id ?? "", chosen?.arguments ?? []);
   }
 
   async #create() {
@@ -127,6 +195,8 @@ class NewPage {
         }
       } else body[name] = text;
     }
+    const given = this.#arguments.values();
+    if (Object.keys(given).length) body.kwargs = { ...given, ...body.kwargs };
     return body;
   }
 
@@ -134,4 +204,9 @@ class NewPage {
     this.#error.textContent = words;
     this.#error.hidden = false;
   }
+}
+
+function aboutOf({ available, reason, entry_point, max_episode_steps: most }) {
+  if (!available) return `It cannot be made here: ${reason}`;
+  return [entry_point ?? "", most ? `at most ${plural(most, "step")} an episode` : ""].filter(Boolean).join(" · ");
 }
