@@ -178,7 +178,7 @@ def test_arguments_are_fields_and_the_search_is_left_by_keys(
     assert ok(made.get("observation_space/"))["info"]["n"] == 64
     # On ice that is not slippery, a step to the right goes to the right.
     made.reset()
-    assert made.step(2).json()["observation"] == 1
+    assert made.step(2)["observation"] == 1
     made.close()
 
 
