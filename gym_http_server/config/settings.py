@@ -205,7 +205,7 @@ class Settings:
     )
     watch_share: float = declare(
         0.1,
-        "Part of a host's time that drawing pictures for watchers may take.",
+        "Part of a host's time that drawing may take, for watchers of others' steps.",
         least=0.01,
         most=1.0,
     )

@@ -419,8 +419,8 @@ export interface Showing extends AsyncIterableIterator<Shown> {
 export interface InstancesOptions {
   /** Only those with this text, in any case, in their env ID, instance ID, label or owner. */
   search?: string;
-  /** Only those in this state. */
-  state?: ListedInstance["state"] | "ended";
+  /** Only those in this state; `busy` are those in a call, `idle` those between two. */
+  state?: ListedInstance["state"] | "ended" | "busy" | "idle";
 }
 
 /** The instances of a server. */
@@ -440,7 +440,8 @@ export interface ListedInstance {
   label: string | null;
   /** Name of the token that owns it, on a server with several. */
   owner: string | null;
-  state: "making" | "idle" | "busy" | "ending";
+  /** What it does: `stuck` is in a call for longer than usual, `waiting` for clients. */
+  state: "making" | "running" | "waiting" | "stuck" | "paused" | "ending";
   age_s: number;
   /** Seconds since the present call began. */
   busy_s: number | null;

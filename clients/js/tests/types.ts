@@ -147,7 +147,7 @@ async function servers(): Promise<string> {
   const listed: InstanceList = await instances(server);
   const present: ListedInstance | undefined = listed.instances[0];
   const ended: EndedInstance | undefined = (await client.instances(call)).ended[0];
-  console.log(present?.state === "busy", present?.label, ended?.reason);
+  console.log(present?.state === "stuck", present?.label, ended?.reason);
   await registry(server);
   await (await client.make<NdArray>("CartPole-v1")).close();
   await (await client.makeVec("CartPole-v1", { numEnvs: 2 })).close();

@@ -121,15 +121,17 @@ class InstanceCalls:
         Args:
             search: Only those with this text, in any case, in their env ID, instance
                 ID, label or owner.
-            state: Only those in this state, or ``"ended"``.
+            state: Only those in this state, or ``"ended"``; ``"busy"`` are those in a
+                call, ``"idle"`` those between two.
 
         Returns:
             ``"instances"``, a list of dicts with ``instance_id``, ``env_id``,
-            ``label``, ``owner``, ``state`` (``"making"``, ``"idle"``, ``"busy"`` or
-            ``"ending"``), ``age_s``, ``busy_s``, ``idle_s``, ``steps``, ``episodes``,
-            ``last_return``, ``last_length``, ``step_ms``, ``num_envs``, ``recording``,
-            ``streams``, ``watchers`` and ``memory_bytes``; ``"ended"``, the newest
-            first, with ``reason``, ``log`` and ``ended_s_ago``; and ``"slots"``.
+            ``label``, ``owner``, ``state`` (``"making"``, ``"running"``, ``"waiting"``,
+            ``"stuck"``, ``"paused"`` or ``"ending"``), ``age_s``, ``busy_s``,
+            ``idle_s``, ``steps``, ``episodes``, ``last_return``, ``last_length``,
+            ``step_ms``, ``num_envs``, ``recording``, ``streams``, ``watchers`` and
+            ``memory_bytes``; ``"ended"``, the newest first, with ``reason``, ``log``
+            and ``ended_s_ago``; and ``"slots"``.
         """
         query = urlencode(given(search=search, state=state))
         path = "/v1/instances/" + (f"?{query}" if query else "")
