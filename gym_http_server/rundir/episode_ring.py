@@ -3,37 +3,34 @@
 The memory of a status page goes on behind the page: a host writes each episode that
 ends into a ring there. The supervisor has the descriptor, so it can read the episodes
 of a host that was killed. Only the first write to each page needs a system call.
+
+The ring has lines of JSON: a line for each call that has ended episodes, as a list. It
+has a fixed size, and the newest line overwrites the oldest ones.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 import mmap
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 __all__ = ["MAX_KEPT", "MEMORY_BYTES", "Episode", "EpisodeRing", "read_ring"]
 
-#: Episodes that a ring keeps.
+#: Episodes that a ring keeps; fewer if their lines are longer than most.
 MAX_KEPT = 1000
-#: Components of a return, of which more are unknown.
-MAX_COMPONENTS = 64
-
-_TERMINATED, _TRUNCATED, _FAILED, _SEEDED, _LISTED = 1, 2, 4, 8, 16
-_MOST_SEEDS = 1 << 64
-#: Episodes so far, and the components of each return.
+#: Bytes of an episode, and of each further component of its return; 64 at most.
+_EPISODE_BYTES, _COMPONENT_BYTES, _MOST_COMPONENTS = 112, 24, 64
+#: Bytes written so far, and the size of the ring.
 _HEAD = struct.Struct("=QQ")
-_TOTAL = mmap.PAGESIZE // 8
-_SLOTS = mmap.PAGESIZE + 64
-# Number, environment, length, seconds, seed, flags, time of the end.
-_SLOT = "=QqQdQQd"
-_LARGEST = struct.calcsize(f"{_SLOT}{MAX_COMPONENTS}d")
+_WRITTEN = mmap.PAGESIZE // 8
+_RING = mmap.PAGESIZE + 64
+_MOST_BYTES = MAX_KEPT * (_EPISODE_BYTES + _MOST_COMPONENTS * _COMPONENT_BYTES)
 #: Bytes of the memory with page and ring, most of which are never allocated.
-MEMORY_BYTES = _SLOTS + MAX_KEPT * _LARGEST
-
+MEMORY_BYTES = _RING + _MOST_BYTES
 
 #: A sum of rewards, or of each of their components; ``None`` is unknown.
 Returned = float | list[float | None] | None
@@ -82,6 +79,15 @@ class Episode(NamedTuple):
         }
 
 
+def _plain(value: Any) -> int | None:
+    """Encode a seed that is no integer of Python."""
+    return int(value) if hasattr(value, "__index__") else None
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_decode = msgspec.json.Decoder(list[Episode]).decode
+
+
 class EpisodeRing:
     """Writes the episodes of a host.
 
@@ -93,79 +99,60 @@ class EpisodeRing:
         self._file = file
         # The mapped memory, from the first episode on.
         self._map: Any = None
-        self._total: memoryview = memoryview(b"")
-        self._slot = struct.Struct(f"{_SLOT}d")
+        self._head: memoryview = memoryview(b"")
         self._allocated = mmap.PAGESIZE
-        self._components = 1
+        self._size = self._written = 0
 
     def add(self, ended: Sequence[Sequence[Any]]) -> None:
-        """Write episodes; a seed is kept if it has at most 64 bits.
+        """Write the episodes that a call has ended.
 
         Args:
             ended: The members of an `Episode`, of each one. The numbers are ascending.
         """
-        ended = ended[-MAX_KEPT:]
         if self._map is None and not self._begin(ended[0][2]):
             return
-        size, pack = self._slot.size, self._slot.pack_into
-        end_of_slots = _SLOTS + min(ended[-1][0] + 1, MAX_KEPT) * size
-        if end_of_slots > self._allocated and not self._allocate(end_of_slots):
+        data = _line(ended)
+        size, written = self._size, self._written
+        while len(data) > size:
+            ended = ended[(len(ended) + 1) // 2 :]
+            data = _line(ended)
+        start = written % size
+        end = start + len(data)
+        if end > size:
+            data, rest = data[: size - start], data[size - start :]
+            end = size
+        else:
+            rest = b""
+        if _RING + end > self._allocated and not self._allocate(_RING + end):
             return
-        memory, single, number = self._map, self._components == 1, 0
-        for ending in ended:
-            number, env, returned, length, seconds, seed, over, cut, end, at = ending
-            flags = over | cut << 1
-            if end == "failed":
-                flags |= _FAILED
-            if seed is None:
-                seed = 0
-            elif isinstance(seed, int) and 0 <= seed < _MOST_SEEDS:
-                flags |= _SEEDED
-            else:
-                seed = 0
-            if env is None:
-                env = -1
-            offset = _SLOTS + number % MAX_KEPT * size
-            row = number, env, length, seconds, seed, flags, at
-            if single and type(returned) is float:
-                # Nearly all returns, which need no list.
-                pack(memory, offset, *row, returned)
-            else:
-                pack(memory, offset, *self._row(row, returned))
-        # Only now are they part of the ring: the host may be killed at any time.
-        self._total[0] = number + 1
-
-    def _row(self, row: tuple[Any, ...], returned: Returned) -> Iterator[Any]:
-        *figures, flags, at = row
-        parts = returned if isinstance(returned, list) else [returned]
-        if len(parts) != self._components:
-            parts = [None] * self._components
-        elif isinstance(returned, list):
-            flags |= _LISTED
-        numbers = [math.nan if part is None else part for part in parts]
-        return itertools.chain(figures, (flags, at), numbers)
+        self._map[_RING + start : _RING + end] = data
+        if rest:
+            self._map[_RING : _RING + len(rest)] = rest
+        self._written = written + len(data) + len(rest)
+        # Only now is it part of the ring: the host may be killed at any time.
+        self._head[0] = self._written
 
     def close(self) -> None:
         """Unmap the memory."""
-        self._total.release()
+        self._head.release()
         if self._map is not None:
             self._map.close()
 
     def _begin(self, returned: Returned) -> bool:
         """Map the memory for returns like this; return whether there is memory."""
-        if isinstance(returned, list) and 0 < len(returned) <= MAX_COMPONENTS:
-            self._components = len(returned)
-            self._slot = struct.Struct(f"{_SLOT}{self._components}d")
-        if not self._allocate(_SLOTS):
+        more = len(returned) - 1 if isinstance(returned, list) else 0
+        bytes_each = _EPISODE_BYTES + max(0, more) * _COMPONENT_BYTES
+        self._size = min(_MOST_BYTES, MAX_KEPT * bytes_each)
+        if not self._allocate(_RING):
             return False
         self._map = mmap.mmap(self._file, MEMORY_BYTES)
-        _HEAD.pack_into(self._map, mmap.PAGESIZE, 0, self._components)
+        _HEAD.pack_into(self._map, mmap.PAGESIZE, 0, self._size)
         # A store of a number is at once, unlike that of `pack_into`.
-        self._total = memoryview(self._map).cast("Q")[_TOTAL : _TOTAL + 1]
+        self._head = memoryview(self._map).cast("Q")[_WRITTEN : _WRITTEN + 1]
         return True
 
     def _allocate(self, end: int) -> bool:
-        """Allocate the memory up to an offset; return whether there was any.
+        """Allocate memory up to an offset; return whether there was any.
 
         If there was none when the host writes to it, the kernel would kill the host.
         """
@@ -178,6 +165,14 @@ class EpisodeRing:
         return True
 
 
+def _line(ended: Sequence[Sequence[Any]]) -> bytes:
+    try:
+        return _encode(ended) + b"\n"
+    except (OverflowError, TypeError, ValueError):
+        seedless = [(*each[:5], None, *each[6:]) for each in ended]
+        return _encode(seedless) + b"\n"
+
+
 def read_ring(file: int) -> list[Episode]:
     """Return the episodes in the memory of a host, oldest first.
 
@@ -188,51 +183,25 @@ def read_ring(file: int) -> list[Episode]:
         file: Descriptor of the memory.
     """
     head = os.pread(file, _HEAD.size, mmap.PAGESIZE)
-    if len(head) < _HEAD.size:
-        return []
-    total, components = _HEAD.unpack(head)
-    if not 0 < components <= MAX_COMPONENTS:
-        return []
-    slot = struct.Struct(f"{_SLOT}{components}d")
-    slots = os.pread(file, MAX_KEPT * slot.size, _SLOTS)
-    found = []
-    for number in range(max(0, total - MAX_KEPT), total):
-        offset = number % MAX_KEPT * slot.size
-        if offset + slot.size <= len(slots):
-            episode = _episode(*slot.unpack_from(slots, offset))
-            if episode.number == number:
-                found.append(episode)
-    return found
+    written, size = _HEAD.unpack(head.ljust(_HEAD.size, b"\0"))
+    data = os.pread(file, min(written, size, _MOST_BYTES), _RING)
+    if written > size:
+        start = written % max(size, 1)
+        # The oldest line is cut, or a newer one is not complete.
+        data = (data[start:] + data[:start]).partition(b"\n")[2]
+    found: list[Episode] = []
+    for line in reversed(data.split(b"\n")):
+        try:
+            episodes = _decode(line)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            continue
+        for each in reversed(episodes):
+            if not found or each.number < found[-1].number:
+                found.append(_rounded(each))
+    return found[MAX_KEPT - 1 :: -1] if len(found) >= MAX_KEPT else found[::-1]
 
 
-def _episode(
-    number: int,
-    env: int,
-    length: int,
-    seconds: float,
-    seed: int,
-    flags: int,
-    at: float,
-    *parts: float,
-) -> Episode:
-    terminated, truncated = bool(flags & _TERMINATED), bool(flags & _TRUNCATED)
-    returned = [_finite(part) for part in parts]
-    end = "failed" if flags & _FAILED else "reset"
-    if terminated or truncated:
-        end = "terminated" if terminated else "truncated"
-    return Episode(
-        number,
-        None if env < 0 else env,
-        returned if flags & _LISTED else returned[0],
-        length,
-        round(_finite(seconds) or 0.0, 6),
-        seed if flags & _SEEDED else None,
-        terminated,
-        truncated,
-        end,
-        round(_finite(at) or 0.0, 3),
-    )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _rounded(episode: Episode) -> Episode:
+    """Return an episode with its times as answers have them."""
+    seconds, at = round(episode.seconds, 6), round(episode.at, 3)
+    return episode._replace(seconds=seconds, at=at)

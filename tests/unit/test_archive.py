@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym_http_server.config.settings import Settings
@@ -97,23 +98,66 @@ def test_a_ring_returns_what_was_written(written: list[Episode]) -> None:
         assert read_ring(file) == written
 
 
-def test_a_ring_keeps_the_last_thousand() -> None:
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=20),
+    st.sampled_from([1.5, [1.0, None, 2.0], -1234.5678901234567]),
+)
+def test_a_ring_keeps_the_last_episodes(sizes: list[int], returned: Any) -> None:
+    one = Episode(0, 3, returned, 1, 0.123456, 7, True, False, "terminated", 1e9)
     with memory() as file:
-        one = Episode(0, None, 1.0, 1, 0.1, None, True, False, "terminated", 1e9)
-        write(file, [one._replace(number=number) for number in range(2345)])
+        ring, total = EpisodeRing(file), 0
+        for size in sizes:
+            numbers = range(total, total + size)
+            ring.add([one._replace(number=number) for number in numbers])
+            total += size
+        ring.close()
+        numbers = [each.number for each in read_ring(file)]
+        assert numbers == list(range(max(0, total - len(numbers)), total))
+        assert len(numbers) >= min(total, 700)
+        assert len(numbers) <= 1000
+
+
+def test_a_ring_keeps_the_last_thousand_in_little_memory() -> None:
+    one = Episode(0, None, 200.0, 200, 0.123456, None, True, False, "terminated", 1e9)
+    with memory() as file:
+        ring = EpisodeRing(file)
+        for number in range(2345):
+            ring.add([one._replace(number=number)])
+        ring.close()
         assert [each.number for each in read_ring(file)] == list(range(1345, 2345))
-        # 64 bytes for each: no more is allocated.
-        assert os.fstat(file).st_blocks * 512 < 80_000
+        assert os.fstat(file).st_blocks * 512 < 120_000
 
 
-def test_what_a_ring_cannot_hold_is_unknown() -> None:
-    one = Episode(0, None, 1.0, 1, 0.1, 1 << 64, False, True, "truncated", 1e9)
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 200), st.integers(0, 2000))
+def test_a_host_may_be_killed_within_a_write(cut: int, before: int) -> None:
+    one = Episode(0, None, 200.0, 200, 0.123456, None, True, False, "terminated", 1e9)
     with memory() as file:
-        write(file, [one, one._replace(number=1, returned=[1.0, 2.0], seed=-1)])
-        assert read_ring(file) == [
-            one._replace(seed=None),
-            one._replace(number=1, returned=None, seed=None),
-        ]
+        ring = EpisodeRing(file)
+        for number in range(before):
+            ring.add([one._replace(number=number)])
+        wanted = read_ring(file)
+        known = os.pread(file, 8, 4096)
+        whole = os.pread(file, 120_000, 0)
+        ring.add([one._replace(number=before), one._replace(number=before + 1)])
+        after = os.pread(file, 120_000, 0)
+        ring.close()
+        # Only so many bytes of the line were written, and not that it is there.
+        changed = [at for at in range(4160, len(whole)) if whole[at] != after[at]]
+        for at in changed[cut:]:
+            os.pwrite(file, whole[at : at + 1], at)
+        os.pwrite(file, known, 4096)
+        found = read_ring(file)
+        assert found == wanted[len(wanted) - len(found) :]
+        assert len(found) >= len(wanted) - 4
+
+
+def test_seeds_of_any_kind_are_kept_or_unknown() -> None:
+    one = Episode(0, None, 1.0, 1, 0.1, None, False, True, "truncated", 1e9)
+    seeds: list[Any] = [np.int64(7), 1 << 64, -1, object()]
+    with memory() as file:
+        write(file, [one._replace(number=n, seed=seed) for n, seed in enumerate(seeds)])
+        assert [each.seed for each in read_ring(file)] == [7, 1 << 64, -1, None]
 
 
 @given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 1 << 64))
