@@ -121,7 +121,7 @@ build/sb3/.installed: $(VENV)/.dev
 	@$(BIN)/python -m venv build/sb3
 	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
 		> "$$(build/sb3/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
-	@build/sb3/bin/pip install --quiet torch==2.13.0 stable-baselines3==2.9.2 pandas
+	@build/sb3/bin/pip install --quiet torch==2.13.0 stable-baselines3==2.9.2
 	@touch $@
 
 .PHONY: minari

@@ -21,7 +21,6 @@ from PIL import Image
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.results_plotter import load_results
 from stable_baselines3.common.vec_env import VecMonitor
 
 from gym_http_client import RemoteEnv
@@ -62,9 +61,12 @@ def train(url: str, steps: int, folder: Path) -> PPO:
 
 def draw_curve(folder: Path) -> None:
     """Draw the returns of the training's episodes, averaged over 50."""
-    episodes = load_results(str(folder))
+    returns, lengths, _ = np.loadtxt(
+        folder / "monitor.csv", delimiter=",", skiprows=2, unpack=True
+    )
     plt.figure(figsize=(6, 4))
-    plt.plot(episodes["l"].cumsum(), episodes["r"].rolling(50, min_periods=1).mean())
+    mean = np.convolve(returns, np.ones(50) / 50, "valid")
+    plt.plot(lengths.cumsum()[49:], mean)
     plt.xlabel("steps")
     plt.ylabel("return, mean of 50 episodes")
     plt.tight_layout()
