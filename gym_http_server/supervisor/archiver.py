@@ -8,6 +8,7 @@ that the file is written.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -165,8 +166,10 @@ class ArchiverProcess(ServiceProcess):
 
     def _facts(self, instance: Instance, ended: Tombstone) -> Facts:
         log_start, log_tail = 0, b""
-        if not self._no_logs:
-            log_start, log_tail = instance.output.read_end(LOG_BYTES)
+        # Episodes count more than the log, if the disk fails.
+        with contextlib.suppress(OSError):
+            if not self._no_logs:
+                log_start, log_tail = instance.output.read_end(LOG_BYTES)
         return Facts(
             instance.instance_id,
             ended.env_id,
@@ -186,9 +189,18 @@ class ArchiverProcess(ServiceProcess):
     def _send(self) -> None:
         """Send the instance that has waited longest."""
         if self._waiting and self._channel is not None and not self._channel.closed:
-            frame, memory = next(iter(self._waiting.values()))
+            instance_id, (frame, memory) = next(iter(self._waiting.items()))
+            try:
+                copy = os.dup(memory)
+            except OSError as error:
+                self._give_up(instance_id, error)
+                return
             self._attempts += 1
-            self._channel.queue(frame, [os.dup(memory)])
+            self._channel.queue(frame, [copy])
+
+    def _give_up(self, instance_id: str, error: OSError) -> None:
+        log.warning("cannot keep %s: %s", instance_id, error.strerror)
+        self._confirm(instance_id)
 
     def _receive(self, channel: FrameSocket) -> None:
         try:

@@ -251,6 +251,17 @@ def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(os.listdir(folder)) == [*names[-5:-1], "ffffffff"]
 
 
+def test_an_id_that_comes_back_replaces_its_file(tmp_path: Path) -> None:
+    kept = Archive(place(tmp_path))
+    kept.add(facts(), [CUT] * 3)
+    kept.add(facts("00000001"), [])
+    kept.add(facts(label="another"), [CUT])
+    assert [each.instance_id for each in kept.load()] == ["00000001", "3c657dbc"]
+    found = read_archived(place(tmp_path), "3c657dbc")
+    assert found is not None
+    assert (found.facts.label, len(found.episodes())) == ("another", 1)
+
+
 def test_the_bytes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MAX_BYTES", 20_000)
     kept = Archive(place(tmp_path))
