@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
+from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from gym_http_core.attributes import get_attribute
-from gym_http_core.env_errors import env_call, env_exceptions, text_of
+from gym_http_core.env_errors import env_call, env_error, env_exceptions, text_of
 from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_core.operations import MakeReader, Operations, episode_call
 from gym_http_wire import elements
@@ -217,13 +218,18 @@ class VectorOperations(Operations):
             InvalidAction: The vector has refused it, and stepped no environment.
             EnvError: An environment raised an exception.
         """
+        # As `vector_call`, without its calls.
         try:
-            result = vector_call("step", self.env.step, action)
+            result = self.env.step(action)
+        except GymnasiumResetNeeded as error:
+            raise ResetNeeded(str(error)) from None
         except (ResetNeeded, ExternalAway, InvalidAction):
             raise
-        except Problem:
+        except env_exceptions() as error:
             self._failed = self.episode_log.failed = True
-            raise
+            if isinstance(error, Problem):
+                raise
+            raise env_error("step", error) from error
         self.steps += self._num_envs
         self.episodes += self.episode_log.step(*result[1:4])
         return result  # type: ignore[no-any-return]
