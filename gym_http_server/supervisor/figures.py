@@ -316,7 +316,10 @@ def _of_ended(
         "log": f"/v1/envs/{instance_id}/log/"
         if any(instance_id in each for each in logs)
         else None,
-        "log_tail": ended.log_tail if ended.reason == "crashed" else None,
+        # Of earlier servers, only the archive has it.
+        "log_tail": ended.log_tail
+        if ended.reason == "crashed" and not ended.restored
+        else None,
         "owner": ended.owner or None,
         "reason": ended.reason,
         "signal": how["signal"],

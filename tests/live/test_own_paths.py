@@ -64,6 +64,7 @@ def test_directories_of_the_server_are_refused_before_and_while_they_exist(
     api = Api(server)
     relay = [f"relay{each}" for each in RELAY]
     named = [*relay, "./relay//lock", "/relay", "instance-ids", "instance-ids/new"]
+    named += ["ended-instances", "/ended-instances/new"]
     refused(api, named, server.data_dir)
     assert not (server.data_dir / "relay").exists()
     train(api)
@@ -116,7 +117,7 @@ def test_the_data_directory_may_be_that_of_the_relay(
     api = Api(server)
     train(api)
     # All that the relay has there, whatever it is.
-    own = sorted(set(os.listdir(tmp_path)) - {"instance-ids"})
+    own = sorted(set(os.listdir(tmp_path)) - {"ended-instances", "instance-ids"})
     assert {"relay.sqlite3", "relay.sqlite3-wal", "lock", "bodies"} <= set(own)
     # SQLite reads a journal of this name before it opens the database.
     own += ["relay.sqlite3-journal", "bodies/new", "reserve"]
