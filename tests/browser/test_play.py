@@ -257,3 +257,26 @@ def test_states_mean_something(api: Api, page: CheckedPage) -> None:
     agent.join()
     other.close()
     page.shows("closed")
+
+
+def test_one_stuck_instance_does_not_hold_up_the_wall(
+    api: Api, page: CheckedPage
+) -> None:
+    instance = api.create("hostile/Slow-v0", kwargs={"seconds": 60.0})
+    other = api.create("CartPole-v1")
+    instance.reset()
+    other.reset()
+    agent = threading.Thread(target=instance.post, args=("step/", {"action": 1}))
+    agent.start()
+    rows = "/v1/instances/?state=busy"
+    wait_until(
+        lambda: any(row["busy_s"] > 1 for row in api.get(rows).json()["instances"]),
+        SECONDS,
+        "a long call",
+    )
+    page.open(f"{api.server.url}/")
+    page.run("location.hash = '#/wall'")
+    page.shows("return 0 · length 0")
+    assert api.get(rows).json()["instances"], "the call is over"
+    agent.join()
+    other.close()

@@ -180,7 +180,8 @@ class InstancePage {
     this.#summarize(row);
     this.#facts.show(row);
     if (row.reason !== undefined) return this.#end();
-    if (row.state !== "making") this.#follow();
+    // Browsers open one stream after the other: one that hangs would hold up all pages.
+    if (row.state !== "making" && row.state !== "stuck") this.#follow();
     this.#recording.show(row);
     this.#curves.addRow(row);
     if (row.state === "making" || row.state === "ending") return;

@@ -7,6 +7,8 @@ import { number } from "./texts.js";
 
 const EVERY = 2000;
 const MOST = 50;
+/** Seconds of a call after which a tile waits for its end to watch. */
+const LONG = 1;
 const WATCH = { fps: 4, share: 0.05, size: 240 };
 
 /** Make the view. */
@@ -97,6 +99,8 @@ class Tile {
   #age = new PictureWords();
   #timer = setInterval(() => this.#printAge(), 1000);
   #watcher = null;
+  #isInSight = false;
+  #isInCall = false;
 
   constructor(context, row) {
     this.#context = context;
@@ -110,10 +114,11 @@ class Tile {
 
   /** Watch the instance, or stop. */
   watch(isInSight) {
+    this.#isInSight = isInSight;
     if (!isInSight) {
       this.#watcher?.close();
       this.#watcher = null;
-    } else if (!this.#watcher) {
+    } else if (!this.#watcher && !this.#isInCall) {
       const onEnd = (error) => (this.#words.textContent = error ? error.message : "ended");
       this.#watcher = this.#context.watch(this.#id, WATCH, (...update) => this.#show(...update), onEnd);
     }
@@ -130,6 +135,9 @@ class Tile {
   setState(row) {
     this.#state.className = `badge ${row.state}`;
     this.#state.textContent = stateText(row);
+    // Browsers open one stream after the other: one that waits would hold up all tiles.
+    this.#isInCall = row.busy_s > LONG;
+    if (this.#isInSight) this.watch(true);
   }
 
   #show(update, blob) {
