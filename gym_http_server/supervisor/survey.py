@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 from gymnasium.envs import registration
 
+from gym_http_core.env_errors import text_of
 from gym_http_server.config.env_commands import EXTERNAL, EnvCommand
 from gym_http_server.errors import SurveyFailed
 from gym_http_server.host.pools import pool_rows
@@ -301,7 +302,7 @@ def _loaded(entry: Any) -> tuple[Any, str | None]:
             # Gymnasium registers functions that raise for environments that moved away.
             entry()
     except (Exception, SystemExit) as error:
-        return None, f"{type(error).__name__}: {error}"[:500]
+        return None, f"{type(error).__name__}: {text_of(error)}"[:500]
     return entry, None
 
 
@@ -314,7 +315,8 @@ def _arguments(creator: Any, registered: Mapping[str, Any]) -> list[dict[str, An
     """
     try:
         parameters = inspect.signature(creator).parameters
-    except (TypeError, ValueError):
+    except Exception:
+        # A class may describe itself, with code that raises anything.
         return []
     arguments: list[dict[str, Any]] = []
     for name, parameter in parameters.items():
@@ -329,8 +331,17 @@ def _arguments(creator: Any, registered: Mapping[str, Any]) -> list[dict[str, An
 
 
 def _is_json(value: Any) -> bool:
+    try:
+        # A string may have half a character, which only encoding notices.
+        return _is_plain(value) and bool(msgspec.json.encode(value))
+    except Exception:
+        # A list may contain itself, or be of a class of the environment's.
+        return False
+
+
+def _is_plain(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return len(value) <= MAX_ITEMS and all(map(_is_json, value))
+        return len(value) <= MAX_ITEMS and all(map(_is_plain, value))
     if type(value) is float:
         return math.isfinite(value)
     return value is None or type(value) in (bool, int, str)

@@ -11,6 +11,30 @@ from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
+#: Each of these failed the whole list.
+ODD_ARGUMENTS = """
+import gymnasium
+
+class Raises(list):
+    def __len__(self):
+        raise RuntimeError
+
+class Meta(type):
+    @property
+    def __signature__(cls):
+        raise NameError
+
+class Odd(gymnasium.Env):
+    def __init__(self, half="\\udcff", itself=[], raises=Raises(), size=4): ...
+
+class Hides(gymnasium.Env, metaclass=Meta): ...
+
+itself = Odd.__init__.__defaults__[1]
+itself.append(itself)
+gymnasium.register("odd/Defaults-v0", Odd)
+gymnasium.register("odd/Signature-v0", Hides)
+gymnasium.register("odd/Half-v0", "odd_half:Env")
+"""
 REGISTERS = """
 import gymnasium
 gymnasium.register("odd/Module-v0", entry_point="odd_entry:Env")
@@ -61,3 +85,17 @@ def test_a_survey_that_hangs_or_dies_is_reported_and_restarted(
     envs = {each["env_id"]: each for each in calls.ok(api.get("/v1/registry/"))["envs"]}
     assert envs["CartPole-v1"]["available"]
     assert envs["odd/Module-v0"]["reason"] == "ImportError: not here"
+
+
+def test_arguments_that_cannot_be_described_are_left_out(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    (tmp_path / "odd_arguments.py").write_text(ODD_ARGUMENTS)
+    (tmp_path / "odd_half.py").write_text("raise ImportError('\\udcff')")
+    server = make_server("--import", "odd_arguments", python_path=(tmp_path,))
+    found = calls.ok(Api(server).get("/v1/registry/?search=odd/"))["envs"]
+    rows = {each["env_id"]: each for each in found}
+    arguments = [{"name": "size", "default": 4}]
+    assert rows["odd/Defaults-v0"]["arguments"] == arguments
+    assert rows["odd/Signature-v0"]["arguments"] == []
+    assert rows["odd/Half-v0"]["reason"].startswith("ImportError: ")
