@@ -440,26 +440,39 @@ def _is_whole(received: bytearray) -> bool:
     )
 
 
-def _end(pipe: int, pid: int) -> int:
-    """End a branch with all that it started, and return how it ended."""
+def _end(pipe: int, pid: int) -> int | None:
+    """End a branch with all that it started; return how it ended, if that is known."""
     os.close(pipe)
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        # The environment ignores SIGCHLD, or waits for all children when it comes.
+        return None
 
 
-def _result(branch: _Branch, status: int) -> Json:
+def _result(branch: _Branch, status: int | None) -> Json:
     if _is_whole(branch.received):
         with contextlib.suppress(BadValue):
             value: Json = binary.decode(bytes(branch.received[_SIZE.size :]))
             return value
-    how = f"with exit status {status}"
-    if status < 0:
-        how = f"by {signal.Signals(-status).name}"
-    words = f"the process of this branch ended {how}; the instance is as it was"
+    words = f"the process of this branch ended{_how(status)}; the instance is as it was"
     return {"error": _described(EnvCrashed(words))}
+
+
+def _how(status: int | None) -> str:
+    if status is None:
+        return ""
+    if status >= 0:
+        return f" with exit status {status}"
+    try:
+        return f" by {signal.Signals(-status).name}"
+    except ValueError:
+        # Most real-time signals have no name.
+        return f" by signal {-status}"
 
 
 def _late(seconds: float) -> Json:

@@ -239,6 +239,8 @@ def test_what_a_fork_does_not_have_is_refused(
     [
         ("Segfault", "env-crashed", "SIGSEGV"),
         ("KillSelf", "env-crashed", "SIGKILL"),
+        ("RealTimeSignal", "env-crashed", "signal 40"),
+        ("IgnoreChildren", "env-crashed", "ended; the instance"),
         ("Exit0", "env-crashed", "exit status 0"),
         ("Loop", "step-deadline", "2.4 s"),
         ("GilLoop", "step-deadline", "2.4 s"),

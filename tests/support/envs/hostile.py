@@ -114,6 +114,24 @@ class KillSelf(Hostile):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class RealTimeSignal(Hostile):
+    """Kills its own process with a signal that has no name."""
+
+    def misbehave(self) -> None:
+        os.kill(os.getpid(), signal.SIGRTMIN + 6)
+
+
+class IgnoreChildren(Hostile):
+    """Lets the kernel forget how children ended; kills its own process, too."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    def misbehave(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Loop(Hostile):
     """Loops forever in Python."""
 
