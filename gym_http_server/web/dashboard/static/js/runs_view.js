@@ -2,7 +2,7 @@
 
 import { h, table } from "./elements.js";
 import { bytesText } from "./recording_panel.js";
-import { number } from "./texts.js";
+import { ago, number } from "./texts.js";
 
 const EVERY = 1000;
 const COLUMNS = ["Run", "Workers", "Waiting batches", "Waiting", "Version of the weights", "Last used"];
@@ -14,7 +14,7 @@ const COLUMNS = ["Run", "Workers", "Waiting batches", "Waiting", "Version of the
  */
 export function view(context) {
   const listed = table("Training runs", COLUMNS);
-  const none = h("p", { class: "soft", hidden: "" }, "There are no runs.");
+  const none = h("p", { class: "nothing", hidden: "" }, "There are no runs.");
   const error = h("p", { class: "error", role: "alert", hidden: "" });
   let timer = null;
   let isOver = false;
@@ -49,6 +49,6 @@ function cellsOf({ run, workers, queue_batches, queue_bytes, version, last }) {
     number(queue_batches),
     bytesText(queue_bytes),
     number(version),
-    last ? new Date(last).toLocaleString() : "–",
+    last ? ago((Date.now() - Date.parse(last)) / 1000) : "–",
   ];
 }
