@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import os
 import random
-import re
 import resource
 import select
 import signal
@@ -35,7 +34,7 @@ from gym_http_server.host.batching import BranchLimits, Recordings, actions_of
 from gym_http_server.host.codec import encode
 from gym_http_server.host.failures import note_cause, problem_of_error
 from gym_http_server.linux import prctl
-from gym_http_server.linux.machine import cores
+from gym_http_server.linux.machine import cores, free_memory
 from gym_http_server.operations.instances import MAX_BRANCHES, MAX_STEPS
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
@@ -59,7 +58,8 @@ _READ_BYTES = 1 << 16
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 #: Bytes that a branch may add to what the host has, at least.
 _LEAST_BYTES = 64 << 20
-#: Of what the host may use or the machine has left, the part for all branches.
+#: Of what the host may use, or the machine or container has left, the part for all
+#: branches.
 _MEMORY_SHARE = 0.5
 #: A thread of SDL, of which a fork needs no copy: it only keeps time.
 _HARMLESS = "SDLTimer"
@@ -227,7 +227,7 @@ class Branches:
 
     def _results(self, play: _Play, count: int) -> list[Json]:
         at_once = min(cores(), count)
-        room = self._room() // at_once
+        room = max(self._room() // at_once, _LEAST_BYTES)
         waiting = iter(range(count))
         running: dict[int, _Branch] = {}
         results: list[Json] = [{} for _ in range(count)]
@@ -269,12 +269,11 @@ class Branches:
 
     def _room(self) -> int:
         """Return the bytes that all branches together may add to what the host has."""
-        found = re.search(r"MemAvailable:\s*(\d+) kB", _text("/proc/meminfo"))
-        free = int(found[1]) * 1024 if found else 0
+        free = free_memory() or 0
         if self._limits.memory:
             resident = int(_text("/proc/self/statm").split()[1]) * _PAGE
             free = min(free, self._limits.memory - resident)
-        return max(int(free * _MEMORY_SHARE), _LEAST_BYTES)
+        return int(free * _MEMORY_SHARE)
 
 
 class _Play:

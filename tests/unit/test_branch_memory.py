@@ -1,0 +1,58 @@
+"""What the branches of an environment may allocate."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from gym_http_core.operations import Operations
+from gym_http_server.host.batching import BranchLimits
+from gym_http_server.host.branches import Branches, BranchPlan
+from gym_http_server.linux import machine
+
+MIB = 1 << 20
+#: A machine with 60 GiB, and a container with a part of it.
+FILES = {
+    "/proc/meminfo": "MemTotal: 67108864 kB\nMemAvailable: 62914560 kB\n",
+    "/proc/self/cgroup": "0::/",
+    "/sys/fs/cgroup/memory.max": str(1024 * MIB),
+    "/sys/fs/cgroup/memory.current": str(512 * MIB),
+}
+
+
+class Allocates(gymnasium.Env[int, int]):
+    """Allocates as many MiB as its action says."""
+
+    action_space = spaces.Discrete(4096)
+    observation_space = spaces.Discrete(1)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[int, Any]:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        np.empty(int(action) * MIB, np.uint8)
+        return 0, 0.0, False, False, {}
+
+
+def played(limits: BranchLimits, actions: list[int]) -> list[dict[str, Any]]:
+    operations = Operations(Allocates())
+    operations.reset(seed=None, options=None)
+    branches = Branches(operations, limits, 1 << 20, lambda: ([], set()))
+    lists = [[action] for action in actions]
+    plan = BranchPlan(lists, len(lists), 0, None, reseed=False, whole=False)
+    return branches.play(plan, exact=True)
+
+
+def test_branches_leave_half_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_read", lambda path: FILES.get(path, ""))
+    fits, large = played(BranchLimits(), [100, 300])
+    assert "error" not in fits
+    assert "MemoryError" in large["error"]["message"]
+
+
+def test_each_branch_has_some_memory_however_many_there_are() -> None:
+    found = played(BranchLimits(memory=1), [50] * 8)
+    assert not any("error" in each for each in found)
