@@ -1,6 +1,6 @@
 """Lands on the moon with a few rules, at the pace of a person who watches.
 
-python lander.py --episodes 5 http://127.0.0.1:5000
+python lander.py http://127.0.0.1:5000
 
 Open the server's page meanwhile. Only the client is needed. The rules are those of
 `heuristic` in Gymnasium's module of the environment, with other numbers.
@@ -34,7 +34,7 @@ def main() -> None:
     """Land as often as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="the server's")
-    parser.add_argument("--episodes", type=int, default=5)
+    parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--hz", type=float, default=50.0, help="steps a second")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()

@@ -40,7 +40,7 @@ def make_moving_picture(scene: Scene, out: Path) -> None:
         page.prefer("light")
         page.open(f"{scene.server.url}/#/envs/{id_}")
         page.shows("lander.py")
-        wait_until(lambda: "landing 1" in printed.read_text(), 30.0, "a landing")
+        wait_until(lambda: "landing 4" in printed.read_text(), 60.0, "landings")
         began, times = time.monotonic(), []
         while time.monotonic() < began + SECONDS:
             due = began + len(frames) / PACE

@@ -47,13 +47,17 @@ BUSY = (
     View("compare", "#/compare/{landed},{random}", "random agent"),
     View("recordings", "#/recordings", "lunarlander"),
     View("instance", "#/envs/{lander}", "lander.py"),
-    View("ended", "#/envs/{trained}", ""),
+    View("facts", "#/envs/{lander}", "lander.py", ("#tab-facts",)),
+    View("spaces", "#/envs/{lander}", "lander.py", ("#tab-spaces",)),
+    View("recording", "#/envs/{lander}", "lander.py", ("#tab-recording",)),
+    View("ended", "#/envs/{trained}", "CartPole"),
     View("api", "docs/", "recordings"),
 )
 #: After the process of an instance has died.
 CRASHED = (
     View("needs-a-look", "#/", "to be killed"),
     View("crashed", "#/envs/{crashed}", "to be killed"),
+    View("log", "#/envs/{crashed}", "to be killed", ("#tab-log",)),
 )
 #: On one that nobody uses.
 QUIET = (
