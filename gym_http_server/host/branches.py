@@ -492,7 +492,7 @@ def _described(problem: Problem) -> Json:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except OSError:
         # It has ended, or the kernel does not tell.

@@ -229,6 +229,10 @@ def test_what_a_fork_does_not_have_is_refused(
     parent.post("step/", {"action": 1})
     problem = calls.error(parent.post("rollout/", given), 409, "cannot-branch")
     assert "python" in problem["message"]
+    cut = hostile("CutName")
+    cut.reset()
+    cut.post("step/", {"action": 1})
+    calls.error(cut.post("rollout/", given), 409, "cannot-branch")
     clocked = api.create("Pendulum-v1", realtime={"mode": "free_running", "hz": 10})
     calls.error(clocked.post("rollout/", given), 409, "cannot-branch")
     calls.no_content(clocked.close())

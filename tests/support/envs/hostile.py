@@ -176,6 +176,15 @@ class Children(Hostile):
         return {"plain": plain.pid}
 
 
+class CutName(Hostile):
+    """Starts a process with a name that the kernel cuts in a character."""
+
+    def misbehave(self) -> None:
+        name = os.path.join(os.getcwd(), "umgebung-1äöüß")
+        os.symlink("/bin/sleep", name)
+        subprocess.Popen([name, "600"])
+
+
 class Daemonise(Hostile):
     """Starts a process that leaves session, parent and environment variables."""
 
