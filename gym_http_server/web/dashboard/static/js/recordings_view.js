@@ -3,6 +3,7 @@
 import { h } from "./elements.js";
 import { bytesText } from "./recording_panel.js";
 import { request } from "./server.js";
+import { ago } from "./texts.js";
 
 /**
  * Make the view.
@@ -46,7 +47,7 @@ class RecordingsPage {
   }
 
   #entry({ directory, env_id, label, began_at, active, bytes, files }) {
-    const began = began_at === null ? "" : ` · ${new Date(began_at * 1000).toLocaleString()}`;
+    const began = began_at === null ? "" : ` · ${ago(Date.now() / 1000 - began_at)}`;
     const title = h("h2", {}, directory);
     const facts = `${label ?? env_id ?? "unknown environment"} · ${bytesText(bytes)}${began}${active ? " · being written" : ""}`;
     const items = files.map((file) => h("li", { class: "row" }, ...this.#file(directory, file)));
@@ -56,7 +57,7 @@ class RecordingsPage {
   #file(directory, { name, bytes, type }) {
     const path = [...directory.split("/"), "files", name].map(encodeURIComponent).join("/");
     const act = (words, what) => {
-      const button = h("button", { type: "button", "aria-label": `${words} ${name} of ${directory}` }, words);
+      const button = h("button", { type: "button", class: "quiet", "aria-label": `${words} ${name} of ${directory}` }, words);
       button.addEventListener("click", () => this.#load(`/v1/recordings/${path}/`, name, what));
       return button;
     };
