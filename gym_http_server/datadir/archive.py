@@ -183,10 +183,11 @@ class Archive:
         if recorded is not None:
             facts, episodes = msgspec.structs.replace(facts, recorded=recorded), ()
         content = b"\n".join([encode(facts), *map(encode, episodes), b""])
+        # Somebody may remove it while the server runs, to clear it.
+        os.makedirs(self._data_dir.path, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._path, 0o700)
         if self._written % _COUNT_EVERY == 0:
-            os.makedirs(self._data_dir.path, mode=0o700, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(self._path, 0o700)
             self._count()
         self._written += 1
         folder = os.open(self._path, _FOLDER)

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import shutil
 import struct
 import time
 from collections.abc import Iterator
@@ -260,6 +261,16 @@ def test_an_id_that_comes_back_replaces_its_file(tmp_path: Path) -> None:
     found = read_archived(place(tmp_path), "3c657dbc")
     assert found is not None
     assert (found.facts.label, len(found.episodes())) == ("another", 1)
+
+
+def test_a_folder_that_somebody_removed_is_made_again(tmp_path: Path) -> None:
+    kept = Archive(place(tmp_path))
+    kept.add(facts("00000001"), [])
+    shutil.rmtree(tmp_path / archive.ARCHIVE)
+    kept.add(facts("00000002"), [CUT])
+    found = read_archived(place(tmp_path), "00000002")
+    assert found is not None
+    assert found.episodes() == [CUT]
 
 
 def test_the_bytes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
