@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,6 +101,25 @@ def test_it_says_that_all_is_well_or_what_needs_a_look(
     page.shows("Acrobot-v1 refused")
     for each in (first, *others):
         each.close()
+
+
+def test_the_open_page_goes_on_with_a_server_that_was_started_again(
+    make_server: Callable[..., Server], page: CheckedPage
+) -> None:
+    server = make_server()
+    api = Api(server)
+    for _ in range(3):
+        api.create(label="before").close()
+    page.open(f"{server.url}/")
+    page.shows("before")
+    assert server.stop() == 0
+    page.shows("The server does not answer")
+    make_server("--port", str(server.port))
+    api.create(label="after")
+    page.shows("All is well")
+    page.shows("after made")
+    # The console has the requests that nobody answered.
+    page.faults[:] = [each for each in page.faults if "Failed to load" not in each]
 
 
 def test_an_admin_filters_by_owner_and_a_reader_sees_its_own(

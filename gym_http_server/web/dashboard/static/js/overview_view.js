@@ -104,8 +104,10 @@ class Overview {
       ]);
       if (this.#isOver) return;
       rates.take(listed.instances, performance.now());
-      this.#events = [...this.#events, ...events.events].slice(-500);
-      this.#next = events.next;
+      // A server that was started again counts its events anew.
+      const isAnew = events.next < this.#next;
+      this.#events = isAnew ? [] : [...this.#events, ...events.events].slice(-500);
+      this.#next = isAnew ? 0 : events.next;
       this.#show(listed);
     } catch (error) {
       if (this.#isOver) return;
