@@ -32,7 +32,7 @@ def make_lua(source: Path, out: Path) -> None:
     (rockspec,) = folder.glob("*.rockspec")
     _run("luarocks", "make", "--deps-mode", "none", "--pack-binary-rock", cwd=folder)
     for rock in folder.glob("*.rock"):
-        shutil.move(rock, out)
+        shutil.copy(rock, out)
     version = rockspec.stem.split("-")[1]
     name = _pack(
         f"gym_http_client-lua-{version}",

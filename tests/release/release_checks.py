@@ -111,8 +111,10 @@ def test_python(server: Server, tmp_path: Path, ending: str) -> None:
 def test_lua(server: Server, tmp_path: Path, name: str) -> None:
     needs("luarocks", "lua5.1")
     words = ("--tree", tmp_path / "tree", "install", "--deps-mode", "none")
-    # A rockspec names the archive that lies beside it.
-    run("luarocks", *words, made(f"gym_http_client-{name}").name, cwd=DIST)
+    # A rockspec names the archive that lies beside it, which LuaRocks unpacks there.
+    for file in DIST.glob("gym_http_client-*"):
+        shutil.copy(file, tmp_path)
+    run("luarocks", *words, made(f"gym_http_client-{name}").name, cwd=tmp_path)
     (folder,) = (tmp_path / "tree").glob("share/lua/*")
     (tmp_path / "program.lua").write_text(first_program("lua", "lua", server))
     path = f"{folder}/?.lua;{folder}/?/init.lua;;"
