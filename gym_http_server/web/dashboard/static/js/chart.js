@@ -346,7 +346,7 @@ class Chart {
   #below(range) {
     const { left, right } = this.#plot;
     const isTime = this.#along === "time";
-    const count = Math.max(2, Math.floor((right - left) / 90));
+    const count = Math.max(4, Math.floor((right - left) / 80));
     const ticks = isTime ? timeTicksOf(...range, count) : ticksOf(...range, count).filter(Number.isInteger);
     const name = svg("text", { class: "chart-unit", x: right, y: HEIGHT - 5, "text-anchor": "end" });
     name.textContent = AXES[this.#along].name.toLowerCase();
