@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
+import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv
 
@@ -29,7 +30,7 @@ from gym_http_core.episode_log import EpisodeLog
 from gym_http_core.episodes import Column, plain_reward
 from gym_http_core.operations import Operations
 from gym_http_server.errors import CannotBranch, EnvCrashed, ForkFailed, StepDeadline
-from gym_http_server.host import fork_guard
+from gym_http_server.host import fork_guard, plain_json
 from gym_http_server.host.batching import BranchLimits, Recordings, actions_of
 from gym_http_server.host.codec import encode
 from gym_http_server.host.failures import note_cause, problem_of_error
@@ -343,6 +344,9 @@ class _Play:
 
     def _encoded(self, value: Json) -> bytes:
         try:
+            if not self._exact and "info" in value:
+                # Values that only plain JSON has a form for are those of a step.
+                value["info"] = msgspec.json.decode(plain_json.dumps(value["info"]))
             return encode(Form.BINARY, value)
         except env_exceptions() as error:
             problem = {"error": _described(problem_of_error(error))}

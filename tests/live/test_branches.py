@@ -38,7 +38,9 @@ LIMITS = ("--step-deadline", "3", "--host-memory", "600M")
 
 @pytest.fixture(scope="module")
 def hostile_server() -> Iterator[Server]:
-    modules = ("tests.support.envs.hostile", "tests.support.envs.threaded")
+    modules = [
+        f"tests.support.envs.{each}" for each in ("hostile", "odd_infos", "threaded")
+    ]
     with Server(*(f"--import={each}" for each in modules), *LIMITS) as started:
         yield started
 
@@ -132,6 +134,15 @@ def test_the_instance_stays_as_it_is(api: Api) -> None:
     branches = calls.ok(answer)["branches"]
     assert {branch["stopped"] for branch in branches} == {"episode"}
     assert facts() == before
+    calls.no_content(instance.close())
+
+
+def test_infos_in_plain_json_are_those_of_steps(hostile_server: Server) -> None:
+    instance = Api(hostile_server).create("odd/Infos-v0")
+    instance.reset()
+    (branch,) = calls.ok(instance.post("rollout/", {"branches": [[0]]}))["branches"]
+    step = calls.ok(instance.post("step/", {"action": 0}))
+    assert branch["info"] == step["info"]
     calls.no_content(instance.close())
 
 
