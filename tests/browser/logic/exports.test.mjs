@@ -34,5 +34,10 @@ test("commands are safe to paste", () => {
     "python -m gym_http_client watch http://h:1 3c657dbc --tensorboard logs\n" +
       "gym-http-server runs http://h:1 'a'\\''; rm -rf ~' export --tensorboard 'logs/a'\\''; rm -rf ~'",
   );
+  // Of a link that somebody made: Ctrl+C and Enter would end the quotes in a terminal.
+  assert.equal(
+    tensorBoardCommands("http://h", ["\x03rm -rf ~\n\x1b[201~"], []),
+    "python -m gym_http_client watch http://h '?rm -rf ~??[201~' --tensorboard logs",
+  );
   assert.equal(tensorBoardCommands("http://h", [], []), "");
 });

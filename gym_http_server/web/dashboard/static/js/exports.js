@@ -44,7 +44,9 @@ export function tensorBoardCommands(origin, instances, runs) {
 }
 
 function quoted(text) {
-  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  // A terminal obeys control characters, in quotes, too.
+  const inert = text.replace(/\p{Cc}/gu, "?");
+  return /^[\w./:@-]+$/.test(inert) ? inert : `'${inert.replaceAll("'", "'\\''")}'`;
 }
 
 /** Exports of a view's charts, which a person opens. */

@@ -15,8 +15,13 @@ const NAMES = {
 export function familyOf({ env_id, entry_point, external }) {
   if (external) return "External";
   const [space, ...rest] = env_id.split("/");
-  if (rest.length) return NAMES[space] ?? space;
+  if (rest.length) return nameOf(space);
   const parts = (entry_point ?? "").split(":")[0].split(".");
   const own = parts[0] === "gymnasium" && parts[1] === "envs" ? parts[2] : parts[0];
-  return NAMES[own] ?? (own || "Others");
+  return nameOf(own) || "Others";
+}
+
+function nameOf(space) {
+  // Every object has a "constructor".
+  return Object.hasOwn(NAMES, space) ? NAMES[space] : space;
 }
