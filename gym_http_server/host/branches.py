@@ -332,7 +332,8 @@ class _Play:
             # What it starts can be ended together with it.
             os.setpgid(0, 0)
             fork_guard.claim()
-            _close_sockets(self._files)
+            # A recording's thread may have closed its pipe meanwhile.
+            _close_sockets(set(self._files) - {writer})
             _limit(room)
             # The status page is that of the instance.
             self._operations.episode_log = EpisodeLog()
@@ -415,7 +416,7 @@ class _Play:
         np.random.seed(words)
 
 
-def _close_sockets(files: list[int]) -> None:
+def _close_sockets(files: Iterable[int]) -> None:
     """Close the host's sockets, which clients use, and the files of its recordings."""
     for name in os.listdir("/proc/self/fd"):
         # One of them was that of the folder.

@@ -139,8 +139,9 @@ class VideoRecorder:
         page.set_recording(RECORDING_VIDEO, on=True)
 
     def descriptors(self) -> list[int]:
-        """Return the descriptors of its files."""
-        return [each for one in self._encoders() for each in (one.file, one.pipe)]
+        """Return the descriptors of its open files."""
+        files = [each for one in self._encoders() for each in (one.file, one.pipe)]
+        return [each for each in files if each >= 0]
 
     def tasks(self) -> set[int]:
         """Return the IDs of its processes and threads."""
@@ -373,7 +374,9 @@ class _Encoder:
         except OSError:
             self.failed = True
         finally:
-            os.close(self.pipe)
+            # The number may soon be another file's, which a branch would close.
+            pipe, self.pipe = self.pipe, -1
+            os.close(pipe)
             self.failed |= self._process.wait() != 0
 
     def _next(self) -> bytes | None:

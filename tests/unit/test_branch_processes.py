@@ -1,5 +1,7 @@
-"""What the branches of an environment may allocate."""
+"""What the branches of an environment may allocate, and what they close."""
 
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -37,10 +39,12 @@ class Allocates(gymnasium.Env[int, int]):
         return 0, 0.0, False, False, {}
 
 
-def played(limits: BranchLimits, actions: list[int]) -> list[dict[str, Any]]:
+def played(
+    limits: BranchLimits, actions: list[int], files: Sequence[int] = ()
+) -> list[dict[str, Any]]:
     operations = Operations(Allocates())
     operations.reset(seed=None, options=None)
-    branches = Branches(operations, limits, 1 << 20, lambda: ([], set()))
+    branches = Branches(operations, limits, 1 << 20, lambda: (list(files), set()))
     lists = [[action] for action in actions]
     plan = BranchPlan(lists, len(lists), 0, None, reseed=False, whole=False)
     return branches.play(plan, exact=True)
@@ -56,3 +60,12 @@ def test_branches_leave_half_of_a_container(monkeypatch: pytest.MonkeyPatch) -> 
 def test_each_branch_has_some_memory_however_many_there_are() -> None:
     found = played(BranchLimits(memory=1), [50] * 8)
     assert not any("error" in each for each in found)
+
+
+def test_a_branch_keeps_the_pipe_of_its_results() -> None:
+    # A recording has closed its file since, and the pipe has that descriptor.
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.close(writer)
+    (found,) = played(BranchLimits(), [1], [writer])
+    assert found["steps"] == 1
