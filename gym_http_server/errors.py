@@ -15,8 +15,8 @@
      ├─ NotFound, UnknownRun, UnknownSession,
      │  UnknownReader, UnknownRunToken, NoWeights,
      │  NoState                                      404
-     ├─ RunExists, LimitReached, Gap, Stale,
-     │  PositionPassed                               409
+     ├─ CannotBranch, RunExists, LimitReached, Gap,
+     │  Stale, PositionPassed                        409
      ├─ InstanceEnded, ServerRestarted, UploadGone,
      │  SamplesGone                                  410
      ├─ VersionConflict                              412

@@ -5,14 +5,13 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv
 
 from gym_http_core.batches import (
-    MAX_SECONDS,
     BatchObserver,
     BatchRun,
     Episode,
@@ -23,6 +22,7 @@ from gym_http_core.idempotency import MAX_ANSWER_BYTES
 from gym_http_core.operations import Operations
 from gym_http_server.errors import CannotBranch
 from gym_http_server.host import plain_json
+from gym_http_server.host.branch_limits import BranchLimits, Recordings
 from gym_http_server.host.codec import (
     encode,
     fitting,
@@ -52,27 +52,12 @@ from gym_http_wire.values import UnsupportedValue, binary, typed
 from gym_http_wire.values.infos import Replacing
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
 
-__all__ = ["OF_BRANCHES", "Batching", "BranchLimits", "Recordings", "actions_of"]
+__all__ = ["OF_BRANCHES", "Batching"]
 
 Json = dict[str, Any]
 
 #: Members of a rollout that make it one of branches.
 OF_BRANCHES = frozenset({"branches", "count", "observations", "reseed", "steps"})
-#: Returns the descriptors of recordings, and the IDs of the processes and threads that
-#: write them.
-Recordings = Callable[[], tuple[list[int], set[int]]]
-
-
-class BranchLimits(NamedTuple):
-    """What the branches of one request may take.
-
-    Attributes:
-        seconds: Time for all of them.
-        memory: Bytes of the host with all of its branches; 0: what the machine has.
-    """
-
-    seconds: float = MAX_SECONDS
-    memory: int = 0
 
 
 class AnswerBudget:
@@ -148,7 +133,7 @@ class Batching:
         if _is_given(frame, given.get("action")):
             raise BadParameter("expected either action or actions, and both were given")
         cast = self._checked if lossless(frame) else self._operations.action_of
-        actions = actions_of(given["actions"], "actions", cast)
+        actions = _actions_of(given["actions"], "actions", cast)
         self._take_generator(frame, given)
         episode = Episode(batched=self._operations.batched)
         return self._answer(frame, episode, lambda run: run.play(episode, actions))
@@ -204,7 +189,7 @@ class Batching:
             )
         cast = self._checked if lossless(frame) else self._operations.cast_action
         plan = [
-            actions_of(each, f"actions[{index}]", cast)
+            _actions_of(each, f"actions[{index}]", cast)
             for index, each in enumerate(sequences)
         ]
         total = sum(map(len, plan))
@@ -229,7 +214,11 @@ class Batching:
         )
         branches.check()
         cast = self._checked if lossless(frame) else self._operations.cast_action
-        plan = read_plan(given, lambda action: self._contained(cast(action)))
+
+        def read(actions: Any, name: str) -> list[Any]:
+            return _actions_of(actions, name, lambda one: self._contained(cast(one)))
+
+        plan = read_plan(given, read)
         self._take_generator(frame, given)
         played = branches.play(plan, exact=wants_lossless(frame))
         return fitting(value_frame(frame, {"branches": played}), self._max_answer)
@@ -307,7 +296,7 @@ class Batching:
         return {} if whole is None else {"results": whole}
 
 
-def actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any]:
+def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any]:
     """Return a list of actions, each checked.
 
     Args:

@@ -31,7 +31,7 @@ from gym_http_core.episodes import Column, plain_reward
 from gym_http_core.operations import Operations
 from gym_http_server.errors import CannotBranch, EnvCrashed, ForkFailed, StepDeadline
 from gym_http_server.host import fork_guard, plain_json
-from gym_http_server.host.batching import BranchLimits, Recordings, actions_of
+from gym_http_server.host.branch_limits import BranchLimits, Recordings
 from gym_http_server.host.codec import encode
 from gym_http_server.host.failures import note_cause, problem_of_error
 from gym_http_server.linux import prctl
@@ -51,6 +51,7 @@ from gym_http_wire.values import BadValue, binary
 __all__ = ["BranchPlan", "Branches", "read_plan"]
 
 Json = dict[str, Any]
+ReadActions = Callable[[Any, str], list[Any]]
 
 _OF_EPISODES = frozenset({"actions", "episodes", "max_steps", "options"})
 _OF_DRAWN = frozenset({"count", "policy", "steps"})
@@ -86,12 +87,12 @@ class BranchPlan(NamedTuple):
     whole: bool
 
 
-def read_plan(given: Json, cast: Callable[[Any], Any]) -> BranchPlan:
+def read_plan(given: Json, read: ReadActions) -> BranchPlan:
     """Read a request for branches.
 
     Args:
         given: Its members, each of its kind.
-        cast: Checks and converts an action.
+        read: Checks and converts a list of actions, with its name for refusals.
 
     Raises:
         BadParameter: Members do not go together, or there are too many actions.
@@ -109,7 +110,7 @@ def read_plan(given: Json, cast: Callable[[Any], Any]) -> BranchPlan:
         )
     actions = None
     if lists is not None:
-        actions = _lists_of(lists, cast)
+        actions = _lists_of(lists, read)
         number = len(actions)
     elif number is None or steps is None:
         missing = "steps" if steps is None else "count"
@@ -123,7 +124,7 @@ def read_plan(given: Json, cast: Callable[[Any], Any]) -> BranchPlan:
     return BranchPlan(actions, number, steps or 0, given.get("seed"), *flags)
 
 
-def _lists_of(lists: Any, cast: Callable[[Any], Any]) -> list[list[Any]]:
+def _lists_of(lists: Any, read: ReadActions) -> list[list[Any]]:
     if isinstance(lists, np.ndarray) and lists.ndim:
         lists = list(lists)
     if not isinstance(lists, list | tuple) or not 0 < len(lists) <= MAX_BRANCHES:
@@ -134,7 +135,7 @@ def _lists_of(lists: Any, cast: Callable[[Any], Any]) -> list[list[Any]]:
     ready = []
     for branch, each in enumerate(lists):
         try:
-            ready.append(actions_of(each, f"branches[{branch}]", cast))
+            ready.append(read(each, f"branches[{branch}]"))
         except Problem as problem:
             problem.extras["branch"] = branch
             raise

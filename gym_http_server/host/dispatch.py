@@ -15,7 +15,7 @@ from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
 from gym_http_server.host.activity import Activity
-from gym_http_server.host.batching import BranchLimits
+from gym_http_server.host.branch_limits import BranchLimits
 from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.codec import lossless
 from gym_http_server.host.external.connections import ExternalConnections

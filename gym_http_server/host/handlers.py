@@ -20,7 +20,8 @@ from gym_http_server.host import (
     plain_requests,
 )
 from gym_http_server.host.activity import Activity
-from gym_http_server.host.batching import Batching, BranchLimits
+from gym_http_server.host.batching import Batching
+from gym_http_server.host.branch_limits import BranchLimits
 from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.failures import note, refusal_of
 from gym_http_server.host.inspection import Inspection

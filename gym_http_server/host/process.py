@@ -24,7 +24,7 @@ from gym_http_core.vectors import operations_of
 from gym_http_server.config.env_commands import EnvCommand
 from gym_http_server.host import env_warnings, fork_guard, server_log
 from gym_http_server.host.activity import Activity
-from gym_http_server.host.batching import BranchLimits
+from gym_http_server.host.branch_limits import BranchLimits
 from gym_http_server.host.create_request import CreateRequest, decoded, with_arguments
 from gym_http_server.host.dispatch import Dispatch
 from gym_http_server.host.external.connections import (

@@ -11,7 +11,7 @@ import time
 from gym_http_server.config.env_commands import command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.host import process
-from gym_http_server.host.batching import BranchLimits
+from gym_http_server.host.branch_limits import BranchLimits
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.host.external.leased_connection import ExternalSettings
 from gym_http_server.linux.sandbox import Sandbox

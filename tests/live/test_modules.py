@@ -69,6 +69,8 @@ def test_the_registry_lists_creatable_environments(server: Server) -> None:
     everything = calls.ok(api.get("/v1/registry"))
     rows = {row["env_id"]: row for row in everything["envs"]}
     assert everything["count"] == len(rows) > 300
+    arguments = rows["CartPole-v1"].pop("arguments")
+    assert arguments[0]["name"] == "sutton_barto_reward"
     assert rows["CartPole-v1"] == {
         "available": True,
         "entry_point": "gymnasium.envs.classic_control.cartpole:CartPoleEnv",

@@ -88,6 +88,7 @@ WITHOUT_INSTANCE = {
     "/docs": "open to all",
     "/docs/<path:name>": "open to all",
     "": "open to all, or the same as /v1",
+    "/v1/events": "test_events",
     "/v1/recordings": "test_monitor_directories_belong_to_tokens",
     "/v1/recordings/<path:directory>": "the same",
     "/v1/recordings/<path:directory>/files/<name>": "the same",
@@ -362,6 +363,7 @@ SCOPES = [
     # method, path, names whose scopes permit it
     ("GET", "/v1/envs/", LIST),
     ("POST", "/v1/envs/", CREATE),
+    ("GET", "/v1/events/", LIST),
     ("GET", "/v1/instances/", LIST),
     ("GET", "/v1/recordings/", LIST),
     ("GET", "/v1/recordings/none/", LIST),

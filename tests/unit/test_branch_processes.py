@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from gym_http_core.operations import Operations
-from gym_http_server.host.batching import BranchLimits
+from gym_http_server.host.branch_limits import BranchLimits
 from gym_http_server.host.branches import Branches, BranchPlan
 from gym_http_server.linux import machine
 

@@ -261,9 +261,9 @@ test("a server lists instances and environments", { skip }, async () => {
   assert.equal(taxi.env_id, "Taxi-v4");
   await using(client.make("CartPole-v1", { seed: 42, label: "from JavaScript" }), async (env) => {
     assert.equal((await list({ url }))[env.instanceId], "CartPole-v1");
-    const [listed] = (await client.instances({ search: env.instanceId, state: "idle" })).instances;
+    const [listed] = (await client.instances({ search: env.instanceId, state: "waiting" })).instances;
     assert.equal((await client.instances({ search: env.instanceId, state: "busy" })).instances.length, 0);
-    assert.deepEqual([listed.label, listed.state, listed.steps], ["from JavaScript", "idle", 0]);
+    assert.deepEqual([listed.label, listed.state, listed.steps], ["from JavaScript", "waiting", 0]);
     assert.deepEqual((await env.episodes({ last: 1 })).episodes, []);
     assert.equal((await env.keys()).noop, 0);
     await using(client.attach(env.instanceId), async (again) => {
