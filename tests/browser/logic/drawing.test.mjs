@@ -15,6 +15,9 @@ test("ticks are round numbers within the range", () => {
   assert.deepEqual(ticksOf(0, 10, 5), [0, 2, 4, 6, 8, 10]);
   assert.deepEqual(ticksOf(-0.3, 0.3, 4), [-0.2, 0, 0.2]);
   assert.deepEqual(ticksOf(3, 3), [3]);
+  for (const [low, high] of [[1, 1 + 2 ** -52], [-1e9 - 1e-7, -1e9], [0, 5e-324]]) {
+    assert.deepEqual(ticksOf(low, high), [low]);
+  }
   const wide = ticksOf(-1e308, 1e308, 4);
   assert.ok(wide.length > 1 && wide.every(Number.isFinite));
 });

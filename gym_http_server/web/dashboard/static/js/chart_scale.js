@@ -17,8 +17,11 @@ export function ticksOf(low, high, count = 5) {
   const least = high / count - low / count;
   const power = 10 ** Math.floor(Math.log10(least));
   const step = power * (STEPS.find((each) => each * power >= least) ?? 10);
+  const first = Math.ceil(low / step);
+  // Of values that differ in their last digits, ticks would be the same number.
+  if (!(Math.max(Math.abs(first), Math.abs(high / step)) < 1e12)) return [low];
   const ticks = [];
-  for (let n = Math.ceil(low / step); n * step <= high; n++) {
+  for (let n = first; n * step <= high; n++) {
     // Multiples of a decimal step have digits that the step has not.
     ticks.push(Number((n * step).toPrecision(12)));
   }
