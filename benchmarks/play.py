@@ -1,4 +1,4 @@
-"""``python -m benchmarks.play``: counts the frames that a person sees who plays.
+"""``python -m benchmarks.play``: counts the frames that a player of the page sees.
 
 Each environment is played on its page in Chromium, with a key held. The steps are those
 of the environment, the drawn frames those that the server counts

@@ -93,7 +93,7 @@ local function leave(self, why)
   self.pause = math.min(2 * self.pause, LONGEST_PAUSE)
 end
 
--- How long to wait for the server, whose end is otherwise that of standard input.
+-- Returns the seconds to wait for the server; on standard input it ends the input instead.
 local function limit(self, seconds)
   return self.target.stdio and math.huge or seconds
 end

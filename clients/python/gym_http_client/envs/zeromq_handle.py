@@ -55,7 +55,7 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
         return RealTimeCalls(self._new_session, self._time_limit)
 
     def capabilities(self) -> frozenset[str]:
-        """Return nothing: over ZeroMQ, a server does not tell."""
+        """Return an empty set: no message of ZeroMQ asks for them."""
         return frozenset()
 
     def _end(self, seconds: float) -> None:
