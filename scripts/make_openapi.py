@@ -150,7 +150,7 @@ def add_body(row: Operation, by_hand: Json, schemas: Json) -> None:
         if row.body is None:
             raise Mistake(f"{row.name} has no members for the schema {name}")
         schemas[name] = object_schema(
-            row.body, nulls=row.takes_nulls, others=row.is_lenient
+            row.body, nulls=row.ignores_nulls, others=row.is_lenient
         )
 
 

@@ -169,12 +169,12 @@ class Batching:
         )
 
     def _plan(self, frame: Frame, given: Json, most: int) -> Iterable[Iterable[Any]]:
-        sequences = given.get("actions")
-        if sequences is None:
+        if "actions" not in given:
             count = given.get("episodes", 1)
             return (
                 itertools.islice(self._random_actions(), most) for _ in range(count)
             )
+        sequences = given["actions"]
         if "policy" in given:
             raise BadParameter("expected either policy or actions, and both were given")
         if not isinstance(sequences, list) or not 0 < len(sequences) <= MAX_EPISODES:

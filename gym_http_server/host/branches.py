@@ -99,9 +99,9 @@ def read_plan(given: Json, read: ReadActions) -> BranchPlan:
         MissingParameter: There are no actions, also in one of the lists.
         InvalidAction: An action is none; ``branch`` and ``index`` say which.
     """
-    lists, number, steps = given.get("branches"), given.get("count"), given.get("steps")
+    number, steps = given.get("count"), given.get("steps")
     way, others = ("count", _OF_EPISODES)
-    if lists is not None:
+    if "branches" in given:
         way, others = "branches", _OF_EPISODES | _OF_DRAWN
     wrong = others.intersection(given)
     if wrong:
@@ -109,8 +109,8 @@ def read_plan(given: Json, read: ReadActions) -> BranchPlan:
             f"expected either {way} or {min(wrong)}, and both were given"
         )
     actions = None
-    if lists is not None:
-        actions = _lists_of(lists, read)
+    if "branches" in given:
+        actions = _lists_of(given["branches"], read)
         number = len(actions)
     elif number is None or steps is None:
         missing = "steps" if steps is None else "count"

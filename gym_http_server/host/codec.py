@@ -132,7 +132,8 @@ def read_members(frame: Frame, members: declared.Members, what: str) -> dict[str
     is_lenient = frame.kind in LENIENT
     if is_lenient:
         env_warnings.add_unknown(members, given, what)
-    return declared.read(members, given, what, ignores=is_lenient)
+    counts = declared.is_given if is_lenient else declared.even_null
+    return declared.read(members, given, what, is_given=counts, ignores=is_lenient)
 
 
 def member(frame: Frame, given: Any, name: str) -> Any:

@@ -281,7 +281,7 @@ ROLLOUT: Members = {
         "How many; 1, or as many as there are lists of actions.",
     ),
     "max_steps": Member(Integer(1, MAX_STEPS), "Of each episode.", MAX_STEPS),
-    "options": Member(AnyObject(), "Of each reset."),
+    "options": Member(AnyObject(), "Of each reset.", null=True),
     "policy": Member(Choice(("random",)), "Random, the default without `actions`."),
     "seed": _seed("Of the first reset, and of the action space if it is sampled."),
     "generator": _GENERATOR["generator"],
@@ -325,6 +325,7 @@ SET_GENERATOR: Members = {
     "seed_sequence": Member(
         Anything({"$ref": "#/components/schemas/SeedSequence"}),
         "What it is to spawn from; null leaves that as it is.",
+        null=True,
     ),
     "replace": Member(Flag(), "Whether the environment gets a new generator.", False),
     # What a GET gives can be sent back as it is.

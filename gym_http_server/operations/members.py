@@ -527,7 +527,7 @@ class Member(Struct, frozen=True):
         default: What holds without it, in documents; nothing fills it in.
         required: Whether a request without it is refused.
         null: Whether null is a value of its own, instead of counting as absent.
-        blank: Whether "" and [] count as absent, too, as in gym-http-api.
+        blank: Whether null, "" and [] count as absent, as in gym-http-api.
     """
 
     kind: Kind
@@ -593,7 +593,7 @@ def refusal(name: str, value: object, expected: str) -> BadParameter:
 
 
 def _is_blank(value: Any) -> bool:
-    return type(value) in (str, list) and not value
+    return value is None or (type(value) in (str, list) and not value)
 
 
 def read(

@@ -34,9 +34,10 @@ class Operation(Struct, frozen=True):
             one status, the later one holds.
         query: The parameters of its query.
         body: The members of its body; ``None``: it has none, or is no object of these.
-        takes_nulls: Whether null counts as absent in its body.
-        is_lenient: Whether unknown members of its body are ignored with a warning, as
-            gym-http-api ignores them, instead of refused.
+        is_lenient: Whether its body is read as gym-http-api reads it: null counts as
+            absent, and unknown members are ignored with a warning. Else both are
+            refused, since a null may stand for what a client failed to compute.
+        takes_nulls: Whether null counts as absent though it is not lenient.
     """
 
     name: str
@@ -53,13 +54,18 @@ class Operation(Struct, frozen=True):
     problems: tuple[str, ...] = ()
     query: Members = field(default_factory=dict)
     body: Members | None = None
-    takes_nulls: bool = True
     is_lenient: bool = False
+    takes_nulls: bool = False
 
     @property
     def has_effect(self) -> bool:
         """Whether it changes state, or runs an environment's code."""
         return self.changes or self.method != "GET"
+
+    @property
+    def ignores_nulls(self) -> bool:
+        """Whether null counts as absent in its body."""
+        return self.is_lenient or self.takes_nulls
 
     def read_body(self, given: Any) -> dict[str, Any]:
         """Read a body; return its checked members, without those that are not given.
@@ -68,5 +74,5 @@ class Operation(Struct, frozen=True):
             MissingParameter: A required member is not given.
             BadParameter: It is no object, or a member is unknown or has another value.
         """
-        counts = is_given if self.takes_nulls else even_null
+        counts = is_given if self.ignores_nulls else even_null
         return read(self.body or {}, given, is_given=counts)

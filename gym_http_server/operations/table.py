@@ -428,6 +428,7 @@ CLOCKS = (
         Op.ACT,
         keyed=True,
         body=clocks.ACT,
+        takes_nulls=True,
         problems=(*_CALL, "Conflict", "Unsupported"),
     ),
     Operation(
@@ -459,6 +460,7 @@ CLOCKS = (
         Op.SET_REALTIME,
         keyed=True,
         body=clocks.CHANGE,
+        takes_nulls=True,
         problems=(*_CALL, "Conflict", "Unsupported"),
     ),
     Operation(
@@ -500,7 +502,6 @@ RUNS = (
         Op.RUN_CREATE,
         keyed=True,
         body=runs.RUN_CREATE,
-        takes_nulls=False,
         problems=(*_CHECKED, "Conflict", "KeyReused", "StorageFull"),
     ),
     Operation(
@@ -529,7 +530,6 @@ RUNS = (
         _MANAGES,
         Op.TOKEN_CREATE,
         body=runs.RUN_TOKEN_CREATE,
-        takes_nulls=False,
         problems=(*_FOUND, "Conflict", "TooLong", "StorageFull"),
     ),
     Operation(
@@ -567,7 +567,6 @@ RUNS = (
         _TRAINS,
         Op.SESSION_CREATE,
         body=runs.SESSION_CREATE,
-        takes_nulls=False,
         problems=(*_FOUND, "Conflict", "TooLong", "TooManySessions", "StorageFull"),
     ),
     Operation(
@@ -608,7 +607,6 @@ RUNS = (
         Op.LEASE,
         waits=True,
         body=runs.SAMPLES_LEASE,
-        takes_nulls=False,
         problems=(*_FOUND, "TooLong"),
     ),
     Operation(
@@ -619,7 +617,6 @@ RUNS = (
         _TRAINS,
         Op.ACK,
         body=runs.SAMPLES_ACK,
-        takes_nulls=False,
         problems=(*_FOUND, "TooLong"),
     ),
     Operation(
@@ -630,7 +627,6 @@ RUNS = (
         _TRAINS,
         Op.NACK,
         body=runs.SAMPLES_NACK,
-        takes_nulls=False,
         problems=(*_FOUND, "TooLong"),
     ),
     Operation(
@@ -651,7 +647,6 @@ RUNS = (
         _TRAINS,
         Op.READER_PUT,
         body=runs.READER_COMMIT,
-        takes_nulls=False,
         problems=(*_FOUND, "Conflict", "TooLong"),
     ),
     Operation(

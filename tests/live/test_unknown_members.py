@@ -97,6 +97,48 @@ def test_what_old_clients_send_gives_no_warning(
 
 
 @pytest.mark.parametrize(
+    ("rest", "name", "others"),
+    [
+        *(
+            ("rollout/", name, {})
+            for name in ("branches", "count", "steps", "observations", "reseed")
+        ),
+        *(
+            ("rollout/", name, {})
+            for name in ("actions", "episodes", "max_steps", "policy")
+        ),
+        *(
+            ("attributes/spec/call/", name, {})
+            for name in ("args", "kwargs", "indices", "method", "path")
+        ),
+        ("attributes/gravity/", "force", {"value": 9.8}),
+        ("generator/", "replace", {"state": {}}),
+        ("/v1/batch/step/", "first", {}),
+    ],
+)
+@pytest.mark.parametrize("media", ["application/json", TYPED])
+def test_null_is_refused_where_it_would_stand_for_something_else(
+    instance: Instance,
+    rest: str,
+    name: str,
+    others: dict[str, Any],
+    media: str,
+) -> None:
+    before = instance.get("").json()["steps"]
+    body = json.dumps({name: None, **others}).encode()
+    if rest.startswith("/v1/batch/"):
+        steps = [{"instance_id": instance.id, "action": 0}]
+        body = json.dumps({"first": None, "steps": steps}).encode()
+    headers = {"Content-Type": media}
+    path = rest if rest.startswith("/") else f"/v1/envs/{instance.id}/{rest}"
+    answer = instance.api.request("POST", path, data=body, headers=headers)
+    problem = error(answer, 400, "bad-parameter")
+    if name != "indices":
+        assert problem["message"].startswith(f"{name} is None: expected ")
+    assert instance.get("").json()["steps"] == before
+
+
+@pytest.mark.parametrize(
     ("rest", "body", "name", "meant"),
     [
         ("rollout/", {"paths": 3}, "paths", ""),

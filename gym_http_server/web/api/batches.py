@@ -18,7 +18,7 @@ from gevent.lock import BoundedSemaphore  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 
 from gym_http_server.operations.instances import BATCH, MAX_BATCH
-from gym_http_server.operations.members import read
+from gym_http_server.operations.members import even_null, read
 from gym_http_server.web.api.exchange import (
     MAX_KEY_CHARS,
     Answer,
@@ -74,7 +74,7 @@ class _Item(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Request(msgspec.Struct, forbid_unknown_fields=True):
     steps: list[_Item] | None = None
-    first: int | None = None
+    first: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Reply(NamedTuple):
@@ -237,7 +237,7 @@ def _read(body: bytes) -> tuple[list[_Item], int]:
                 f"key is {item.key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
                 "characters of ASCII"
             )
-    first = len(items) if call.first is None else call.first
+    first = len(items) if call.first is msgspec.UNSET else call.first
     return items, min(BATCH["first"].kind.read(first, "first"), len(items))
 
 
@@ -249,7 +249,7 @@ def _decode_request(body: bytes) -> _Request:
             # Only now, since it is slower: it names the member that is wrong.
             given = msgspec.json.decode(body)
             if isinstance(given, dict):
-                read(BATCH, given, "the batch")
+                read(BATCH, given, "the batch", is_given=even_null)
                 raise BadParameter(str(error)) from None
             raise
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
