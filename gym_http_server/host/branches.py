@@ -37,6 +37,7 @@ from gym_http_server.host.failures import note_cause, problem_of_error
 from gym_http_server.linux import prctl
 from gym_http_server.linux.machine import cores, free_memory
 from gym_http_server.operations.instances import MAX_BRANCHES, MAX_STEPS
+from gym_http_server.processes.end_problems import signal_name
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
     AnswerTooLarge,
@@ -473,11 +474,7 @@ def _how(status: int | None) -> str:
         return ""
     if status >= 0:
         return f" with exit status {status}"
-    try:
-        return f" by {signal.Signals(-status).name}"
-    except ValueError:
-        # Most real-time signals have no name.
-        return f" by signal {-status}"
+    return f" by {signal_name(-status)}"
 
 
 def _late(seconds: float) -> Json:

@@ -1,7 +1,8 @@
-"""Ended instances: the problem that a caller gets, from the supervisor's record."""
+"""Ended processes: the names of signals, and the problem of a call to an instance."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from gym_http_server.errors import (
@@ -12,7 +13,7 @@ from gym_http_server.errors import (
 )
 from gym_http_wire.problems import Problem
 
-__all__ = ["end_problem", "was_in_flight"]
+__all__ = ["end_problem", "signal_name", "was_in_flight"]
 
 # Seconds within which a client with a call in flight notices the end of the host.
 NOTICED_SECONDS = 1.0
@@ -28,6 +29,15 @@ _REASONS = {
     "shutdown": "the server is stopping",
     "closed": "it was closed",
 }
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as SIGKILL, or "signal 40" if it has none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        # Most real-time signals have no name.
+        return f"signal {number}"
 
 
 def was_in_flight(end: dict[str, Any], lost_s: float | None) -> bool:

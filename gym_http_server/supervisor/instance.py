@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from gym_http_server.errors import (
     TooManyInstances,
 )
 from gym_http_server.host.create_request import Arguments
+from gym_http_server.processes.end_problems import signal_name
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.processes.log_lines import Allowance
 from gym_http_server.rundir.status import Status, StatusReader
@@ -232,9 +232,7 @@ class Tombstone(Struct, frozen=True):
             "env_id": self.env_id,
             "reason": self.reason,
             "detail": self.detail,
-            "signal": _signal_name(os.WTERMSIG(self.wait_status))
-            if signalled
-            else None,
+            "signal": signal_name(os.WTERMSIG(self.wait_status)) if signalled else None,
             "last_words": "" if self.private else self.last_words,
             "exit_status": None if signalled else os.WEXITSTATUS(self.wait_status),
             "log_tail": self.log_tail,
@@ -332,10 +330,3 @@ class Tombstones:
     def __contains__(self, instance_id: object) -> bool:
         """Whether there is a record of an instance."""
         return instance_id in self._ended
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

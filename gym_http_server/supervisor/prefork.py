@@ -14,7 +14,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -25,6 +24,7 @@ import msgspec
 
 from gym_http_core.env_errors import shortened
 from gym_http_server.errors import StartError
+from gym_http_server.processes.end_problems import signal_name
 from gym_http_server.processes.titles import set_title
 
 __all__ = ["Modules", "arrange_memory", "threads"]
@@ -101,7 +101,7 @@ def _try_import(name: str) -> dict[str, Any]:
     if not report:
         why = f"exit status {os.waitstatus_to_exitcode(status)}"
         if os.WIFSIGNALED(status):
-            why = signal.Signals(os.WTERMSIG(status)).name
+            why = signal_name(os.WTERMSIG(status))
         return {"error": f"it ended the process ({why})"}
     return dict(msgspec.json.decode(report))
 

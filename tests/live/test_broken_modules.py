@@ -19,6 +19,7 @@ raise Wordless
     ("source", "reason"),
     [
         ("import os; os._exit(3)", "it ended the process (exit status 3)"),
+        ("import os; os.kill(os.getpid(), 40)", "it ended the process (signal 40)"),
         ("import sys; sys.exit(4)", "SystemExit: 4"),
         ("raise ValueError('half: \\ud800')", "ValueError: half: ?"),
         (WORDLESS, "Wordless: <exception str() failed>"),

@@ -45,7 +45,13 @@ def hostile(hostile_server: Server) -> Iterator[Callable[..., Instance]]:
 
 @pytest.mark.parametrize(
     ("vice", "signal_name"),
-    [("Segfault", "SIGSEGV"), ("Abort", "SIGABRT"), ("KillSelf", "SIGKILL")],
+    [
+        ("Segfault", "SIGSEGV"),
+        ("Abort", "SIGABRT"),
+        ("KillSelf", "SIGKILL"),
+        # It has no name.
+        ("RealTimeSignal", "signal 40"),
+    ],
 )
 def test_a_crash_is_502_then_410(
     hostile: Callable[..., Instance], vice: str, signal_name: str

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gym_http_server.processes.end_problems import signal_name
 from tests.packages.installing import Installed
 from tests.packages.playing import WAYS
 from tests.packages.table import Case, Package
@@ -143,7 +144,7 @@ class Checker:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if process.returncode < 0:
-            raise _Ended(f"died of {signal.Signals(-process.returncode).name}")
+            raise _Ended(f"died of {signal_name(-process.returncode)}")
         if process.returncode:
             raise _Ended(f"failed: {log.strip().splitlines()[-1]}")
         return dict(json.loads((self._folder / name / "result.json").read_text()))
