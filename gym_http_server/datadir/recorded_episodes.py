@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -111,15 +112,34 @@ def find_recorded(
 def _place_of(episodes: Sequence[Episode], lines: Sequence[bytes]) -> int | None:
     """Return the index of the first line of episodes, which are the last in a file."""
     count = len(episodes)
-    for place in range(len(lines) - count, max(-1, len(lines) - count - _MOST_CUT), -1):
-        found = map(_LINE.decode, lines[place : place + count])
-        # The numbers do not count.
-        if all(map(_are_same, (each.episode(0) for each in found), episodes)):
-            return place
-        cut = _LINE.decode(lines[place + count - 1])
-        if cut.terminated or cut.truncated:
-            break
-    return None
+    ends = [_read(line) for line in reversed(lines[-(count + _MOST_CUT) :])]
+    cut = itertools.takewhile(lambda each: each and each.end == "reset", ends)
+    # A character for each different episode, since the search in text is linear.
+    signs: dict[object, str] = {}
+
+    def text(some: Iterable[Episode | None]) -> str:
+        return "".join(signs.setdefault(_compared(x), chr(len(signs))) for x in some)
+
+    wanted = text(reversed(episodes))
+    place = text(ends[: count + min(_MOST_CUT - 1, len(list(cut)))]).find(wanted)
+    return None if place < 0 else len(lines) - count - place
+
+
+def _read(line: bytes) -> Episode | None:
+    """Return the episode of a line, without its number; ``None`` if it has none."""
+    try:
+        return _LINE.decode(line).episode(0)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+
+
+def _compared(one: Episode | None) -> object:
+    """Return what is equal for equal episodes: all but their numbers and times."""
+    if one is None:
+        return None
+    returned = tuple(one.returned) if isinstance(one.returned, list) else one.returned
+    ends = one.terminated, one.truncated, one.end
+    return one.env, returned, one.length, one.seed, *ends
 
 
 def read_recorded(data_dir: DataDir, recorded: Recorded, owner: str) -> list[Episode]:
@@ -150,9 +170,3 @@ def _opened(data_dir: DataDir, directory: str, owner: str) -> Iterator[int]:
         yield file
     finally:
         os.close(file)
-
-
-def _are_same(found: Episode, wanted: Episode) -> bool:
-    """Whether two episodes are the same, but for their times."""
-    same = ("env", "returned", "length", "seed", "terminated", "truncated", "end")
-    return all(getattr(found, name) == getattr(wanted, name) for name in same)

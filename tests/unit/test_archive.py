@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.datadir import archive
+from gym_http_server.datadir import archive, recorded_episodes
 from gym_http_server.datadir.archive import Archive, Facts, read_archived
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.rundir import episode_ring
@@ -342,6 +342,30 @@ def test_episodes_in_a_recording_are_found_there(
     if known:
         path.write_bytes(b"x" + path.read_bytes())
         assert found.episodes() == []
+
+
+def test_each_line_of_a_recording_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if episodes are alike, as those of a client that only resets."""
+    (tmp_path / "mine").mkdir()
+    lines = [line_of(CUT)] * 2000
+    (tmp_path / "mine" / "episodes.jsonl").write_bytes(b"".join(lines))
+    read = []
+
+    class Counting:
+        def decode(self, line: bytes, decode: Any = recorded_episodes._LINE.decode):
+            read.append(line)
+            return decode(line)
+
+    monkeypatch.setattr(recorded_episodes, "_LINE", Counting())
+    # The last one is not there.
+    wanted = [*[CUT] * 999, CUT._replace(length=7)]
+    Archive(place(tmp_path)).add(facts(), wanted, "mine")
+    found = read_archived(place(tmp_path), "3c657dbc")
+    assert found is not None
+    assert found.facts.recorded is None
+    assert len(read) <= len(lines)
 
 
 def test_a_recording_that_was_replaced_is_no_source(tmp_path: Path) -> None:
