@@ -64,6 +64,8 @@ _LEAST_BYTES = 64 << 20
 #: Of what the host may use, or the machine or container has left, the part for all
 #: branches.
 _MEMORY_SHARE = 0.5
+#: Time to end what a branch has left. If it forks faster, it goes on in the instance.
+_ORPHANS_SECONDS = 1.0
 #: A thread of SDL, of which a fork needs no copy: it only keeps time.
 _HARMLESS = "SDLTimer"
 
@@ -190,9 +192,14 @@ class Branches:
             ResetNeeded: There is no episode to act in.
             AnswerTooLarge: The results are too large.
         """
-        files, _ = self._recordings()
+        files, recording = self._recordings()
         play = _Play(self._operations, plan, exact=exact, files=files)
-        results = self._results(play, plan.number)
+        # What a branch leaves behind comes to this process, which has no other child.
+        prctl.become_subreaper()
+        try:
+            results = self._results(play, plan.number, recording)
+        finally:
+            prctl.become_subreaper(wanted=False)
         problems = [each.get("error", {}) for each in results]
         if all(each.get("code") == ResetNeeded.default_code for each in problems):
             raise ResetNeeded(problems[0]["message"])
@@ -219,8 +226,7 @@ class Branches:
                 "copy of its process would not have; record it, and resume the "
                 "recording instead"
             )
-        children = map(int, _text(f"/proc/self/task/{own}/children").split())
-        started = sorted(set(children) - recording)
+        started = sorted(_children() - recording)
         if started:
             name = _text(f"/proc/{started[0]}/comm")
             raise CannotBranch(
@@ -228,7 +234,7 @@ class Branches:
                 "would share"
             )
 
-    def _results(self, play: _Play, count: int) -> list[Json]:
+    def _results(self, play: _Play, count: int, recording: set[int]) -> list[Json]:
         at_once = min(cores(), count)
         room = max(self._room() // at_once, _LEAST_BYTES)
         waiting = iter(range(count))
@@ -265,10 +271,14 @@ class Branches:
                     if not data or _is_whole(branch.received):
                         poll.unregister(pipe)
                         del running[pipe]
-                        results[branch.number] = _result(branch, _end(pipe, branch.pid))
+                        status = _end(pipe, branch.pid)
+                        others = {each.pid for each in running.values()}
+                        _end_orphans(others | recording)
+                        results[branch.number] = _result(branch, status)
         finally:
             for pipe, branch in running.items():
                 _end(pipe, branch.pid)
+            _end_orphans(recording)
 
     def _room(self) -> int:
         """Return the bytes that all branches together may add to what the host has."""
@@ -331,8 +341,10 @@ class _Play:
     def _run(self, parent: int, index: int, room: int, writer: int) -> NoReturn:
         try:
             prctl.die_with_parent(parent, signal.SIGKILL)
-            # What it starts can be ended together with it.
+            # What it starts can be ended together with it, but for daemons, which stay
+            # below it while it lives.
             os.setpgid(0, 0)
+            prctl.become_subreaper()
             fork_guard.claim()
             # A recording's thread may have closed its pipe meanwhile.
             _close_sockets(set(self._files) - {writer})
@@ -446,8 +458,26 @@ def _is_whole(received: bytearray) -> bool:
     )
 
 
+def _children() -> set[int]:
+    """Return the IDs of the processes that this thread has started or inherited."""
+    return set(map(int, _text(f"/proc/self/task/{os.getpid()}/children").split()))
+
+
+def _end_orphans(others: set[int]) -> None:
+    """End what ended branches have left: all children of this process but some."""
+    ends = time.monotonic() + _ORPHANS_SECONDS
+    # Their own children come to this process only when they have ended.
+    while (left := _children() - others) and time.monotonic() < ends:
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in left:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
 def _end(pipe: int, pid: int) -> int | None:
-    """End a branch with all that it started; return how it ended, if that is known."""
+    """End a branch and its process group; return how it ended, if that is known."""
     os.close(pipe)
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)

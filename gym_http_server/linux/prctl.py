@@ -53,13 +53,13 @@ def die_with_parent(parent_pid: int | None, signal: int = signals.SIGKILL) -> bo
     return True
 
 
-def become_subreaper() -> bool:
-    """Make this process the new parent of orphans below it.
+def become_subreaper(*, wanted: bool = True) -> bool:
+    """Make this process the new parent of orphans below it, or stop being that.
 
     Returns:
-        Whether it is one now.
+        Whether the attribute was set.
     """
-    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    return _prctl(_PR_SET_CHILD_SUBREAPER, int(wanted))
 
 
 def set_dumpable(dumpable: bool) -> bool:

@@ -15,6 +15,7 @@ import pytest
 
 from gym_http_client import RemoteEnv, ServerError
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api, Instance
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -279,6 +280,35 @@ def test_the_vice_of_a_branch_is_its_own(
     # The instance has not moved, and nothing is left below it.
     assert calls.ok(instance.post("step/", {"action": 0}))["observation"] == 1
     wait_until(lambda: not psutil.Process(pid).children(recursive=True), 3.0, "an end")
+
+
+def test_the_daemons_of_a_branch_end_with_it(hostile: Any) -> None:
+    instance = hostile("OutlivesBranches")
+    host = psutil.Process(instance.reset()["info"]["pid"])
+    for _ in range(3):
+        answer = instance.post("rollout/", {"branches": [[0], [1], [0, 0]]})
+        info = calls.ok(answer)["branches"][1]["info"]
+        # Not with another branch.
+        assert set(info["states"]) <= {"R", "S"}
+        assert not any(map(psutil.pid_exists, info["daemons"]))
+    assert host.children() == []
+    instance.close()
+
+
+def test_daemons_of_the_instance_survive_its_branches(hostile: Any) -> None:
+    instance = hostile("Daemonise")
+    instance.reset()
+    daemon = psutil.Process(instance.step(1)["info"]["daemon"])
+    # Daemons that come later go to the supervisor, too.
+    for _ in range(2):
+        lists = {"branches": [[1], [1]]}
+        for each in calls.ok(instance.post("rollout/", lists))["branches"]:
+            assert not psutil.pid_exists(each["info"]["daemon"])
+        assert daemon.is_running()
+        daemon = psutil.Process(instance.step(1)["info"]["daemon"])
+    parent = daemon.parent()
+    assert parent is not None
+    assert processes.titled(parent, "supervisor")
 
 
 def test_a_fork_in_a_branch_answers_nothing(hostile: Any) -> None:

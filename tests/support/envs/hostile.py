@@ -10,12 +10,24 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+#: Prints the IDs of a daemon and of its child, each in a session of its own.
+NESTED_DAEMONS = """
+import os, time
+if os.fork(): os._exit(0)
+os.setsid()
+child = os.fork()
+if child: print(os.getpid(), child, flush=True)
+else: os.setsid()
+os.close(1)
+time.sleep(600)
+"""
 DAEMON = "import os,time\nif os.fork(): os._exit(0)\nos.setsid()\ntime.sleep(600)"
 
 
@@ -196,6 +208,24 @@ class Daemonise(Hostile):
             check=True,
         )
         return {"daemon": int(started.stdout)}
+
+
+class OutlivesBranches(Hostile):
+    """Starts daemons, and returns their states when no other branch lives."""
+
+    def misbehave(self) -> dict[str, Any]:
+        daemon = subprocess.run(
+            [sys.executable, "-c", NESTED_DAEMONS],
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        parent = os.getppid()
+        siblings = f"/proc/{parent}/task/{parent}/children"
+        while Path(siblings).read_text().split() != [str(os.getpid())]:
+            time.sleep(0.01)
+        pids = [int(each) for each in daemon.stdout.split()]
+        states = [Path(f"/proc/{pid}/stat").read_text().split()[2] for pid in pids]
+        return {"daemons": pids, "states": states}
 
 
 class ForkReturns(Hostile):
