@@ -1,1 +1,1 @@
-"""The data directory: recordings and ended instances, and whose they are."""
+"""The data directory: recordings, ended instances, their owners, and thumbnails."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -23,6 +22,7 @@ from gym_http_server.datadir.recorded_episodes import (
     find_recorded,
     read_recorded,
 )
+from gym_http_server.datadir.whole_files import FOLDER, opened, write
 from gym_http_server.rundir.episode_ring import Episode
 
 __all__ = [
@@ -49,10 +49,6 @@ _LEFT_S = 60.0
 _NAME = re.compile(r"[0-9a-f]{8}", re.ASCII).fullmatch
 _INCOMPLETE = re.compile(r"\.[0-9a-f]{8}\.[0-9]{1,10}", re.ASCII).fullmatch
 _DAMAGED = (msgspec.MsgspecError, ValueError, RecursionError)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-# An environment without the sandbox can put a pipe there, which would block.
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -190,9 +186,9 @@ class Archive:
         if self._written % _COUNT_EVERY == 0:
             self._count()
         self._written += 1
-        folder = os.open(self._path, _FOLDER)
+        folder = os.open(self._path, FOLDER)
         try:
-            _write(folder, facts.instance_id, content)
+            write(folder, facts.instance_id, content)
             self._note(facts.instance_id, len(content))
             while len(self._sizes) > MAX_INSTANCES or self._bytes > MAX_BYTES:
                 name = next(iter(self._sizes))
@@ -235,7 +231,7 @@ def read_archived(
     if not _NAME(instance_id):
         return None
     try:
-        with _opened(f"{data_dir.path}/{ARCHIVE}", instance_id) as file:
+        with opened(f"{data_dir.path}/{ARCHIVE}", instance_id) as file:
             content = os.read(file, size)
     except OSError:
         return None
@@ -249,42 +245,6 @@ def read_archived(
     return ArchivedInstance(facts, lines[:-1], data_dir)
 
 
-@contextlib.contextmanager
-def _opened(path: str, name: str) -> Iterator[int]:
-    """Open a regular file for reading.
-
-    Raises:
-        OSError: There is none.
-    """
-    folder = os.open(path, _FOLDER)
-    try:
-        file = os.open(name, _READ, dir_fd=folder)
-    finally:
-        os.close(folder)
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise FileNotFoundError
-        yield file
-    finally:
-        os.close(file)
-
-
 def _is_old(modified: float) -> bool:
     # A clock may have been set back since.
     return abs(time.time() - modified) > _LEFT_S
-
-
-def _write(folder: int, name: str, content: bytes) -> None:
-    """Write a file, or no part of it."""
-    incomplete = f".{name}.{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(incomplete, dir_fd=folder)
-    file = os.open(incomplete, _WRITE, 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(file, "wb") as stream:
-            stream.write(content)
-        os.rename(incomplete, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(incomplete, dir_fd=folder)
-        raise

@@ -1,7 +1,8 @@
 """Paths that the server itself uses, in which clients make no recordings.
 
-Clients name directories below the data directory, in which the server keeps IDs and the
-archive, and in which the directory of the relay and the run directory may lie, too.
+Clients name directories below the data directory, in which the server keeps IDs, the
+archive and thumbnails, and in which the directory of the relay and the run directory
+may lie, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = [
     "INSTANCE_IDS",
     "LOCK",
     "RESERVE",
+    "THUMBNAILS",
     "DataDir",
 ]
 
@@ -27,6 +29,8 @@ __all__ = [
 ARCHIVE = "ended-instances"
 #: Directory in the data directory with the IDs of instances.
 INSTANCE_IDS = "instance-ids"
+#: Directory in the data directory with pictures of environments.
+THUMBNAILS = "thumbnails-of-environments"
 #: Names in the directory of the relay.
 BODIES, DATABASE, LOCK, RESERVE = "bodies", "relay.sqlite3", "lock", "reserve"
 # SQLite opens no database beside which its journal is a directory.
@@ -51,6 +55,7 @@ class DataDir:
         self._own = (
             f"{self.path}/{ARCHIVE}",
             f"{self.path}/{INSTANCE_IDS}",
+            f"{self.path}/{THUMBNAILS}",
             relay_dir,
             # If that is the data directory.
             *(f"{relay_dir}/{name}" for name in _RELAY),

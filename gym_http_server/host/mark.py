@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import resource
 
-__all__ = ["SPARE", "read_mark", "set_mark"]
+__all__ = ["DRAWING", "SPARE", "read_mark", "set_mark"]
 
 #: The mark of a spare host; no instance has this ID. It is the highest: a process that
 #: has another mark cannot get this one, since it cannot raise its limits.
 SPARE = "ffffffff"
+#: The mark of a process that draws a thumbnail; no instance has this ID, either.
+DRAWING = "fffffffe"
 
 _HIGHEST = 1 << 62
 _ID_BITS = 32

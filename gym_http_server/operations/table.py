@@ -790,6 +790,15 @@ SERVER = (
         problems=(*_CHECKED, "TooLong"),
     ),
     Operation(
+        "thumbnail",
+        "GET",
+        "/v1/registry/<path:env_id>/thumbnail/",
+        "Get a small picture of an environment, drawn when first requested",
+        _CREATES,
+        changes=True,
+        problems=_FOUND,
+    ),
+    Operation(
         "ticket_issue",
         "POST",
         "/v1/tickets/",

@@ -25,7 +25,7 @@ from gym_http_server.host import server_log
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.host.fork_guard import RETURNED
 from gym_http_server.host.host import AGENT_LOST, CLOSE, DRAIN
-from gym_http_server.host.mark import SPARE
+from gym_http_server.host.mark import DRAWING, SPARE
 from gym_http_server.host.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.linux import prctl
 from gym_http_server.linux.sandbox import Sandbox
@@ -301,7 +301,7 @@ class Hosts:
         while True:
             instance_id = secrets.token_hex(4)
             if (
-                instance_id != SPARE
+                instance_id not in (SPARE, DRAWING)
                 and instance_id not in self._instances
                 and instance_id not in self.tombstones
                 and instance_id not in self._earlier_ids

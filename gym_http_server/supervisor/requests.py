@@ -41,6 +41,7 @@ from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_server.supervisor.survey import Survey
+from gym_http_server.supervisor.thumbnails import Thumbnails
 from gym_http_server.supervisor.usage import FRESH_SECONDS
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
@@ -71,6 +72,7 @@ class Requests:
         poller: The supervisor's poller.
         creates: Queues create requests.
         archiver: Writes ended instances to the archive.
+        thumbnails: Draws environments.
         start_broker: Starts the broker, unless it runs.
         start_relay: Starts the relay, unless it runs.
         reload: Has all processes apply a reload; calls its second argument with the
@@ -89,6 +91,7 @@ class Requests:
         poller: Poller,
         creates: Creates,
         archiver: ArchiverProcess,
+        thumbnails: Thumbnails,
         start_broker: Callable[[], None],
         start_relay: Callable[[], None],
         reload: Callable[[Replaced, Callable[[list[str]], None]], None],
@@ -105,6 +108,7 @@ class Requests:
         self._begin_reload = reload
         self._creates = creates
         self._archiver = archiver
+        self._thumbnails = thumbnails
         self._envs: bytes | None = None
         self._survey: Survey | None = None
         self._survey_waiters: list[RequestSocket] = []
@@ -123,6 +127,7 @@ class Requests:
             Op.END: self._end,
             Op.TOMBSTONE: self._tombstone,
             Op.REGISTRY: self._registry,
+            Op.THUMBNAIL: self._draw,
             Op.STATUS: self._status,
             Op.SHUTDOWN: self._shutdown,
             Op.RELOAD: self._reload,
@@ -136,8 +141,9 @@ class Requests:
         return not self._acceptor.paused
 
     def tick(self) -> None:
-        """Accept again where descriptors ran out, and check the survey's deadline."""
+        """Accept again where descriptors ran out, and check deadlines of children."""
         self._acceptor.resume()
+        self._thumbnails.tick()
         if self._survey is not None:
             try:
                 self._survey.check_deadline(time.monotonic())
@@ -262,6 +268,9 @@ class Requests:
                 connection.refuse(failed)
             else:
                 self._reply(connection, self._envs)
+
+    def _draw(self, connection: RequestSocket, frame: Frame) -> None:
+        self._thumbnails.add(bytes(frame.body).decode(), connection)
 
     def _status(self, connection: RequestSocket, frame: Frame) -> None:
         if os.path.exists(self._run.draining):

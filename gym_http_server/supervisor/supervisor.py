@@ -47,6 +47,7 @@ from gym_http_server.supervisor.services import (
     ServiceProcess,
     Services,
 )
+from gym_http_server.supervisor.thumbnails import Thumbnails
 from gym_http_wire.frames import Frame
 from gym_http_wire.problems import DiskFull
 
@@ -121,8 +122,9 @@ class Supervisor:
         )
         self._gateway = GatewayProcess(settings, zmq_sockets)
         self._relay = RelayProcess(run, settings)
+        data_dir = DataDir(settings, run.path)
         self._archiver = ArchiverProcess(
-            DataDir(settings, run.path),
+            data_dir,
             self._poller,
             no_logs=settings.no_tracebacks,
             on_found=self._hosts.tombstones.restore,
@@ -159,6 +161,15 @@ class Supervisor:
             poller=self._poller,
             creates=self._creates,
             archiver=self._archiver,
+            thumbnails=Thumbnails(
+                run,
+                modules,
+                sandbox=sandbox,
+                data_dir=data_dir,
+                poller=self._poller,
+                hosts=self._hosts,
+                seconds=settings.create_deadline,
+            ),
             start_broker=self._start_broker,
             start_relay=self._start_relay,
         )

@@ -95,6 +95,30 @@ def test_all_files_of_the_page_are_small_together(api: Api) -> None:
     assert sum(sizes.values()) <= MOST_BYTES
 
 
+def test_families_and_environments_have_pictures(
+    server: Server, page: CheckedPage
+) -> None:
+    def drawn(place: str) -> list[int]:
+        """Return the widths of the pictures in tiles."""
+        images = f"[...document.querySelectorAll('{place} .thumbnail img')]"
+        return list(page.run(f"{images}.map((each) => each.naturalWidth)"))
+
+    page.open(f"{server.url}/#token={server.token}" if server.token else server.url)
+    page.shows("Overview")
+    page.run("location.hash = '#/new'")
+    wait_until(lambda: len(drawn(".families")) > 2, 40.0, "pictures of families")
+    wait_until(lambda: drawn(".chosen") == [192], 20.0, "that of CartPole")
+    page.write("[type=search]", "taxi-v")
+    wait_until(
+        lambda: page.run("document.querySelector('.chosen h2').textContent").startswith(
+            "Taxi"
+        ),
+        10.0,
+        "Taxi",
+    )
+    wait_until(lambda: drawn(".chosen") == [192], 20.0, "that of Taxi")
+
+
 def test_a_person_makes_finds_and_closes_an_instance(
     server: Server, api: Api, page: CheckedPage
 ) -> None:

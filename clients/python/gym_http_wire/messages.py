@@ -99,6 +99,7 @@ class Op(IntEnum):
     ARCHIVE = 81
     ARCHIVED = 82
     EVENTS = 83
+    THUMBNAIL = 84
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97

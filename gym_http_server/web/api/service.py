@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import importlib.resources
 import time
@@ -13,7 +14,8 @@ import msgspec
 
 import gym_http_server
 from gym_http_server.config.settings import Settings
-from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
+from gym_http_server.datadir.thumbnails import read_thumbnail
+from gym_http_server.errors import Draining, NotFound, ShutdownDisabled, UploadGone
 from gym_http_server.linux import landlock, machine, seccomp
 from gym_http_server.operations.instances import UPLOAD
 from gym_http_server.operations.members import read
@@ -22,13 +24,15 @@ from gym_http_server.web.api.exchange import (
     Answer,
     Environ,
     caller_of,
+    empty_answer,
     json_answer,
     read_body,
     read_parameters,
 )
 from gym_http_server.web.api.tickets import LIFETIME_S
 from gym_http_server.web.api.web import View, Web
-from gym_http_wire.messages import Op
+from gym_http_server.web.backends.transfers import in_thread
+from gym_http_wire.messages import Op, RequestHead
 from gym_http_wire.problems import (
     BadJSON,
     DiskFull,
@@ -146,6 +150,32 @@ def _external(web: Web) -> Iterator[dict[str, Any]]:
         }
 
 
+def _thumbnail(web: Web, environ: Environ, env_id: str) -> Answer:
+    """Send the picture of an environment, which is drawn if there is none yet."""
+    read_body(environ, web.settings.max_body)
+
+    def found() -> bytes | None:
+        return in_thread(read_thumbnail, web.data_dir, env_id)
+
+    picture = found()
+    if picture is None:
+        head = RequestHead(owner=caller_of(environ).only)
+        answer = web.supervisor.forward(Op.THUMBNAIL, head, env_id.encode())
+        if not msgspec.json.decode(answer.body)["known"]:
+            raise NotFound(
+                f"no environment {env_id!r:.80} is registered; GET /v1/registry/ lists "
+                "those that are"
+            )
+        picture = found()
+    if not picture:
+        return empty_answer()
+    etag = f'"{hashlib.sha256(picture).hexdigest()[:32]}"'
+    headers = [("ETag", etag), ("Cache-Control", "private, max-age=3600")]
+    if environ.get("HTTP_IF_NONE_MATCH") == etag:
+        return Answer(304, headers, b"")
+    return Answer(200, [("Content-Type", "image/jpeg"), *headers], picture)
+
+
 def _ticket(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     ticket = web.tickets.issue(caller_of(environ).name)
@@ -224,6 +254,7 @@ def _shutdown(web: Web, environ: Environ) -> Answer:
 VIEWS: dict[str, View] = {
     "server_info": about,
     "registry": _registry,
+    "thumbnail": _thumbnail,
     "ticket_issue": _ticket,
     "healthy": _health,
     "ready": _ready,

@@ -11,6 +11,9 @@ const NAMES = {
   toy_text: "Toy text",
 };
 
+/** Of each family the one that people know, in any version. */
+const FACES = ["ALE/Breakout", "Ant", "BipedalWalker", "CartPole", "Taxi"];
+
 /** The family of an environment of the registry. */
 export function familyOf({ env_id, entry_point, external }) {
   if (external) return "External";
@@ -19,6 +22,12 @@ export function familyOf({ env_id, entry_point, external }) {
   const parts = (entry_point ?? "").split(":")[0].split(".");
   const own = parts[0] === "gymnasium" && parts[1] === "envs" ? parts[2] : parts[0];
   return nameOf(own) || "Others";
+}
+
+/** The environment whose picture stands for a family; undefined if none can be made. */
+export function faceOf(envs) {
+  const made = envs.filter(({ available, external }) => available && !external);
+  return made.findLast(({ env_id }) => FACES.includes(env_id.replace(/-v\d+$/, ""))) ?? made[0];
 }
 
 function nameOf(space) {

@@ -2,12 +2,15 @@
 
 import { ArgumentFields } from "./argument_fields.js";
 import { action, h } from "./elements.js";
-import { familyOf } from "./families.js";
+import { faceOf, familyOf } from "./families.js";
 import { plural } from "./texts.js";
+import { show, tileOf } from "./thumbnails.js";
 
 const MODES = ["rgb_array", "", "ansi", "rgb_array_list", "ansi_list"];
 /** What is chosen at first, where it can be made. */
 const FIRST = "CartPole-v1";
+/** Milliseconds for which an environment is chosen before its picture is drawn. */
+const SETTLED = 200;
 
 /** Make the view. */
 export function view(context) {
@@ -28,6 +31,8 @@ class NewPage {
   #count = h("p", { class: "soft small", role: "status" });
   #name = h("h2", {}, "…");
   #about = h("p", { class: "soft small" });
+  #picture = h("div", {});
+  #settling = 0;
   #error = h("p", { class: "error", role: "alert", hidden: "" });
   #arguments = new ArgumentFields();
   #fields = {
@@ -67,7 +72,7 @@ class NewPage {
       h(
         "div",
         { class: "panel fields" },
-        h("div", {}, this.#name, this.#about),
+        h("div", { class: "chosen" }, this.#picture, h("div", {}, this.#name, this.#about)),
         h("div", { class: "pairs" }, labelled("label"), labelled("render_mode")),
         this.#arguments.element,
         h(
@@ -92,6 +97,7 @@ class NewPage {
 
   dispose() {
     this.#isOver = true;
+    clearTimeout(this.#settling);
   }
 
   async load() {
@@ -116,23 +122,28 @@ class NewPage {
   }
 
   #drawFamilies() {
-    const counts = new Map();
-    for (const env of this.#envs) {
-      const name = familyOf(env);
-      counts.set(name, (counts.get(name) ?? 0) + 1);
-    }
-    const names = [...counts.keys()].sort((a, b) => a.localeCompare(b));
+    const families = Map.groupBy(this.#envs, familyOf);
+    const names = [...families.keys()].sort((a, b) => a.localeCompare(b));
+    families.set("", this.#envs);
     const made = ["", ...names].map((name) => {
-      const button = action(name || "All", () => {
+      const button = action("", () => {
         this.#family = name;
         for (const each of made) each.setAttribute("aria-pressed", String(each === button));
         this.#draw();
       }, { "aria-pressed": String(name === this.#family) });
-      if (name) button.append(h("span", { class: "soft" }, ` ${counts.get(name)}`));
+      const { length } = families.get(name);
+      const words = name ? h("span", {}, name, h("span", { class: "soft" }, ` ${length}`)) : h("span", {}, "All");
+      button.append(tileOf(name ? name[0].toUpperCase() : String(length)), words);
       return button;
     });
     this.#families.replaceChildren(...made);
     this.#families.hidden = names.length < 2;
+    this.#drawFaces(names.map((name, index) => [made[index + 1].firstElementChild, faceOf(families.get(name))]));
+  }
+
+  /** Show the pictures of families, one after the other: the server draws one at a time. */
+  async #drawFaces(faces) {
+    for (const [tile, env] of faces) if (env && !this.#isOver) await show(tile, env.env_id);
   }
 
   #draw() {
@@ -157,6 +168,10 @@ class NewPage {
     this.#submit.disabled = !chosen?.available;
     this.#name.textContent = chosen?.env_id ?? "No environment is chosen";
     this.#about.textContent = chosen ? aboutOf(chosen) : "";
+    const tile = tileOf("");
+    this.#picture.replaceChildren(tile);
+    clearTimeout(this.#settling);
+    if (chosen && faceOf([chosen])) this.#settling = setTimeout(() => show(tile, chosen.env_id), SETTLED);
     this.#arguments.show(chosen?.env_id ?? "", chosen?.arguments ?? []);
   }
 
