@@ -33,6 +33,7 @@ NAMES = [
     "docs/realtime.md",
     "docs/relay-clients.md",
     "docs/relay.md",
+    "docs/seats.md",
     "docs/settings.md",
     "docs/streams.md",
     "docs/tour.md",

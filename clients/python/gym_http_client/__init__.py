@@ -18,7 +18,7 @@ from gym_http_client.errors import (
 )
 from gym_http_client.http.retries import Retries
 from gym_http_client.registration import register
-from gym_http_client.serving import serve_env
+from gym_http_client.serving import serve_agents, serve_env
 from gym_http_wire.opaque import RemoteSpace
 from gym_http_wire.values import Unsent
 
@@ -40,6 +40,7 @@ __all__ = [
     "Unsent",
     "WorldEnded",
     "check_wire",
+    "serve_agents",
     "serve_env",
     "through_wire",
 ]

@@ -1,28 +1,19 @@
-"""`serve_env`: provides environments in this process to a server."""
+"""`serve_env` and `serve_agents`: provide environments in this process to a server."""
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 
-from gym_http_client.http.addresses import Address
-from gym_http_client.serving.connections import (
-    STDIO,
-    PollingConnection,
-    ProviderConnection,
-    StandardStreams,
-    open_tcp,
-    open_websocket,
-)
+from gym_http_client.serving.agents import serve_agents
+from gym_http_client.serving.connections import STDIO
 from gym_http_client.serving.provided_env import ProvidedEnv
-from gym_http_client.serving.provider import Provider
-from gym_http_client.zeromq import check_installed
+from gym_http_client.serving.providers import Providers
 
-__all__ = ["serve_env"]
+__all__ = ["serve_agents", "serve_env"]
 
 Env = gymnasium.Env[Any, Any]
 
@@ -76,91 +67,27 @@ def serve_env(
             installed.
         ValueError: An argument is invalid.
     """
-    if dialect not in ("binary", "typed"):
-        raise ValueError(f"dialect is {dialect!r}: expected 'binary' or 'typed'")
     own = isinstance(env_or_factory, gymnasium.Env)
     if n < 1 or (n > 1 and own):
         raise ValueError(f"n is {n}: expected 1, or more with a factory")
-    if transport not in ("websocket", "http"):
-        raise ValueError(f"transport is {transport!r}: expected 'websocket' or 'http'")
-    open_connection, shown = _opener(url, token, transport)
     if url == STDIO and n > 1:
         raise ValueError(
             f"n is {n}: expected 1 with {STDIO}, as the server starts more"
         )
-    stopped = stop or threading.Event()
+    providers = Providers(
+        url,
+        token=token,
+        dialect=dialect,
+        transport=transport,
+        replace=replace,
+        stop=stop,
+        on_taken=on_taken,
+        on_free=on_free,
+    )
 
-    def provide() -> None:
+    def make() -> ProvidedEnv:
         if isinstance(env_or_factory, gymnasium.Env):
-            provided = ProvidedEnv(env_or_factory, None)
-        else:
-            provided = ProvidedEnv(None, env_or_factory)
-        provider = Provider(
-            provided,
-            open_connection,
-            name=name,
-            token=shown,
-            dialect=dialect,
-            replace=replace,
-            stopped=stopped,
-            on_taken=on_taken or _nothing,
-            on_free=on_free or _nothing,
-        )
-        try:
-            provider.run()
-        finally:
-            provided.close()
+            return ProvidedEnv(env_or_factory, None)
+        return ProvidedEnv(None, env_or_factory)
 
-    if n == 1:
-        provide()
-        return
-    errors: list[Exception] = []
-
-    def provide_in_thread() -> None:
-        try:
-            provide()
-        except Exception as error:
-            errors.append(error)
-            stopped.set()
-
-    threads = [
-        threading.Thread(target=provide_in_thread, daemon=True) for _ in range(n)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        while any(thread.is_alive() for thread in threads):
-            threads[0].join(0.2)
-            for thread in threads[1:]:
-                thread.join(0.001)
-    finally:
-        stopped.set()
-    if errors:
-        raise errors[0]
-
-
-def _opener(
-    url: str, token: str | None, transport: str
-) -> tuple[Callable[[], ProviderConnection], str]:
-    """Return a function that opens connections, and the token to send in hello."""
-    if url == STDIO:
-        # At once, since a factory may print.
-        return StandardStreams().connection, ""
-    if transport == "http":
-        return functools.partial(PollingConnection, url, token), ""
-    if url.startswith("zmq+tcp://"):
-        check_installed()
-        from gym_http_client.serving.zeromq_connection import ZeroMQConnection
-        from gym_http_client.zeromq.dealer import address_of
-
-        address = address_of(url, token)
-        return functools.partial(ZeroMQConnection, address), address.token or ""
-    if not url.startswith("tcp://"):
-        return functools.partial(open_websocket, Address.parse(url, token)), ""
-    address = Address.parse(url.replace("tcp://", "http://", 1), token)
-    opener = functools.partial(open_tcp, address.host, address.port)
-    return opener, address.token or ""
-
-
-def _nothing() -> None:
-    pass
+    providers.run({name: [make] * n})

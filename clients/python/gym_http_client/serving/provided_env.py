@@ -36,7 +36,11 @@ class ProvidedEnv:
     Attributes:
         env: The current environment.
         taken: Whether an agent uses it.
+        attend: Called by environments that wait for others within a call. It raises
+            `ConnectionLost` if nobody waits for the answer any more.
     """
+
+    attend: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, env: Env | None, factory: Callable[..., Env] | None) -> None:
         self._factory = factory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 import threading
@@ -32,6 +33,8 @@ __all__ = ["Heartbeats", "Provider"]
 
 WELCOME_SECONDS = 10.0
 LOOK_SECONDS = 0.25
+#: Long enough to be told of an end that has arrived already.
+GLANCE_SECONDS = 0.001
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 #: Codes of temporary refusals.
@@ -116,6 +119,8 @@ class Provider:
         self._last_warning = ""
         # Seconds before the next connection; they double with each refused one.
         self._pause = FIRST_PAUSE
+        # A message that arrived while the one before was being answered.
+        self._next: ReceivedMessage | None = None
 
     def run(self) -> None:
         """Serve the environment until `stopped` is set.
@@ -152,14 +157,30 @@ class Provider:
         log.info("external/%s %s, connection %s", self._name, how, welcome.connection)
         dialect = _dialect_of(self._hello.dialect)
         beats = Heartbeats(welcome.heartbeat_s)
+        self._next = None
+        self._provided.attend = functools.partial(self._attend, connection)
         while not self._stopped.is_set():
-            message = connection.receive(LOOK_SECONDS)
+            message, self._next = self._next, None
+            if message is None:
+                message = connection.receive(LOOK_SECONDS)
             if message is not None:
                 self._take(connection, dialect, message)
                 # Nothing could be received while the environment was busy.
                 beats.begin()
             elif connection.idles and beats.is_due():
                 connection.send(dialect.encode_control(Op.PING), text=dialect.text)
+
+    def _attend(self, connection: ProviderConnection) -> None:
+        """Notice the end of the connection while a request is being answered.
+
+        Raises:
+            ConnectionLost: The connection has ended, or `stopped` was set.
+        """
+        if self._stopped.is_set():
+            raise ConnectionLost("the program stops")
+        # Polled by HTTP, the server would return the same request again.
+        if connection.idles and self._next is None:
+            self._next = connection.receive(GLANCE_SECONDS)
 
     def _take(
         self,

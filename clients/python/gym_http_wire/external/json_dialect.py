@@ -170,7 +170,8 @@ class JSONDialect:
         number = _number(members)
         given = {}
         for name, raw in members.items():
-            if name not in _OWN:
+            # An environment that waits for others has to know it when it begins.
+            if name not in _OWN or (op == Op.INIT and name == "deadline_s"):
                 try:
                     given[name] = self._loads(bytes(raw))
                 except ValueError as error:
