@@ -29,6 +29,12 @@ class DisconnectingProxy(Listener):
         with self._cutting:
             self._due = "environment" if side else "server"
 
+    def cut_all(self) -> None:
+        """Cut all connections now."""
+        with self._lock:
+            for each in self._open:
+                shut_down(each)
+
     def attend(self, connection: socket.socket, number: int) -> None:
         """Forward bytes in both directions."""
         with self.onward(self._target) as server:
