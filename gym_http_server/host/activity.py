@@ -102,15 +102,16 @@ class Activity:
 
     def _note_episodes(self, endings: list[Ending]) -> None:
         last = endings[-1]
-        if type(last.returned) is not float:
+        returned = last.returned
+        if type(returned) is not float:
             endings = [
                 each._replace(returned=plain_return(each.returned)) for each in endings
             ]
+            returned = plain_return(returned)
+            if not isinstance(returned, float):
+                # Unknown; or a list, for which the page has no place.
+                returned = math.nan
         self.page.ring.add(endings)
-        returned = plain_return(last.returned)
-        if not isinstance(returned, float):
-            # Unknown; or a list, for which the page has no place.
-            returned = math.nan
         self.page.set_last_episode(returned, last.length)
 
     def finish_unused(self) -> None:

@@ -102,6 +102,8 @@ class EpisodeRing:
         self._head: memoryview = memoryview(b"")
         self._allocated = mmap.PAGESIZE
         self._size = self._written = 0
+        # Where the next line begins, and up to where it is written without more ado.
+        self._next = self._room = 0
 
     def add(self, ended: Sequence[Sequence[Any]]) -> None:
         """Write the episodes that a call has ended.
@@ -109,27 +111,39 @@ class EpisodeRing:
         Args:
             ended: The members of an `Episode`, of each one. The numbers are ascending.
         """
-        if self._map is None and not self._begin(ended[0][2]):
-            return
-        data = _line(ended)
-        size, written = self._size, self._written
+        try:
+            data = _encode(ended) + b"\n"
+        except (OverflowError, TypeError, ValueError):
+            ended = [(*each[:5], None, *each[6:]) for each in ended]
+            data = _encode(ended) + b"\n"
+        start = self._next
+        end = start + len(data)
+        # Almost all lines: agents wait for each.
+        if end <= self._room:
+            self._map[start:end] = data
+            self._next = end
+            self._written += len(data)
+            # Only now is it part of the ring: the host may be killed at any time.
+            self._head[0] = self._written
+        elif self._map is not None or self._begin(ended[0][2]):
+            self._add_beyond(ended, data)
+
+    def _add_beyond(self, ended: Sequence[Sequence[Any]], data: bytes) -> None:
+        """Write a line for which there is no room before the next page, or the end."""
+        size = self._size
         while len(data) > size:
             ended = ended[(len(ended) + 1) // 2 :]
-            data = _line(ended)
-        start = written % size
-        end = start + len(data)
-        if end > size:
-            data, rest = data[: size - start], data[size - start :]
-            end = size
-        else:
-            rest = b""
-        if _RING + end > self._allocated and not self._allocate(_RING + end):
+            data = _encode(ended) + b"\n"
+        start = self._written % size
+        first, rest = data[: size - start], data[size - start :]
+        end = _RING + start + len(first)
+        if end > self._allocated and not self._allocate(end):
             return
-        self._map[_RING + start : _RING + end] = data
-        if rest:
-            self._map[_RING : _RING + len(rest)] = rest
-        self._written = written + len(data) + len(rest)
-        # Only now is it part of the ring: the host may be killed at any time.
+        self._map[_RING + start : end] = first
+        self._map[_RING : _RING + len(rest)] = rest
+        self._written += len(data)
+        self._next = _RING + self._written % size
+        self._room = min(self._allocated, _RING + size)
         self._head[0] = self._written
 
     def close(self) -> None:
@@ -163,14 +177,6 @@ class EpisodeRing:
             return False
         self._allocated = end
         return True
-
-
-def _line(ended: Sequence[Sequence[Any]]) -> bytes:
-    try:
-        return _encode(ended) + b"\n"
-    except (OverflowError, TypeError, ValueError):
-        seedless = [(*each[:5], None, *each[6:]) for each in ended]
-        return _encode(seedless) + b"\n"
 
 
 def read_ring(file: int) -> list[Episode]:
