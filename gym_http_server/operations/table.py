@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gym_http_server.access import identities
 from gym_http_server.access.identities import ANY
-from gym_http_server.operations import clocks, instances, runs, server
+from gym_http_server.operations import clocks, instances, openenv, runs, server
 from gym_http_server.operations.row import Operation
 from gym_http_wire.messages import Op
 
@@ -30,6 +30,7 @@ INSTANCE = ENVS + "<instance_id>/"
 RUN = "/v1/runs/<run>/"
 _ACTIONS, _OBSERVATIONS = INSTANCE + "action_space/", INSTANCE + "observation_space/"
 _ATTRIBUTE = INSTANCE + "attributes/<value>/"
+_OPENENV = "/openenv/<path:env_id>/"
 _RECORDING = "/v1/recordings/<path:directory>/"
 
 _READS = frozenset({identities.READ})
@@ -805,6 +806,50 @@ SERVER = (
         "Issue a ticket that opens a stream",
         ANY,
         problems=(*_ALWAYS, "TooManyTickets", "DiskFull"),
+    ),
+    Operation(
+        "openenv_connect",
+        "GET",
+        _OPENENV + "ws/",
+        "Open a connection of OpenEnv, which has an instance",
+        _CREATES,
+        changes=True,
+        waits=True,
+        query=openenv.CONNECT,
+        problems=(*_HANDSHAKE, "UpgradeRequired"),
+    ),
+    Operation(
+        "openenv_health",
+        "GET",
+        _OPENENV + "health/",
+        "Check whether the server is alive, for OpenEnv's clients",
+        ANY,
+        is_open=True,
+        problems=_HEALTH,
+    ),
+    Operation(
+        "openenv_metadata",
+        "GET",
+        _OPENENV + "metadata/",
+        "Get the name of an environment, for OpenEnv's clients",
+        _READS,
+        problems=_CHECKED,
+    ),
+    Operation(
+        "openenv_schema",
+        "GET",
+        _OPENENV + "schema/",
+        "Get actions and observations of an environment as JSON Schema",
+        _CREATES,
+        changes=True,
+        problems=(
+            *_CHECKED,
+            "TooManyInstances",
+            "Unsupported",
+            "EnvFailed",
+            "Deadline",
+            "DiskFull",
+        ),
     ),
     Operation(
         "healthy",

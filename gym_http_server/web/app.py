@@ -39,6 +39,7 @@ from gym_http_server.web.api.exchange import (
     trace_id_of,
 )
 from gym_http_server.web.api.fast_routes import FastRoutes
+from gym_http_server.web.api.openenv import routes as openenv
 from gym_http_server.web.api.web import Route, Web, add_route, flask_response
 from gym_http_server.web.dashboard import routes as dashboard
 from gym_http_wire.problems import Problem
@@ -152,6 +153,7 @@ def create_app(
         streams.VIEWS,
         external.VIEWS,
         tango.VIEWS,
+        openenv.views(web),
         dashboard.views(settings),
     ):
         for name, view in views.items():

@@ -37,6 +37,7 @@ from tests.support.server import Server
 # The scoreboard that uploads went to is gone; streams begin with what is no request.
 NEVER_DONE = {"upload", "env_stream", "external_connect", "tango_connect"}
 # These leave a connection, or need one.
+NEVER_DONE |= {"openenv_connect"}
 NEVER_DONE |= {"external_hello", "external_request", "external_answer"}
 # Called last, and on a separate server.
 SHUTDOWN = "shutdown_server"
@@ -51,6 +52,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 # Old clients send these anything, so what is wrong there is ignored and not refused;
 # and streams are refused to every plain request, whatever its content.
 LENIENT = {"env_stream", "external_connect", "tango_connect", "env_reset"}
+LENIENT |= {"openenv_connect"}
 LENIENT |= {"external_hello", "external_request", "external_answer"}
 # Here the body may be the value itself, which types of generated clients leave out.
 LENIENT |= {"env_action_space_contains", "env_observation_space_contains"}

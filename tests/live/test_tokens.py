@@ -113,6 +113,7 @@ def documented(server: Server) -> list[tuple[str, str]]:
     for path, operations in paths.items():
         path = path.replace("{instance_id}", "ffffffff").replace("{value}", "1")
         path = path.replace("{connection}", "ffffffff")
+        path = path.replace("{env_id}", "CartPole-v1")
         path = path.replace("client/{name}", "client/serve.js")
         path = path.replace("dashboard/{name}", "dashboard/style.css")
         path = path.replace("docs/{name}", "docs/swagger-ui.css")
@@ -130,6 +131,7 @@ def test_every_route_requires_the_token(
     routes = documented(guarded)
     assert len(routes) > 20
     open_routes = {*OPEN_ROUTES, "/v1/external/client/serve.js/"}
+    open_routes |= {"/openenv/CartPole-v1/health"}
     open_routes |= {"/dashboard/style.css/", "/docs/", "/docs/swagger-ui.css/"}
     guarded_routes = [(m, p) for m, p in routes if p not in open_routes]
     guarded_routes += [("GET", "/nowhere"), ("PUT", "/v1/envs/"), ("GET", "/v1/x")]

@@ -27,6 +27,7 @@ NAMES = [
     "docs/how-do-i.md",
     "docs/install.md",
     "docs/migration.md",
+    "docs/openenv.md",
     "docs/operations.md",
     "docs/other-python.md",
     "docs/python.md",

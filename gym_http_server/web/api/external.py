@@ -21,7 +21,7 @@ from gym_http_server.web.api.exchange import (
     read_body,
     read_parameters,
 )
-from gym_http_server.web.api.streams import check_framing
+from gym_http_server.web.api.streams import check_framing, switching
 from gym_http_server.web.api.web import View, Web
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 from gym_http_wire.handshakes import check_upgrade
@@ -60,7 +60,7 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     client = environ["gunicorn.socket"]
     caller = caller_of(environ)
-    take(_switching(accept, chosen), client, early, caller, hello)
+    take(switching(accept, chosen), client, early, caller, hello)
     return SWITCHED
 
 
@@ -83,18 +83,6 @@ def _answer(web: Web, environ: Environ, connection: str) -> Answer:
     # The limit of all transports, which the welcome has announced.
     body = read_body(environ, web.settings.max_answer, "--max-answer")
     return frame_answer(web.broker.answer(connection, body, caller_of(environ).only))
-
-
-def _switching(accept: str, protocol: str) -> str:
-    chosen = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
-    return (
-        "HTTP/1.1 101 Switching Protocols\r\n"
-        "Upgrade: websocket\r\n"
-        "Connection: Upgrade\r\n"
-        f"Sec-WebSocket-Accept: {accept}\r\n"
-        f"{chosen}"
-        "\r\n"
-    )
 
 
 def _client(web: Web, environ: Environ, name: str) -> Answer:

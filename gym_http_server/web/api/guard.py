@@ -137,6 +137,11 @@ class Guard:
             self.refuse(environ)
         return identity
 
+    @property
+    def state(self) -> int:
+        """A number that grows when the tokens are read anew."""
+        return 0 if self._memory is None else self._memory.state
+
     def _read_tokens(self, memory: SettingsMemory) -> None:
         # Before the tokens, so that a later change is noticed.
         self._state = memory.state

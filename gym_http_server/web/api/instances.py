@@ -38,7 +38,7 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, RequestHead, answer_head, request
 from gym_http_wire.problems import BadJSON, MissingParameter, Problem
 
-__all__ = ["VIEWS"]
+__all__ = ["VIEWS", "instance_in"]
 
 # Required parameters. Old clients get an error for a missing one before one for an
 # unknown instance.
@@ -75,12 +75,13 @@ def _create(web: Web, environ: Environ) -> Answer:
         return empty_answer()
     answer = frame_answer(frame)
     if client is not None and gone():
-        named = _instance_in(frame)
+        named = instance_in(frame)
         web.hosts.end(named, owner="", request_id=request_id_of(environ))
     return answer
 
 
-def _instance_in(made: Frame) -> str:
+def instance_in(made: Frame) -> str:
+    """Return the ID of an instance from the answer to its create."""
     instance_id = answer_head(made).instance_id
     return instance_id or str(msgspec.json.decode(made.body)["instance_id"])
 

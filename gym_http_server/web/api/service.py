@@ -38,7 +38,7 @@ from gym_http_wire.problems import (
     DiskFull,
 )
 
-__all__ = ["VIEWS", "about"]
+__all__ = ["VIEWS", "about", "check_processes"]
 
 CAPABILITIES = (
     "arguments",
@@ -186,7 +186,7 @@ def _ticket(web: Web, environ: Environ) -> Answer:
 
 def _health(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    _check_processes(web)
+    check_processes(web)
     return _json({"status": "ok"})
 
 
@@ -194,13 +194,13 @@ def _ready(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     if web.draining:
         raise Draining("the server is stopping")
-    _check_processes(web)
+    check_processes(web)
     if shortage := web.run.shortage():
         raise DiskFull(shortage, status=503)
     return _json({"status": "ready"})
 
 
-def _check_processes(web: Web) -> None:
+def check_processes(web: Web) -> None:
     """Check that the supervisor responds, and broker and relay, if they run.
 
     Raises:

@@ -22,7 +22,7 @@ from gym_http_server.web.backends.handover import pass_socket, relay
 from gym_http_wire.handshakes import parse_handshake
 from gym_http_wire.problems import BadParameter, UpgradeRequired
 
-__all__ = ["VIEWS", "check_framing"]
+__all__ = ["VIEWS", "check_framing", "switching"]
 
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?").fullmatch
 
@@ -82,6 +82,24 @@ def check_framing(environ: Environ) -> None:
     size = environ.get("CONTENT_LENGTH") or "0"
     if size != "0" or "HTTP_TRANSFER_ENCODING" in environ:
         raise BadParameter("the request that opens a stream has a body: expected none")
+
+
+def switching(accept: str, protocol: str = "") -> str:
+    """Return the head of the answer that begins a WebSocket.
+
+    Args:
+        accept: Its Sec-WebSocket-Accept.
+        protocol: The subprotocol; "" if none was chosen.
+    """
+    chosen = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
+    return (
+        "HTTP/1.1 101 Switching Protocols\r\n"
+        "Upgrade: websocket\r\n"
+        "Connection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {accept}\r\n"
+        f"{chosen}"
+        "\r\n"
+    )
 
 
 VIEWS: dict[str, View] = {"env_stream": _stream}

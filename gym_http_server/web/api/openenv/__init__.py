@@ -1,0 +1,1 @@
+"""OpenEnv's protocol, with which trainers of language models use environments."""

@@ -1,0 +1,146 @@
+"""The instance of a connection: its create, its calls and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gym_http_server.config.env_commands import EXTERNAL
+from gym_http_server.errors import Draining, TooManyInstances
+from gym_http_server.web.api.exchange import Environ, caller_of, request_id_of
+from gym_http_server.web.api.instances import instance_in
+from gym_http_server.web.api.openenv.spaces import keys_of
+from gym_http_server.web.api.web import Web
+from gym_http_server.web.backends.supervisor_client import Abandoned
+from gym_http_wire.messages import Op, RequestHead, problem_of, request
+from gym_http_wire.problems import Problem
+
+__all__ = ["LABEL", "HeldInstance", "create"]
+
+#: Label of the instances that connections have.
+LABEL = "openenv"
+#: Seconds between two tries to get a slot.
+TRY_AGAIN_S = 0.25
+
+
+class HeldInstance:
+    """An instance that ends with its connection.
+
+    Args:
+        web: The collaborators of views.
+        environ: The handshake.
+        instance_id: The instance.
+
+    Attributes:
+        instance_id: The instance.
+        described: Its description.
+        action_keys: Keys of its action space if that is a Dict; else ``None``.
+    """
+
+    def __init__(self, web: Web, environ: Environ, instance_id: str) -> None:
+        self.instance_id = instance_id
+        self._web = web
+        self._environ = environ
+        self._owner = caller_of(environ).only
+        self._ended = False
+        web.held.add(instance_id)
+        try:
+            self.described = msgspec.json.decode(self.call(Op.DESCRIBE))
+        except BaseException:
+            self.end()
+            raise
+        self.action_keys = keys_of(self.described["action_space"])
+
+    def call(self, op: Op, body: bytes = b"", accept: tuple[str, ...] = ()) -> bytes:
+        """Call the instance, and return the body of the answer.
+
+        Raises:
+            Problem: The answer is a problem.
+        """
+        head = RequestHead(accept=accept) if accept else None
+        frame = request(op, body, head)
+        try:
+            answer = self._web.hosts.call(self.instance_id, frame, self._owner)
+            if answer.status >= 400:
+                raise problem_of(answer)
+        except Problem as problem:
+            self._web.log_failed_call(problem, self._environ, self.instance_id)
+            raise
+        # Also of a large one, which is no bytes.
+        return bytes(answer.body)
+
+    def end(self) -> None:
+        """End the instance; it may have ended, or be in a call."""
+        if not self._ended:
+            self._ended = True
+            with contextlib.suppress(Problem):
+                request_id = request_id_of(self._environ)
+                self._web.hosts.end(self.instance_id, "", request_id=request_id)
+            self._web.held.discard(self.instance_id)
+
+
+def create(
+    web: Web,
+    environ: Environ,
+    env_id: str,
+    members: dict[str, Any] | None = None,
+    wait_s: float = 0.0,
+    client: socket.socket | None = None,
+    gone: Callable[[], bool] = bool,
+) -> HeldInstance | None:
+    """Create an instance, and wait for a slot if none is free.
+
+    Args:
+        web: The collaborators of views.
+        environ: The request.
+        env_id: The environment.
+        members: Further members of the create.
+        wait_s: Seconds to wait for a slot, or for an external environment.
+        client: A socket that can be read once the client has left; ``None``: it waits.
+        gone: Returns whether the client has left.
+
+    Returns:
+        The instance; ``None`` if the client has left.
+
+    Raises:
+        Problem: It cannot be created.
+    """
+    deadline = time.monotonic() + wait_s
+    caller, request_id = caller_of(environ), request_id_of(environ)
+    while True:
+        if web.draining:
+            raise Draining("the server is stopping and makes no new instances")
+        left_s = max(0.0, deadline - time.monotonic())
+        waits = {}
+        if env_id.startswith(EXTERNAL):
+            # It has to be less than the deadline.
+            waits["wait_s"] = min(
+                left_s, math.nextafter(web.settings.create_deadline, 0)
+            )
+        body = msgspec.json.encode(
+            {**(members or {}), **waits, "env_id": env_id, "label": LABEL}
+        )
+        try:
+            made = web.supervisor.create(body, "", caller, client, gone, request_id)
+        except Abandoned:
+            return None
+        if made.status < 400:
+            instance = HeldInstance(web, environ, instance_in(made))
+            if not gone():
+                return instance
+            instance.end()
+            return None
+        problem = problem_of(made)
+        if problem.code != TooManyInstances.default_code or not left_s:
+            raise problem
+        # Connections that wait do not all ask at once.
+        time.sleep(min(left_s, TRY_AGAIN_S * random.uniform(0.5, 1.5)))
+        if gone():
+            return None

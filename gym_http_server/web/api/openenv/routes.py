@@ -1,0 +1,144 @@
+"""Routes of OpenEnv's protocol: the connection, and what is known of an environment."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+from typing import Any
+
+import msgspec
+
+from gym_http_server.access.identities import STEP
+from gym_http_server.errors import REVOKED, Draining, UnknownEnv
+from gym_http_server.operations.members import read_texts
+from gym_http_server.operations.openenv import CONNECT
+from gym_http_server.operations.table import OPERATIONS
+from gym_http_server.web.api.exchange import (
+    MAX_QUERY,
+    SWITCHED,
+    Answer,
+    Environ,
+    caller_of,
+    empty_answer,
+    json_answer,
+    read_body,
+    read_query,
+)
+from gym_http_server.web.api.openenv.instance import create
+from gym_http_server.web.api.openenv.session import Session
+from gym_http_server.web.api.openenv.spaces import schemas
+from gym_http_server.web.api.service import check_processes
+from gym_http_server.web.api.streams import check_framing, switching
+from gym_http_server.web.api.web import View, Web
+from gym_http_server.web.api.websockets import Ending, KeptSocket, KeptSockets
+from gym_http_wire.handshakes import check_upgrade
+from gym_http_wire.messages import Op
+from gym_http_wire.problems import Problem, TooManyStreams
+from gym_http_wire.websocket import Close
+
+__all__ = ["views"]
+
+_WORDS = "OpenEnv's clients connect here, each by a WebSocket"
+# Their clients append it to whatever address they are given.
+_APPENDED = "/ws"
+
+
+def views(web: Web) -> dict[str, View]:
+    """Return the views of these routes, which share the connections of a web worker."""
+    kept = KeptSockets()
+    return {
+        "openenv_connect": functools.partial(_connect, kept),
+        "openenv_health": _health,
+        "openenv_metadata": _metadata,
+        "openenv_schema": _schema,
+    }
+
+
+def _connect(kept: KeptSockets, web: Web, environ: Environ, env_id: str) -> Answer:
+    check_framing(environ)
+    accept = check_upgrade(
+        environ.get("HTTP_UPGRADE", ""),
+        environ.get("HTTP_CONNECTION", ""),
+        environ.get("HTTP_SEC_WEBSOCKET_VERSION", ""),
+        environ.get("HTTP_SEC_WEBSOCKET_KEY", ""),
+        _WORDS,
+    )
+    query = environ.get("QUERY_STRING", "").removesuffix(_APPENDED)
+    given = read_texts(CONNECT, read_query(query, CONNECT, MAX_QUERY))
+    caller_of(environ).require(STEP)
+    if web.draining:
+        raise Draining("the server is stopping and accepts no connections")
+    # The others are for requests.
+    most = web.under_way.most * 3 // 4
+    if len(kept) >= most:
+        raise TooManyStreams(most, "connections in this web worker")
+    early = environ["wsgi.input"].reader.unreader.take_buffered()
+    # The client's own socket has deadlines, and this connection has none.
+    sock = socket.socket(fileno=os.dup(environ["gunicorn.socket"].fileno()))
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    session = Session(web, environ, env_id, float(given.get("wait_s", 0.0)))
+    ending = _Ending(web, environ).why
+    client = KeptSocket(sock, web.settings.max_body, session.end, ending)
+    with client, kept.keep(client):
+        client.begin(switching(accept).encode(), early)
+        session.run(client)
+    return SWITCHED
+
+
+class _Ending:
+    """Whether a connection has to close, since server or token go."""
+
+    def __init__(self, web: Web, environ: Environ) -> None:
+        self._web = web
+        self._environ = environ
+        self._state = web.guard.state
+
+    def why(self) -> Ending | None:
+        """Return status and reason; ``None`` if it need not close."""
+        if self._environ["gunicorn.socket"].limits.last_answers:
+            return Close.GOING_AWAY, "the server is stopping"
+        if self._web.guard.state != self._state:
+            self._state = self._web.guard.state
+            try:
+                self._web.guard.check(self._environ, OPERATIONS["openenv_connect"])
+            except Problem:
+                return Close.POLICY, REVOKED
+        return None
+
+
+def _health(web: Web, environ: Environ, env_id: str) -> Answer:
+    read_body(environ, web.settings.max_body)
+    check_processes(web)
+    return _json({"status": "healthy"})
+
+
+def _metadata(web: Web, environ: Environ, env_id: str) -> Answer:
+    read_body(environ, web.settings.max_body)
+    known = {each["env_id"]: each for each in web.supervisor.call(Op.REGISTRY)}
+    known |= {each["env_id"]: each for each in web.broker.listed()}
+    # A module before a colon is imported with the create only.
+    if env_id not in known and ":" not in env_id:
+        raise UnknownEnv(env_id)
+    entry_point = known.get(env_id, {}).get("entry_point")
+    return _json(
+        {
+            "name": env_id,
+            "description": ", ".join(filter(None, (env_id, entry_point))),
+            "documentation_url": "/docs/",
+        }
+    )
+
+
+def _schema(web: Web, environ: Environ, env_id: str) -> Answer:
+    read_body(environ, web.settings.max_body)
+    instance = create(web, environ, env_id)
+    if instance is None:
+        return empty_answer()
+    instance.end()
+    return _json(schemas(instance.described))
+
+
+def _json(value: dict[str, Any]) -> Answer:
+    return json_answer(msgspec.json.encode(value) + b"\n")
