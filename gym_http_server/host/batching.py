@@ -135,7 +135,7 @@ class Batching:
         cast = self._checked if lossless(frame) else self._operations.action_of
         actions = _actions_of(given["actions"], "actions", cast)
         self._take_generator(frame, given)
-        episode = Episode(batched=self._operations.batched)
+        episode = Episode(make_plain=self._operations.make_plain)
         return self._answer(frame, episode, lambda run: run.play(episode, actions))
 
     def rollout(self, frame: Frame) -> Frame:
@@ -254,7 +254,7 @@ class Batching:
             exact = wants_lossless(frame)
             value = taken.values(exact=exact)
             value |= {"steps": run.steps, "stopped": run.stopped, **self._members()}
-            value |= self._operations.spaces_version()
+            value |= self._operations.further_members()
             reply = value_frame(frame, value)
             if len(reply.body) > self._max_answer:
                 raise AnswerTooLarge(

@@ -27,7 +27,7 @@ from gymnasium.vector import VectorEnv
 
 from gym_http_core.env_errors import env_exceptions, text_of
 from gym_http_core.episode_log import EpisodeLog
-from gym_http_core.episodes import Column, plain_reward
+from gym_http_core.episodes import Column
 from gym_http_core.operations import Operations
 from gym_http_server.errors import CannotBranch, EnvCrashed, ForkFailed, StepDeadline
 from gym_http_server.host import fork_guard, plain_json
@@ -379,17 +379,21 @@ class _Play:
                 row = operations.step(action)
                 fork_guard.check()
                 observation, reward, terminated, truncated, info = row
-                rewards.append(reward if self._exact else plain_reward(reward))
+                ends = operations.episode_end(terminated, truncated)
+                last = {
+                    "reward": reward,
+                    "terminated": terminated,
+                    "truncated": truncated,
+                }
+                if not self._exact:
+                    operations.make_plain(last)
+                    del last["done"]
+                rewards.append(last.pop("reward"))
                 value["steps"] += 1
                 if plan.whole:
                     seen.append(observation)
-                value |= {
-                    "info": info,
-                    "observation": observation,
-                    "terminated": terminated if self._exact else bool(terminated),
-                    "truncated": truncated if self._exact else bool(truncated),
-                }
-                if terminated or truncated:
+                value |= {"info": info, "observation": observation, **last}
+                if any(ends):
                     value["stopped"] = "episode"
                     break
         except env_exceptions() as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gym_http_core.env_errors import env_exceptions
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
-from gym_http_server.host import plain_json, plain_requests
+from gym_http_server.host import plain_json
 from gym_http_server.host.codec import fitting, value_frame
 from gym_http_server.host.failures import problem_frame, problem_of_error
 from gym_http_server.host.watcher import Watcher
@@ -200,7 +200,7 @@ class Broadcast:
             return value["rendered"]
         if op == Op.STEP:
             value = dict(value)
-            plain_requests.add_old_members(value, self._operations)
+            self._operations.make_plain(value)
         return value
 
 

@@ -80,6 +80,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
     """The environment to make, and its arguments.
 
     Attributes:
+        api: Interface of an environment of several agents, ``"parallel"`` or
+            ``"aec"``; ``None``: the first that it has.
         wait_s: Seconds to wait for external environments to connect.
         for_: Name of the token that is to own the instance; ``None``: the token of the
             request.
@@ -99,6 +101,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     env_id: str
     kwargs: dict[str, Any] = {}
     seed: int | None = None
+    api: str | None = None
     render_mode: str | None = None
     max_episode_steps: int | None = None
     disable_env_checker: bool | None = None
@@ -168,6 +171,7 @@ def read_request(
         env_id=env_id,
         kwargs=_read_env_kwargs(found, typed),
         seed=found.get("seed"),
+        api=_read_api(found),
         render_mode=_read_render_mode(found.get("render_mode")),
         max_episode_steps=_read_steps(found.get("max_episode_steps")),
         disable_env_checker=found.get("disable_env_checker"),
@@ -373,6 +377,15 @@ def _opens_window(name: str) -> BadParameter:
         "'rgb_array' (or another mode of the environment), and GET …/render/ for "
         "the frames"
     )
+
+
+def _read_api(found: dict[str, Any]) -> str | None:
+    api: str | None = found.get("api")
+    if api is not None and found["env_id"].startswith((EXTERNAL, *WORLDS)):
+        raise BadParameter(
+            f"api is {api!r}: expected with an environment of several agents, or null"
+        )
+    return api
 
 
 def _read_steps(count: int | None) -> int | None:

@@ -189,7 +189,8 @@ class Handlers:
     def record_step(self, action: Any, value: Json) -> None:
         """Pass a step on to the monitor and the watchers."""
         if self.monitor is not None:
-            self.monitor.step(value["reward"], value["terminated"], value["truncated"])
+            ends = self._operations.episode_end(value["terminated"], value["truncated"])
+            self.monitor.step(value["reward"], *ends)
             if self.recorder is not None:
                 self.recorder.step(action, value)
             if self.video is not None:
@@ -262,7 +263,7 @@ class Handlers:
             value = value | self._generator(frame, given)
         if not codec.wants_lossless(frame):
             value = dict(value)
-            plain_requests.add_old_members(value, self._operations)
+            self._operations.make_plain(value)
         return value
 
     def _generator(self, frame: Frame, given: Json) -> Json:

@@ -21,9 +21,11 @@ from gymnasium.vector import (
     VectorEnv,
 )
 
+from gym_http_core.agents import AgentEnv
 from gym_http_core.env_errors import env_error, env_exceptions
 from gym_http_server.errors import UnknownEnv, did_you_mean
 from gym_http_server.host import env_warnings
+from gym_http_server.host.agents import has_agents, make_agents
 from gym_http_server.host.create_request import POOLS, CreateRequest
 from gym_http_server.host.env_versions import newest, resolve
 from gym_http_server.host.pools import pool_spec
@@ -35,11 +37,11 @@ from gym_http_wire.problems import BadParameter, DependencyMissing, Problem
 __all__ = ["describe_vector", "make", "translate"]
 
 Wrap = Callable[[gymnasium.Env[Any, Any]], Any]
-Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
+Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | AgentEnv
 
 
 def make(request: CreateRequest) -> Made:
-    """Make the environment with its wrappers, or a vector of such environments.
+    """Make the environment with its wrappers, a vector, or one of several agents.
 
     Raises:
         UnknownEnv: No environment is registered with this ID.
@@ -108,6 +110,13 @@ def _beside(request: CreateRequest) -> set[str]:
 
 
 def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
+    if has_agents(request):
+        return make_agents(request, options)
+    if request.api is not None:
+        raise BadParameter(
+            f"api is {request.api!r}, and {request.env_id} is no environment of "
+            "several agents: expected none"
+        )
     spec = _find_spec(request, options)
     wraps = [
         functools.partial(getattr(gymnasium.wrappers, each.name), **each.kwargs)

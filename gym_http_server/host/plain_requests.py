@@ -1,4 +1,4 @@
-"""Reads requests in plain JSON, and adds members for old clients to answers."""
+"""Reads resets in plain JSON."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gym_http_core.episodes import plain_reward
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import VectorOperations
 from gym_http_server.operations.instances import RESET, SEED
 from gym_http_server.operations.members import read, refusal
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["add_old_members", "read_reset"]
+__all__ = ["read_reset"]
 
 Json = dict[str, Any]
 
@@ -23,7 +22,9 @@ def read_reset(given: Json, operations: Operations) -> Json:
 
     Raises:
         BadParameter: ``seed`` is not an integer, or ``options`` is not an object.
+        UnrepresentableValue: Plain JSON cannot represent what the reset returns.
     """
+    operations.check_plain()
     found = read(RESET, given, ignores=True)
     is_vector = isinstance(operations, VectorOperations)
     if "seed" in found:
@@ -58,18 +59,3 @@ def _read_seed(seed: Any, env: Any, is_vector: bool) -> int | list[int | None]:
         None if each is None else SEED.read(each, f"seed[{i}]")
         for i, each in enumerate(seed)
     ]
-
-
-def add_old_members(answer: Json, operations: Operations) -> None:
-    """Add ``done`` to a step's answer, and make flags and reward plain.
-
-    Raises:
-        TypeError, ValueError, OverflowError: Flags or reward are neither.
-    """
-    if operations.batched:
-        answer["done"] = np.logical_or(answer["terminated"], answer["truncated"])
-        return
-    answer["terminated"] = bool(answer["terminated"])
-    answer["truncated"] = bool(answer["truncated"])
-    answer["done"] = answer["terminated"] or answer["truncated"]
-    answer["reward"] = plain_reward(answer["reward"])

@@ -289,6 +289,7 @@ def _make(
         # Imported late, since other hosts do not need it.
         from gym_http_server.host.external.making import make_external
 
+        env: Any
         env, external_step = make_external(wanted, external)
     else:
         env = make(wanted)

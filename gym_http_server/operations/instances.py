@@ -174,6 +174,11 @@ CREATE: Members = {
         False,
     ),
     "seed": _seed("Seed of the first reset, if that has no seed itself."),
+    "api": Member(
+        Choice(("parallel", "aec")),
+        "With an environment of several agents: whether they act at the same time or "
+        "one after another. If absent, `parallel` where there is a choice.",
+    ),
     "render_mode": Member(Text(1, 200), "As for `gymnasium.make`, except `human`."),
     "max_episode_steps": Member(
         Integer(-1, 2**63 - 1, "(-1 for no limit), except 0"),

@@ -33,7 +33,9 @@ _MOST_BYTES = MAX_KEPT * (_EPISODE_BYTES + _MOST_COMPONENTS * _COMPONENT_BYTES)
 MEMORY_BYTES = _RING + _MOST_BYTES
 
 #: A sum of rewards, or of each of their components; ``None`` is unknown.
-Returned = float | list[float | None] | None
+_OfOne = float | list[float | None] | None
+#: The same, or by agent.
+Returned = _OfOne | dict[str, _OfOne]
 
 
 class Episode(NamedTuple):
@@ -154,7 +156,7 @@ class EpisodeRing:
 
     def _begin(self, returned: Returned) -> bool:
         """Map the memory for returns like this; return whether there is memory."""
-        more = len(returned) - 1 if isinstance(returned, list) else 0
+        more = len(returned) - 1 if isinstance(returned, list | dict) else 0
         bytes_each = _EPISODE_BYTES + max(0, more) * _COMPONENT_BYTES
         self._size = min(_MOST_BYTES, MAX_KEPT * bytes_each)
         if not self._allocate(_RING):

@@ -26,6 +26,7 @@ from gymnasium.envs import registration
 from gym_http_core.env_errors import text_of
 from gym_http_server.config.env_commands import EXTERNAL, EnvCommand
 from gym_http_server.errors import SurveyFailed
+from gym_http_server.host.agents import agent_rows
 from gym_http_server.host.pools import pool_rows
 from gym_http_server.linux import prctl
 from gym_http_server.processes.service_process import isolate
@@ -191,7 +192,7 @@ def _make(
 def survey(
     modules: tuple[str, ...], on_load: Callable[[str], None] = lambda name: None
 ) -> list[dict[str, Any]]:
-    """Return every registered environment, and those of EnvPool.
+    """Return every registered environment, and those of EnvPool and PettingZoo.
 
     Args:
         modules: Modules to import before.
@@ -230,7 +231,7 @@ def survey(
                     "reason": reason,
                 }
             )
-        rows += pool_rows(on_load)
+        rows += pool_rows(on_load) + agent_rows(on_load)
     return sorted(rows, key=lambda row: str(row["env_id"]))
 
 

@@ -71,6 +71,7 @@ class BatchRun:
         stopped: Why the steps ended: ``None`` (all actions were taken), ``"episode"``
             (the episode ended), ``"steps"`` (`MAX_STEPS`), ``"time"`` (`MAX_SECONDS`)
             or ``"answer-size"``.
+        make_plain: Makes reward and flags of a step plain.
     """
 
     def __init__(
@@ -82,9 +83,8 @@ class BatchRun:
     ) -> None:
         self.steps = 0
         self.stopped: str | None = None
+        self.make_plain = operations.make_plain
         self._operations = operations
-        # The environments of a vector reset themselves.
-        self._ends = not operations.batched
         self._share = share
         self._observer = observer or BatchObserver()
         self._clock = clock
@@ -123,7 +123,7 @@ class BatchRun:
                 self._look(list(row))
             if terminated is False and truncated is False:
                 continue
-            if self._ends and (terminated or truncated):
+            if any(self._operations.episode_end(terminated, truncated)):
                 self.stopped = "episode"
                 return
 
@@ -176,7 +176,7 @@ class Rollout:
             options: Options of each reset.
         """
         for each in actions:
-            episode = Episode(with_reset=True)
+            episode = Episode(with_reset=True, make_plain=run.make_plain)
             run.reset(episode, seed, options)
             self.episodes.append(episode)
             seed = None

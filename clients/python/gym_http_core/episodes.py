@@ -7,6 +7,7 @@ Arrays of one dtype and shape are copied into one array, which is cheapest.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -159,12 +160,18 @@ class Episode:
     Args:
         with_reset: Whether observations and infos begin with those of the reset, and
             actions are kept.
-        batched: Whether the steps are those of a vector.
+        make_plain: Makes reward and flags of a step plain, and adds ``done``; needed
+            for values that are not exact.
     """
 
-    def __init__(self, *, with_reset: bool = False, batched: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        with_reset: bool = False,
+        make_plain: Callable[[Values], None] = lambda step: None,
+    ) -> None:
         self.length = 0
-        self._batched = batched
+        self._make_plain = make_plain
         self._with_reset = with_reset
         self._observations = Column()
         self._actions = Column()
@@ -218,7 +225,19 @@ class Episode:
             columns["return"] = plain_return(summed(columns["rewards"]))
         if exact:
             return _pack_columns(columns)
-        return _plain_columns(columns, batched=self._batched)
+        return self._plain(columns)
+
+    def _plain(self, columns: Values) -> Values:
+        names = {"rewards": "reward", "terminated": "terminated"}
+        names["truncated"] = "truncated"
+        each = zip(*(columns[name] for name in names), strict=True)
+        steps = [dict(zip(names.values(), values, strict=True)) for values in each]
+        for step in steps:
+            self._make_plain(step)
+        names["done"] = "done"
+        return columns | {
+            name: [step[member] for step in steps] for name, member in names.items()
+        }
 
 
 def _pack_columns(columns: Values) -> Values:
@@ -228,19 +247,6 @@ def _pack_columns(columns: Values) -> Values:
             columns[name], is_numpy = packed(columns[name])
             scalars += [name] * is_numpy
     columns["scalars"] = scalars
-    return columns
-
-
-def _plain_columns(columns: Values, *, batched: bool) -> Values:
-    for name in ("terminated", "truncated"):
-        columns[name] = [
-            flag if type(flag) is bool or batched else bool(flag)
-            for flag in columns[name]
-        ]
-    flags = zip(columns["terminated"], columns["truncated"], strict=True)
-    columns["done"] = [a | b for a, b in flags]
-    if not batched:
-        columns["rewards"] = [plain_reward(reward) for reward in columns["rewards"]]
     return columns
 
 

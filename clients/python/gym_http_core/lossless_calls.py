@@ -57,7 +57,7 @@ class LosslessCalls:
             given.get("seed"), given.get("options")
         )
         value = {"info": info, "observation": observation}
-        value |= self._operations.spaces_version()
+        value |= self._operations.further_members()
         return value
 
     def step(self, given: Any) -> Values:
@@ -81,7 +81,7 @@ class LosslessCalls:
         # As a local variable, which Python calls faster than an attribute.
         spaces_may_differ = self._glance
         if spaces_may_differ():
-            value |= self._operations.spaces_version()
+            value |= self._operations.further_members()
         return value
 
     def render(self) -> Values:
@@ -103,7 +103,7 @@ class LosslessCalls:
             "spec_error": spec_error,
             "steps": operations.steps,
             **operations.about(),
-            **operations.spaces_version(),
+            **operations.further_members(),
         }
 
     def generator(self) -> Values:
@@ -149,7 +149,7 @@ class LosslessCalls:
         if not isinstance(force, bool):
             raise BadParameter(f"force is {force!r:.80}: expected true or false")
         done = self._operations.set_attribute(name, value, force=force)
-        return {"set": done, **self._operations.spaces_version()}
+        return {"set": done, **self._operations.further_members()}
 
     def call_attribute(self, name: str, given: Any) -> Values:
         """Call a method with ``args`` and ``kwargs``.
@@ -173,7 +173,7 @@ class LosslessCalls:
             value = operations.call_some(given["indices"], name, list(args), kwargs)
         else:
             value = operations.call_attribute(name, list(args), kwargs)
-        return {"value": value, **operations.spaces_version()}
+        return {"value": value, **operations.further_members()}
 
     def _set_drawn_generator(self, given: Values) -> None:
         # A client that drew from its copy of the generator sends the new state.

@@ -16,6 +16,7 @@ from gym_http_core import legacy
 from gym_http_core.attributes import Attributes
 from gym_http_core.env_errors import env_call, env_error, env_exceptions, text_of
 from gym_http_core.episode_log import EpisodeLog
+from gym_http_core.episodes import plain_reward
 from gym_http_core.opaque_calls import call_part, element_check, names_of
 from gym_http_core.space_changes import SpaceChanges
 from gym_http_wire import elements, spaces
@@ -65,17 +66,14 @@ class Operations(Attributes):
         strict_actions: Refuse actions that the action space does not contain.
 
     Attributes:
-        batched: Whether it is a vector, whose results are batches.
         reset_seed: Seed of the last reset, which may be ``first_seed``; or ``None``.
         checks_actions: Whether `check_action` refuses any.
         space_changes: Notices that the environment has other spaces.
     """
 
-    batched = False
-
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any],
+        env: Any,
         *,
         first_seed: int | None = None,
         strict_actions: bool = False,
@@ -89,7 +87,7 @@ class Operations(Attributes):
         self.strict_actions = strict_actions
         self._failed = False
         self._ended = True
-        self.space_changes = SpaceChanges(env)
+        self.space_changes = self._new_space_changes()
         self._read_action_space()
 
     def _read_action_space(self) -> None:
@@ -102,8 +100,8 @@ class Operations(Attributes):
         self.checks_actions = self.strict_actions or self._check_opaque is not None
         self._has_other_space = False
 
-    def spaces_version(self) -> dict[str, int]:
-        """Look at the spaces; return their version as a member of an answer.
+    def further_members(self) -> dict[str, Any]:
+        """Look at the spaces; return what answers have besides results.
 
         Returns:
             ``{"spaces_version": n}``, or an empty dict if they are those of the start.
@@ -116,6 +114,9 @@ class Operations(Attributes):
 
     def _new_log(self) -> Any:
         return EpisodeLog()
+
+    def _new_space_changes(self) -> Any:
+        return SpaceChanges(self.env)
 
     def reset(
         self, seed: int | None, options: dict[str, Any] | None
@@ -244,6 +245,32 @@ class Operations(Attributes):
             self.episodes += 1
             log.end(terminated, truncated)
 
+    def episode_end(self, terminated: Any, truncated: Any) -> tuple[Any, Any]:
+        """Return whether the last step, which had these flags, has ended the episode.
+
+        Returns:
+            Whether the episode has terminated, and whether it was truncated.
+        """
+        return terminated, truncated
+
+    def make_plain(self, step: dict[str, Any]) -> None:
+        """Make flags and reward of a step plain, and add ``done``.
+
+        Raises:
+            TypeError, ValueError, OverflowError: Flags or reward are neither.
+        """
+        step["terminated"] = bool(step["terminated"])
+        step["truncated"] = bool(step["truncated"])
+        step["done"] = step["terminated"] or step["truncated"]
+        step["reward"] = plain_reward(step["reward"])
+
+    def check_plain(self) -> None:
+        """Refuse plain JSON if it cannot represent what resets and steps return.
+
+        Raises:
+            UnrepresentableValue: It cannot.
+        """
+
     def render(self) -> Any:
         """Render the environment.
 
@@ -321,7 +348,7 @@ class Operations(Attributes):
             BadParameter: The mask does not fit the space.
             EnvError: The space raised another exception, or any if it is opaque.
         """
-        space = self.space(which)
+        space = self._sampled_space(which)
         try:
             cast = None if mask is None else elements.mask_reader(space)(mask)
             if seed is not None:
@@ -335,6 +362,9 @@ class Operations(Attributes):
                 ) from None
             call = f"sampling its {which}_space" + (opaque and f", of {opaque}")
             raise env_error(call, error) from error
+
+    def _sampled_space(self, which: str) -> gymnasium.Space[Any]:
+        return self.space(which)
 
     def call_space(
         self, name: str, path: Any, method: Any, args: list[Any], kwargs: Any

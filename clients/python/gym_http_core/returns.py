@@ -1,4 +1,4 @@
-"""Sums of rewards: a number, or one for each component of the rewards."""
+"""Sums of rewards: a number, or one for each component, or one for each agent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ def added(total: Any, reward: Any) -> Any:
     """Return a sum of rewards and one more reward.
 
     Args:
-        total: The sum: a float; or float64, (k,), for rewards of k components.
-        reward: A number, or numbers.
+        total: The sum: a float; or float64, (k,), for rewards of k components; or a
+            dict of sums, by agent.
+        reward: A number, or numbers, or a dict of them.
 
     Returns:
         The new sum; NaN if the reward is no number, or has other components.
@@ -25,6 +26,11 @@ def added(total: Any, reward: Any) -> Any:
         if isinstance(reward, int | np.floating | np.integer):
             # In a quarter of the time.
             return total + float(reward)
+        if isinstance(reward, dict):
+            # Something else than a sum of such rewards has no items.
+            sums: Any = total or {}
+            now = {agent: added(sums.get(agent, 0.0), r) for agent, r in reward.items()}
+            return {**sums, **now}
         parts = np.asarray(reward, np.float64)
         return total + (parts.item() if parts.size == 1 else parts)
     except (Exception, SystemExit):
@@ -40,16 +46,19 @@ def summed(rewards: Iterable[Any]) -> Any:
     return total
 
 
-def plain_return(total: Any) -> float | list[float | None] | None:
+def plain_return(total: Any) -> Any:
     """Return a sum of rewards as JSON.
 
     Returns:
         A number, also for a single component; or a list of numbers, one for each
-        component. ``None`` stands for what is not finite.
+        component; or an object with one for each agent, whose keys are strings.
+        ``None`` stands for what is not finite.
     """
     if type(total) is float:
         # Each end of an episode comes here.
         return _finite(total)
+    if isinstance(total, dict):
+        return {str(agent): plain_return(each) for agent, each in total.items()}
     try:
         parts = np.asarray(total, np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
+import numpy as np
 from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
+from gym_http_core.agents import AgentEnv, AgentOperations
 from gym_http_core.attributes import get_attribute
 from gym_http_core.env_errors import env_call, env_error, env_exceptions, text_of
 from gym_http_core.episode_log import VectorEpisodeLog
@@ -86,7 +88,9 @@ def call_some(
 
 
 def operations_of(env: Any, **options: Any) -> Operations:
-    """Return the operations of an environment or of a vector."""
+    """Return the operations of an environment, a vector, or one of several agents."""
+    if isinstance(env, AgentEnv):
+        return AgentOperations(env, **options)
     kind = VectorOperations if isinstance(env, VectorEnv) else Operations
     return kind(env, **options)
 
@@ -126,8 +130,6 @@ class VectorOperations(Operations):
         first_seed: Seed of the first reset without a seed.
         strict_actions: Refuse actions that the action space does not contain.
     """
-
-    batched = True
 
     def __init__(
         self,
@@ -233,6 +235,14 @@ class VectorOperations(Operations):
         self.steps += self._num_envs
         self.episodes += self.episode_log.step(*result[1:4])
         return result  # type: ignore[no-any-return]
+
+    def episode_end(self, terminated: Any, truncated: Any) -> tuple[Any, Any]:
+        """Return that the steps go on: the environments reset themselves."""
+        return False, False
+
+    def make_plain(self, step: dict[str, Any]) -> None:
+        """Add ``done`` to a step."""
+        step["done"] = np.logical_or(step["terminated"], step["truncated"])
 
     def render(self) -> Any:
         """Render each environment; returns a tuple.

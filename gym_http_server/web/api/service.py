@@ -41,6 +41,7 @@ from gym_http_wire.problems import (
 __all__ = ["VIEWS", "about", "check_processes"]
 
 CAPABILITIES = (
+    "api",
     "arguments",
     "attributes",
     "batches",

@@ -56,7 +56,7 @@ def run(**options: Any) -> BatchRun:
 
 def played(run: BatchRun, actions: Iterable[Any]) -> dict[str, Any]:
     run.reset(Episode(with_reset=True), None, None)
-    episode = Episode()
+    episode = Episode(make_plain=run.make_plain)
     run.play(episode, actions)
     return episode.values(exact=False)
 
@@ -152,7 +152,8 @@ def test_steps_before_a_failure_are_available() -> None:
 def test_many_environments_that_step_as_one_go_on() -> None:
     env = gymnasium.make_vec("CartPole-v1", num_envs=2, max_episode_steps=3)
     operations = operations_of(env)
-    one, episode = BatchRun(operations, lambda value: 0.0), Episode(batched=True)
+    one = BatchRun(operations, lambda value: 0.0)
+    episode = Episode(make_plain=one.make_plain)
     operations.reset(0, None)
     one.play(episode, [np.array([0, 1])] * 5)
     answer = episode.values(exact=False)

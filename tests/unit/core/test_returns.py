@@ -31,6 +31,8 @@ class Refusing:
         ([np.array([1.0, math.inf])], [1.0, None]),
         ([np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0])], None),
         ([1.0, {"a": 1}], None),
+        ([{"a": 1}, 1.0], None),
+        ([{"a": 1, "b": np.float32(0.5)}, {"b": 2, 3: 4}], {"a": 1, "b": 2.5, "3": 4}),
         ([1.0, None], None),
         ([1.0, Refusing(RuntimeError("use detach()"))], None),
         ([1.0, Refusing(SystemExit())], None),

@@ -24,7 +24,7 @@ from gym_http_wire.opaque import Path, bind
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
 
-__all__ = ["AnyHandle", "Remote", "attribute_read"]
+__all__ = ["AnyHandle", "Remote", "attribute_read", "call_space"]
 
 
 _ACTS = ("reset/", "step/")
@@ -68,7 +68,7 @@ def attribute_read(name: str) -> Iterator[None]:
         raise AttributeNotSent.of(name, error) from error
 
 
-def _call_space(
+def call_space(
     handle: AnyHandle,
     name: str,
     path: Path,
@@ -248,7 +248,7 @@ class Remote:
             if self.__dict__.get(name) == space:
                 continue
             # The environment must not be referenced by its spaces.
-            bind(space, functools.partial(_call_space, self._open_handle(), name))
+            bind(space, functools.partial(call_space, self._open_handle(), name))
             setattr(self, name, space)
 
     def _updated(self, answer: Any) -> Any:

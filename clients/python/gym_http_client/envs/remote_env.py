@@ -107,6 +107,11 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
 
     @classmethod
     def _check_kind(cls, answer: dict[str, Any]) -> None:
+        if "api" in answer:
+            raise TypeError(
+                f"{answer['instance_id']} has several agents: expected "
+                "RemoteParallelEnv or RemoteAECEnv of gym_http_client.pettingzoo for it"
+            )
         if "num_envs" in answer:
             raise TypeError(
                 f"{answer['instance_id']} is a vector of {answer['num_envs']} "

@@ -1,0 +1,268 @@
+"""Remote environments of several agents, with PettingZoo's two interfaces.
+
+Needs PettingZoo: ``pip install 'gymnasium-http-client[pettingzoo]'``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import gymnasium
+
+from gym_http_client.envs.create_requests import create_request, merged
+from gym_http_client.envs.remote import Remote, call_space
+from gym_http_client.envs.server import Server
+from gym_http_wire.messages import SPACES_VERSION
+from gym_http_wire.opaque import Path, bind
+from gym_http_wire.space_parsing import parse_space
+
+try:
+    from pettingzoo import AECEnv, ParallelEnv
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "gym_http_client.pettingzoo needs PettingZoo: "
+        "pip install 'gymnasium-http-client[pettingzoo]', or pettingzoo",
+        name=error.name,
+    ) from error
+
+__all__ = ["RemoteAECEnv", "RemoteParallelEnv"]
+
+Space = gymnasium.Space[Any]
+
+
+class _RemoteAgents(Remote):
+    """What both interfaces have in common.
+
+    Args:
+        server: URL of the server, or a `Server` with a token.
+        env_id: ``pettingzoo/`` and a module of PettingZoo, such as
+            ``"pettingzoo/classic.rps_v2"``; or the ID of a registered environment.
+        render_mode: As PettingZoo's, but not ``"human"``, which would open a window on
+            the server.
+        label: Up to 64 printable characters, which lists of instances show.
+        strict_infos: Whether an info with a value that cannot be sent is an error; else
+            that value is `Unsent`, with its ``repr``, and the first one is warned of.
+        env_kwargs: Arguments of the environment, of any name, also of those above.
+        **kwargs: The same by name, such as ``max_cycles``.
+
+    Raises:
+        gymnasium.error.Error: The environment does not exist, or PettingZoo is not
+            installed on the server.
+        ServerUnreachable: The server does not answer.
+        ServerError: The server refuses.
+    """
+
+    API: ClassVar[str]
+    SPACES: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        server: str | Server,
+        env_id: str,
+        *,
+        render_mode: str | None = None,
+        label: str | None = None,
+        strict_infos: bool = False,
+        env_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._strict_infos = strict_infos
+        options = {"render_mode": render_mode, "label": label}
+        kwargs = merged(kwargs, env_kwargs)
+        self._made_by = (server, env_id)
+        self._made_with = {
+            **options,
+            "strict_infos": strict_infos,
+            "env_kwargs": kwargs,
+        }
+        request = create_request(env_id, {"api": self.API, **options}, kwargs)
+        self._hold(Server.of(server).create(request))
+
+    @classmethod
+    def _check_kind(cls, answer: dict[str, Any]) -> None:
+        if answer.get("api") != cls.API:
+            raise TypeError(
+                f"{answer['instance_id']} is no environment of several agents with the "
+                f"interface {cls.API!r}: its description has {answer.get('api')!r}"
+            )
+
+    def _take_over(self, answer: dict[str, Any]) -> None:
+        super()._take_over(answer)
+        if answer["possible_agents"] is not None:
+            self.possible_agents = answer["possible_agents"]
+        self.agents = answer["agents"]
+
+    def _take_spaces(self, answer: dict[str, Any]) -> None:
+        """Forget the spaces of all agents; an equal one will be used again."""
+        self._spaces_version = answer.get(SPACES_VERSION, 0)
+        self._old_spaces: dict[tuple[str, Any], Space]
+        self._old_spaces = self.__dict__.get("_agent_spaces", {})
+        self._agent_spaces: dict[tuple[str, Any], Space] = {}
+        self._shared_spaces: dict[int, Space] = {}
+
+    def _updated(self, answer: Any) -> Any:
+        if answer.get(SPACES_VERSION, self._spaces_version) != self._spaces_version:
+            self._take_spaces(answer)
+        return answer
+
+    def action_space(self, agent: Any) -> Space:
+        """Return the action space of an agent, the same object each time."""
+        return self._space("action_space", agent)
+
+    def observation_space(self, agent: Any) -> Space:
+        """Return the observation space of an agent, the same object each time."""
+        return self._space("observation_space", agent)
+
+    def _space(self, name: str, agent: Any) -> Space:
+        space = self._agent_spaces.get((name, agent))
+        if space is not None:
+            return space
+        found = self._called(name, agent)
+        space = self._shared_spaces.get(found["number"])
+        if space is None:
+            space = self._parsed(name, agent, found["space"])
+            self._shared_spaces[found["number"]] = space
+        self._agent_spaces[name, agent] = space
+        return space
+
+    def _parsed(self, name: str, agent: Any, described: Any) -> Space:
+        space = parse_space(described, imported=True)
+        old = self._old_spaces.get((name, agent))
+        if old is not None and old == space:
+            # With the state of its random generator.
+            return old
+        handle = self._open_handle()
+
+        def call(path: Path, method: str, args: list[Any], kwargs: Any) -> Any:
+            return call_space(handle, name, (agent, *path), method, args, kwargs)
+
+        bind(space, call)
+        return space
+
+    def state(self) -> Any:
+        """Return the state of the whole environment."""
+        return self._called("state")
+
+    def render(self) -> Any:
+        """Render the environment, and return an array, text, or ``None``."""
+        return self._request("POST", "render/", {})["rendered"]
+
+    def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Any:
+        return self._request("POST", "reset/", {"seed": seed, "options": options})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}<{self.env_id}> {self.instance_id}>"
+
+
+_OWN = frozenset(
+    {"agents", "env_id", "instance_id", "metadata", "possible_agents", "render_mode"}
+)
+
+
+class RemoteParallelEnv(_RemoteAgents, ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
+    """An environment on a server, with the interface of a `pettingzoo.ParallelEnv`.
+
+    All agents act in one request. Values arrive unchanged, by agent::
+
+        env = RemoteParallelEnv("http://127.0.0.1:5000", "pettingzoo/classic.rps_v2")
+        observations, infos = env.reset(seed=1)
+        while env.agents:
+            actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+            observations, rewards, terminations, truncations, infos = env.step(actions)
+        env.close()
+    """
+
+    API = "parallel"
+    OWN = _OWN
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[Any, Any], dict[Any, dict[str, Any]]]:
+        """Begin an episode; return observations and infos by agent."""
+        answer = self._begin(seed, options)
+        self.agents = answer["agents"]
+        return answer["observation"], answer["info"]
+
+    def step(
+        self, actions: dict[Any, Any]
+    ) -> tuple[
+        dict[Any, Any],
+        dict[Any, float],
+        dict[Any, bool],
+        dict[Any, bool],
+        dict[Any, dict[str, Any]],
+    ]:
+        """Take the actions of all agents that live.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos by agent.
+        """
+        answer = self._request("POST", "step/", {"action": actions})
+        self.agents = answer["agents"]
+        return (
+            answer["observation"],
+            answer["reward"],
+            answer["terminated"],
+            answer["truncated"],
+            answer["info"],
+        )
+
+
+class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
+    """An environment on a server, with the interface of a `pettingzoo.AECEnv`.
+
+    A turn is one request, whose answer has all that `last` and, for the next agent,
+    `observe` return::
+
+        env = RemoteAECEnv("http://127.0.0.1:5000", "pettingzoo/classic.tictactoe_v3")
+        env.reset(seed=1)
+        for agent in env.agent_iter():
+            observation, reward, termination, truncation, info = env.last()
+            over = termination or truncation
+            mask = observation["action_mask"]
+            env.step(None if over else env.action_space(agent).sample(mask))
+        env.close()
+    """
+
+    API = "aec"
+    OWN = _OWN | {
+        "agent_selection",
+        "infos",
+        "rewards",
+        "terminations",
+        "truncations",
+    }
+
+    def _take_over(self, answer: dict[str, Any]) -> None:
+        super()._take_over(answer)
+        if self.agents:
+            # An episode runs already.
+            infos = self._request("GET", "attributes/infos/")["value"]
+            self._take_turn(answer | {"info": infos, "observation": {}})
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> None:
+        """Begin an episode."""
+        self._take_turn(self._begin(seed, options))
+
+    def step(self, action: Any) -> None:
+        """Take the action of the agent whose turn it is; ``None`` if it has ended."""
+        given = {self.agent_selection: action}
+        self._take_turn(self._request("POST", "step/", {"action": given}))
+
+    def observe(self, agent: Any) -> Any:
+        """Return the observation of an agent; of the selected one without a request."""
+        if agent in self._observed:
+            return self._observed[agent]
+        return self._called("observe", agent)
+
+    def _take_turn(self, answer: dict[str, Any]) -> None:
+        self.agents = answer["agents"]
+        self.agent_selection = answer["agent_selection"]
+        self.rewards = answer["reward"]
+        self.terminations = answer["terminated"]
+        self.truncations = answer["truncated"]
+        self.infos = answer["info"]
+        self._cumulative_rewards = answer["cumulative_rewards"]
+        self._observed: dict[Any, Any] = answer["observation"]
