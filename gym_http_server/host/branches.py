@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
-import msgspec
 import numpy as np
+import orjson
 from gymnasium.vector import VectorEnv
 
 from gym_http_core.env_errors import env_exceptions, text_of
@@ -180,12 +180,12 @@ class Branches:
         self._max_answer = max_answer
         self._recordings = recordings
 
-    def play(self, plan: BranchPlan, *, exact: bool) -> list[Json]:
-        """Play all branches, after `check`, and return the results of each.
+    def play(self, plan: BranchPlan, *, exact: bool) -> list[Any]:
+        """Play all branches, after `check`, and return what answers have of each.
 
         Args:
             plan: What to play; the actions are checked.
-            exact: Whether rewards and flags keep their types.
+            exact: Whether values keep their types; else they are plain JSON.
 
         Raises:
             ForkFailed: The machine has no room for another process.
@@ -203,7 +203,10 @@ class Branches:
         problems = [each.get("error", {}) for each in results]
         if all(each.get("code") == ResetNeeded.default_code for each in problems):
             raise ResetNeeded(problems[0]["message"])
-        return results
+        return [
+            orjson.Fragment(each["plain"].rstrip()) if "plain" in each else each
+            for each in results
+        ]
 
     def check(self) -> None:
         """Refuse environments that are not in this process as a whole.
@@ -295,7 +298,7 @@ class _Play:
     Args:
         operations: The environment.
         plan: What to play.
-        exact: Whether rewards and flags keep their types.
+        exact: Whether values keep their types; else they become plain JSON.
         files: Descriptors of recordings.
     """
 
@@ -359,10 +362,11 @@ class _Play:
 
     def _encoded(self, value: Json) -> bytes:
         try:
-            if not self._exact and "info" in value:
-                # Values that only plain JSON has a form for are those of a step.
-                value["info"] = msgspec.json.decode(plain_json.dumps(value["info"]))
-            return encode(Form.BINARY, value)
+            if self._exact:
+                return encode(Form.BINARY, value)
+            # What only plain JSON has a form for is written here, as a step writes it.
+            errors = {name: value[name] for name in ("error",) if name in value}
+            return encode(Form.BINARY, errors | {"plain": plain_json.dumps(value)})
         except env_exceptions() as error:
             problem = {"error": _described(problem_of_error(error))}
             return encode(Form.BINARY, problem | {"steps": value["steps"]})

@@ -192,7 +192,8 @@ _converter = lru_cache(maxsize=256)(_plain.dispatch)
 
 @_plain.register(type(None))
 @_plain.register(bool)
-def _native(value: bool | None, depth: int) -> bool | None:
+@_plain.register(orjson.Fragment)
+def _native(value: object, depth: int) -> object:
     return value
 
 
