@@ -32,7 +32,8 @@
      ├─ Draining, ForkFailed, SupervisorUnavailable,
      │  SurveyFailed, AnswerBudgetFull,
      │  TooManyExternal, RelayUnavailable,
-     │  RelayDamaged, RelayTaken                     503
+     │  RelayDamaged, RelayTaken, FleetAway,
+     │  NodeAway                                     503
      ├─ CreateDeadline, StepDeadline                 504
      ├─ StorageFull                                  507
      └─ GatewayProblem      over ZeroMQ, never over HTTP
@@ -62,6 +63,7 @@ __all__ = [
     "Draining",
     "EnvCrashed",
     "EnvRefused",
+    "FleetAway",
     "ForkFailed",
     "Gap",
     "GatewayProblem",
@@ -74,6 +76,7 @@ __all__ = [
     "LogsDisabled",
     "NoState",
     "NoWeights",
+    "NodeAway",
     "NotFound",
     "OriginRefused",
     "PositionPassed",
@@ -330,6 +333,18 @@ class EnvCrashed(Problem):
     """The host ended while it had the request."""
 
     default_status, default_code = 502, "env-crashed"
+
+
+class FleetAway(Problem):
+    """The store of the fleet does not answer this node."""
+
+    default_status, default_code = 503, "fleet-away"
+
+
+class NodeAway(Problem):
+    """The node of the instance does not answer for the moment."""
+
+    default_status, default_code = 503, "node-away"
 
 
 class Draining(Problem):

@@ -36,6 +36,7 @@ from gym_http_server.config.setting_type import Setting
 from gym_http_server.config.settings import GROUPS, TABLE, Settings, from_mapping
 from gym_http_server.errors import StartError
 from gym_http_server.external.provider import PATH as PROVIDER
+from gym_http_server.fleet.joining import prepare
 from gym_http_server.linux import machine, sandbox
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.titles import extend_title, set_title
@@ -153,10 +154,15 @@ def _serve(settings: Settings, given: Settings) -> int:
         open_listener(settings.zmq_place, "--zmq") as zmq,
         RunDir.make(settings.run_dir) as run,
     ):
-        launcher = Launcher(settings, run, listeners, external, zmq, given, certificate)
+        scheme = "https" if settings.certfile else "http"
+        fleet_token = ""
+        if settings.fleet:
+            settings, fleet_token = prepare(settings, address(listeners[0], scheme))
+        launcher = Launcher(
+            *(settings, run, listeners, external, zmq, given, certificate, fleet_token)
+        )
         try:
             envs = _start(launcher)
-            scheme = "https" if settings.certfile else "http"
             urls = [address(listener, scheme) for listener in listeners]
             extend_title(urls[0])
             _print_start(urls, settings, envs, show_token=show_token)

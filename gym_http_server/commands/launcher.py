@@ -35,6 +35,7 @@ from gym_http_server.config.inherited_settings import (
 from gym_http_server.config.setting_type import PREFIX
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Draining, StartError
+from gym_http_server.fleet.joining import Membership
 from gym_http_server.linux import prctl
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.peer_credentials import PeerCredentials
@@ -131,6 +132,7 @@ class Launcher:
         zmq: The socket for ZeroMQ, or ``None``.
         given: The settings as they were given, for a reload.
         certificate: The certificate of a server with TLS.
+        fleet_token: The token of its fleet, or "".
     """
 
     def __init__(
@@ -142,8 +144,10 @@ class Launcher:
         zmq: socket.socket | None = None,
         given: Settings | None = None,
         certificate: Certificate | None = None,
+        fleet_token: str = "",
     ) -> None:
-        self._inherited = Inherited(settings, run.path, certificate)
+        self._inherited = Inherited(settings, run.path, certificate, fleet_token)
+        self._membership: Membership | None = None
         self._given = given or settings
         self._run = run
         self._listeners = listeners
@@ -178,6 +182,8 @@ class Launcher:
         prctl.become_subreaper()
         prctl.set_dumpable(False)
         self._memory = SettingsMemory.of(self._inherited)
+        if self._inherited.settings.fleet:
+            self._membership = self._join()
         supervisor_report, supervisor_pid = self._start_supervisor()
         # Commands that connect from now on wait until the server has started.
         control = ControlSocket(self._run, PeerCredentials(supervisor_pid))
@@ -188,6 +194,17 @@ class Launcher:
         self._report(gunicorn_report, "web worker")
         self._control = control
         return int(report["envs"])
+
+    def _join(self) -> Membership:
+        inherited = self._inherited
+        run_path = inherited.run_path
+        return Membership(inherited.settings, inherited.fleet_token, run_path)
+
+    def _leave(self) -> None:
+        """Leave the fleet, once no instance is left."""
+        membership, self._membership = self._membership, None
+        if membership is not None:
+            membership.leave()
 
     def wait(self) -> int:
         """Serve until a signal arrives or a process dies; then end all processes.
@@ -217,6 +234,7 @@ class Launcher:
                 child.kill()
                 child.wait()
         self._end_strays()
+        self._leave()
 
     def _catch_signals(self) -> None:
         self._signals.setblocking(False)
@@ -332,7 +350,9 @@ class Launcher:
         settings = dataclasses.replace(settings, import_=modules)
         given = self._given
         # Environments in the sandbox must not read them.
-        secrets = (given.token_file, given.tokens, given.keyfile)
+        secrets = (
+            *(given.token_file, given.tokens, given.keyfile, given.fleet_token_file),
+        )
         start = {
             "launcher_pid": os.getpid(),
             "launcher": self._alive_reader,
@@ -345,6 +365,9 @@ class Launcher:
             "quotas": quotas(self._inherited.settings),
             "secrets": [os.path.abspath(path) for path in secrets if path],
         }
+        if self._membership is not None:
+            start |= {"fleet": True, "settings_fd": self._memory.fileno()}
+            passed.append(self._memory.fileno())
         for name, listener in self._other_listeners.items():
             # Only broker and gateway read the tokens there.
             start |= {name: listener.fileno(), "settings_fd": self._memory.fileno()}
@@ -432,6 +455,7 @@ class Launcher:
             listener.close()
         self._stop(self._supervisor, HOSTS_SECONDS)
         self._end_strays()
+        self._leave()
 
     def _in_flight(self, began_ns: int) -> bool:
         """Whether a call that was in flight when draining began still is."""

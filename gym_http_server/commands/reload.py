@@ -78,7 +78,7 @@ def read_anew(given: Settings, current: Inherited, log_level: str = "") -> Inher
         current.settings, token=new.token, tokens=new.tokens, log_level=level
     )
     certificate = read_certificate(settings)
-    return Inherited(settings, current.run_path, certificate)
+    return msgspec.structs.replace(current, settings=settings, certificate=certificate)
 
 
 def describe(old: Inherited, new: Inherited) -> str:

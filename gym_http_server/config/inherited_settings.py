@@ -50,11 +50,13 @@ class Inherited(msgspec.Struct, frozen=True):
         settings: The settings, with the tokens.
         run_path: Path of the run directory.
         certificate: The certificate of a server with TLS.
+        fleet_token: The token that all servers of its fleet have; "" without a fleet.
     """
 
     settings: Settings
     run_path: str
     certificate: Certificate | None = None
+    fleet_token: str = ""
 
     @property
     def run(self) -> RunDir:

@@ -311,6 +311,33 @@ class Settings:
         most=4095 * MIB,
         unit="bytes",
     )
+    fleet: str = declare(
+        "",
+        "Store of the fleet that this server joins, as redis://:PASSWORD@HOST:6379/0; "
+        "others on this machine may see a password here, not in the variable.",
+        secret=True,
+    )
+    fleet_token_file: str = declare(
+        "", "File whose first line is the token that all servers of the fleet share."
+    )
+    fleet_plain: bool = declare(
+        False,
+        "Let servers of the fleet call each other by plain HTTP over networks.",
+    )
+    fleet_ca: str = declare(
+        "",
+        "File with the certificates by which servers of the fleet verify each other, "
+        "in PEM; the system's if unset.",
+    )
+    node_url: str = declare(
+        "",
+        "URL at which other servers of the fleet reach this one; by default that of "
+        "its address on loopback.",
+    )
+    node_name: str = declare(
+        "",
+        "Name of this server in the fleet; its host name and port if unset.",
+    )
     run_dir: str = declare(
         "",
         "Directory in which the run directory is made; the temporary one if unset. Its "
@@ -370,7 +397,8 @@ class Settings:
 
     def without_token(self) -> Settings:
         """Return the settings for processes that run the code of environments."""
-        return dataclasses.replace(self, token="", tokens="")
+        # The store's URL may contain its password.
+        return dataclasses.replace(self, token="", tokens="", fleet="")
 
     @property
     def guarded(self) -> bool:
@@ -470,6 +498,10 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
     "Sandbox": ("sandbox", "host_user", None, "writable", "network"),
     "Directories": ("data_dir", "recordings_disk", None, "run_dir"),
     "Training relay": (None, "relay_dir", "relay_disk", "max_upload"),
+    "Fleet": (
+        *(None, "fleet", "fleet_token_file", "node_url", "node_name", "fleet_ca"),
+        "fleet_plain",
+    ),
     "Log": ("log_level", "access_log", None, "log_format"),
     "HTTP": (
         *(None, "max_body", "max_answer", "answer_budget", "max_waiting"),

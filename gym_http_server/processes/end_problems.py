@@ -26,6 +26,8 @@ _REASONS = {
     "memory": "it used more memory than the server allows",
     "external-gone": "its external environment has not come back",
     "agent-lost": "its agent was silent for longer than its clock allows",
+    "node-drained": "its node was stopped",
+    "node-lost": "its node was lost",
     "shutdown": "the server is stopping",
     "closed": "it was closed",
 }

@@ -47,8 +47,10 @@ class SupervisorStart(msgspec.Struct):
         external: Descriptor of the socket on which external environments connect by
             plain TCP, or -1.
         zmq: Descriptor of the socket on which peers connect by ZeroMQ, or -1.
-        settings_fd: Descriptor from which broker and gateway read the tokens.
+        settings_fd: Descriptor from which broker, gateway and member read the
+            tokens.
         quotas: Instances that each token may own at a time, by its name.
+        fleet: Whether the server is in a fleet.
         secrets: Files that environments in the sandbox may not read.
     """
 
@@ -65,6 +67,7 @@ class SupervisorStart(msgspec.Struct):
     secrets: tuple[str, ...] = ()
     settings_fd: int = -1
     quotas: dict[str, int | None] = {}
+    fleet: bool = False
 
 
 def main(descriptor: int) -> int:
@@ -95,9 +98,10 @@ def main(descriptor: int) -> int:
     except StartError as error:
         _report(start.report, {"error": str(error)})
         return 1
-    for descriptor in (start.launcher, start.heartbeat):
+    for descriptor in (start.launcher, start.heartbeat, start.settings_fd):
         # Not for the interpreters of some hosts.
-        os.set_inheritable(descriptor, False)
+        if descriptor >= 0:
+            os.set_inheritable(descriptor, False)
     try:
         supervisor = Supervisor(
             RunDir(start.run_path),
@@ -111,6 +115,7 @@ def main(descriptor: int) -> int:
             external_sockets=_sockets(start, start.external),
             zmq_sockets=_sockets(start, start.zmq),
             quotas=start.quotas,
+            fleet=start.settings_fd if start.fleet else None,
         )
     except OSError as error:
         message = (
@@ -133,9 +138,8 @@ def main(descriptor: int) -> int:
 def _sockets(start: SupervisorStart, listener: int) -> tuple[int, int] | None:
     if listener < 0:
         return None
-    for descriptor in (listener, start.settings_fd):
-        # Not for the interpreters of some hosts.
-        os.set_inheritable(descriptor, False)
+    # Not for the interpreters of some hosts.
+    os.set_inheritable(listener, False)
     return listener, start.settings_fd
 
 

@@ -49,7 +49,7 @@ from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import DiskFull
 
-__all__ = ["Hosts"]
+__all__ = ["Hosts", "random_id"]
 
 CLOSE_SECONDS = 2.0
 #: Instances that one round of checks looks at, at least.
@@ -62,7 +62,7 @@ UPKEEP_ROUNDS = 50
 MAX_OPENERS = 4
 TERM_SECONDS = 0.5
 #: Reasons whose tombstones keep no log, since there may be 10,000 tombstones.
-REASONS_WITHOUT_LOG = frozenset({"closed", "idle", "orphaned", "shutdown"})
+REASONS_WITHOUT_LOG = frozenset({"closed", "idle", "node-lost", "orphaned", "shutdown"})
 #: Seconds for a web worker to name the request during which an instance ended.
 UNNAMED_SECONDS = 0.5
 #: Status of a host's message that its external environment did not reconnect.
@@ -77,6 +77,11 @@ MAX_PROGRAM = 800
 OUT_OF_MEMORY = "memory ran out and the kernel killed its process"
 
 log = logging.getLogger(SUPERVISOR)
+
+
+def random_id() -> str:
+    """Return any instance ID."""
+    return secrets.token_hex(4)
 
 
 class Hosts:
@@ -97,6 +102,7 @@ class Hosts:
         on_spared_end: Called with the process ID of an ended child process that no
             host started.
         pass_to_broker: Called with the descriptor of a host's connection to the broker.
+        new_id: Returns an instance ID that may be free.
 
     Attributes:
         tombstones: The instances that have ended.
@@ -123,6 +129,7 @@ class Hosts:
         on_revoked: Callable[[Instance], None],
         on_spared_end: Callable[[int], None],
         pass_to_broker: Callable[[int], None],
+        new_id: Callable[[], str] = random_id,
     ) -> None:
         self.tombstones = Tombstones()
         self.kept_logs = KeptLogs()
@@ -144,6 +151,7 @@ class Hosts:
         self._on_revoked = on_revoked
         self._on_spared_end = on_spared_end
         self._pass_to_broker = pass_to_broker
+        self._make_id = new_id
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
         # Those in the making, and some that have just been made.
@@ -299,7 +307,7 @@ class Hosts:
 
     def _new_id(self) -> str:
         while True:
-            instance_id = secrets.token_hex(4)
+            instance_id = self._make_id()
             if (
                 instance_id not in (SPARE, DRAWING)
                 and instance_id not in self._instances

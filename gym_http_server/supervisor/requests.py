@@ -125,6 +125,7 @@ class Requests:
             Op.INSTANCES: self._list_instances,
             Op.LOG: self._read_log,
             Op.END: self._end,
+            Op.END_ALL: self._end_all,
             Op.TOMBSTONE: self._tombstone,
             Op.REGISTRY: self._registry,
             Op.THUMBNAIL: self._draw,
@@ -218,6 +219,16 @@ class Requests:
         instance.waiters.append(connection)
         self._hosts.close(instance, "closed")
 
+    def _end_all(self, connection: RequestSocket, frame: Frame) -> None:
+        """End all instances, for the reason in the head."""
+        reason = request_head(frame).value or ""
+        for instance in self._hosts:
+            if instance.live:
+                self._hosts.close(instance, reason)
+            else:
+                self._hosts.kill(instance, reason)
+        self._status(connection, frame)
+
     def _tombstone(self, connection: RequestSocket, frame: Frame) -> None:
         head = request_head(frame)
         instance_id = head.instance_id
@@ -285,6 +296,11 @@ class Requests:
             "making": sum(not each.live for each in self._hosts),
             "busy_since_ns": min(busy, default=0),
             "steps": sum(each.steps for each in statuses),
+            "slots": {
+                "of": self._settings.max_instances,
+                "owners": self._owners.slots(request_head(frame)),
+                "taken": len(self._hosts),
+            },
         }
         self._reply(connection, status)
 

@@ -1,9 +1,9 @@
 """Services: the processes besides hosts that the supervisor starts.
 
 Each is a `ServiceProcess`: fork server (`supervisor/fork_server`), archiver
-(`supervisor/archiver`), remover, broker, gateway and relay. `Services` starts and stops
-them, and starts a new process when one ends. A new service is a subclass, added to the
-list in `supervisor/supervisor`.
+(`supervisor/archiver`), remover, broker, gateway, member and relay. `Services` starts
+and stops them, and starts a new process when one ends. A new service is a subclass,
+added to the list in `supervisor/supervisor`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from gym_http_wire.messages import Op, request
 __all__ = [
     "BrokerProcess",
     "GatewayProcess",
+    "MemberProcess",
     "PeerService",
     "RelayProcess",
     "RemoverProcess",
@@ -385,6 +386,38 @@ class GatewayProcess(PeerService):
             tango_name=settings.tango_name,
         )
         return run(listener, tokens, self._control_end, gateway_settings, parent)
+
+
+class MemberProcess(PeerService):
+    """Starts the member of a fleet at the start of the server, if it is in one.
+
+    Args:
+        settings: Descriptor of the memory from which the member reads the settings;
+            ``None`` without a fleet.
+    """
+
+    name = "member"
+
+    def __init__(self, settings: int | None) -> None:
+        super().__init__()
+        self._settings = settings
+        self.wanted = settings is not None
+
+    def start(self) -> None:
+        """Start the member.
+
+        Raises:
+            ForkFailed: No process can be started.
+        """
+        memory = self._settings
+        if memory is not None:
+            keep = [memory, self._control_end.fileno()]
+            self._fork(keep, lambda parent: self._run(memory, parent))
+
+    def _run(self, memory: int, parent: int) -> int:
+        from gym_http_server.fleet.member import run
+
+        return run(memory, self._control_end, parent)
 
 
 class RelayProcess(PeerService):

@@ -21,6 +21,8 @@ from gym_http_server.errors import (
     Draining,
     ForkFailed,
 )
+from gym_http_server.fleet.numbers import IDs
+from gym_http_server.fleet.page import Page
 from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.processes.log_lines import SUPERVISOR
 from gym_http_server.processes.poller import Poller
@@ -31,7 +33,7 @@ from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.archiver import ArchiverProcess
 from gym_http_server.supervisor.creates import Creates
 from gym_http_server.supervisor.fork_server import ForkServer
-from gym_http_server.supervisor.hosts import Hosts
+from gym_http_server.supervisor.hosts import Hosts, random_id
 from gym_http_server.supervisor.instance import Instance, Tombstone
 from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.output import Outputs
@@ -42,6 +44,7 @@ from gym_http_server.supervisor.requests import Requests
 from gym_http_server.supervisor.services import (
     BrokerProcess,
     GatewayProcess,
+    MemberProcess,
     RelayProcess,
     RemoverProcess,
     ServiceProcess,
@@ -77,6 +80,8 @@ class Supervisor:
             tokens; ``None`` if there is no such socket.
         zmq_sockets: The same for peers that connect by ZeroMQ, and for the gateway.
         quotas: Instances that each token may own at a time, by its name.
+        fleet: Descriptor of the memory from which the member reads the settings of the
+            fleet; ``None`` without one.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class Supervisor:
         external_sockets: tuple[int, int] | None = None,
         zmq_sockets: tuple[int, int] | None = None,
         quotas: Mapping[str, int | None] | None = None,
+        fleet: int | None = None,
     ) -> None:
         self._run = run
         self._settings = settings
@@ -105,6 +111,7 @@ class Supervisor:
         self._poller = Poller()
         fork_server = ForkServer(sandbox.descriptors, self._poller)
         self._fork_server = fork_server
+        self._ids = None if fleet is None else IDs(Page(run.path), settings.data_dir)
         self._broker = BrokerProcess(run, settings, external_sockets)
         self._hosts = Hosts(
             run,
@@ -119,17 +126,19 @@ class Supervisor:
             on_revoked=self._on_revoked,
             on_spared_end=self._on_spared_end,
             pass_to_broker=self._broker.connect_host,
+            new_id=random_id if self._ids is None else self._ids.issue,
         )
         self._gateway = GatewayProcess(settings, zmq_sockets)
         self._relay = RelayProcess(run, settings)
         data_dir = DataDir(settings, run.path)
+        member = MemberProcess(fleet)
         self._archiver = ArchiverProcess(
             data_dir,
             self._poller,
             no_logs=settings.no_tracebacks,
             on_found=self._hosts.tombstones.restore,
         )
-        peers = (self._broker, self._gateway, self._relay)
+        peers = (self._broker, self._gateway, self._relay, member)
         self._services = Services(
             (fork_server, remover, *peers, self._archiver), self._hosts.exempt
         )
@@ -194,6 +203,8 @@ class Supervisor:
                 self._tick()
                 next_tick = time.monotonic() + TICK_SECONDS
         self._hosts.log_ends()
+        if self._ids is not None:
+            self._ids.close()
         processes.kill_children()
 
     @property

@@ -14,12 +14,13 @@ from gym_http_server.access.identities import EVERYONE
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import NotFound
-from gym_http_server.operations.table import NOTHING
+from gym_http_server.operations.table import NOTHING, OPERATIONS
 from gym_http_server.processes.log_lines import access
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.api import (
     batches,
     external,
+    forwarding,
     instances,
     metrics,
     realtime,
@@ -41,6 +42,7 @@ from gym_http_server.web.api.exchange import (
 from gym_http_server.web.api.fast_routes import FastRoutes
 from gym_http_server.web.api.openenv import routes as openenv
 from gym_http_server.web.api.web import Route, Web, add_route, flask_response
+from gym_http_server.web.backends.peers import Peers
 from gym_http_server.web.dashboard import routes as dashboard
 from gym_http_wire.problems import Problem
 
@@ -127,6 +129,7 @@ def create_app(
     memory: SettingsMemory | None = None,
     *,
     fast_routes: bool = True,
+    fleet_token: str = "",
 ) -> flask.Flask:
     """Make the WSGI application of the server.
 
@@ -135,12 +138,14 @@ def create_app(
         run: The run directory of the server, with or without a running supervisor.
         memory: Where the launcher replaces settings; ``None``: no process does.
         fast_routes: Whether calls of instances bypass the dispatch of Flask.
+        fleet_token: The token of the server's fleet, or "".
     """
     app = _Application("gym_http_server", static_folder=None)
     # Never a redirect: it costs old clients their method or their body.
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
-    web = Web(settings, run, memory)
+    peers = Peers(settings, fleet_token, run) if settings.fleet else None
+    web = Web(settings, run, memory, peers)
     app.extensions["gym_http_server"] = web
     for views in (
         instances.VIEWS,
@@ -157,6 +162,8 @@ def create_app(
         dashboard.views(settings),
     ):
         for name, view in views.items():
+            if peers is not None:
+                view = forwarding.forwarded(peers, OPERATIONS[name], view)
             add_route(app, web, name, view)
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
     if fast_routes:
@@ -170,7 +177,9 @@ def from_launcher() -> flask.Flask:
     """Make the application in a web worker, from the settings of the launcher."""
     memory = SettingsMemory.inherited()
     inherited = memory.read()
-    return create_app(inherited.settings, inherited.run, memory)
+    return create_app(
+        *(inherited.settings, inherited.run, memory), fleet_token=inherited.fleet_token
+    )
 
 
 def _refuse(web: Web, error: HTTPException) -> flask.Response:

@@ -18,7 +18,7 @@ TOOLS = {
     *("lua-check", "lua-ldoc", "luarocks"),
     *("g++", "clang", "libclang-rt-dev", "libcurl4-openssl-dev"),
     *("nlohmann-json3-dev", "libboost-dev", "cmake", "doxygen", "git", "pkg-config"),
-    *("nodejs", "npm", "chromium", "prometheus", "systemd"),
+    *("nodejs", "npm", "chromium", "prometheus", "redis-server", "systemd"),
 }
 
 

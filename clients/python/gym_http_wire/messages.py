@@ -100,6 +100,7 @@ class Op(IntEnum):
     ARCHIVED = 82
     EVENTS = 83
     THUMBNAIL = 84
+    END_ALL = 85
 
     EXTERNAL_CONNECT = 96
     EXTERNAL_LIST = 97

@@ -109,8 +109,7 @@ class Guard:
                 address in the last second.
             TicketRefused: The ticket in the address of a stream does not open it.
         """
-        if self._memory is not None and self._memory.state != self._state:
-            self._read_tokens(self._memory)
+        self.refresh()
         shown = _shown(environ) if "HTTP_AUTHORIZATION" in environ else b""
         # A caller with a run's token is held to it, also where no token is needed.
         of_run = self._run_identity(shown) if shown else None
@@ -141,6 +140,11 @@ class Guard:
     def state(self) -> int:
         """A number that grows when the tokens are read anew."""
         return 0 if self._memory is None else self._memory.state
+
+    def refresh(self) -> None:
+        """Read the tokens anew if a reload has replaced them."""
+        if self._memory is not None and self._memory.state != self._state:
+            self._read_tokens(self._memory)
 
     def _read_tokens(self, memory: SettingsMemory) -> None:
         # Before the tokens, so that a later change is noticed.
@@ -289,7 +293,7 @@ class Guard:
         # A request with a ticket is refused if the ticket is wrong, also on a server
         # without a token: so clients behave the same on both.
         name = self._tickets.take(ticket)
-        identity = None if name is None else self._named(name)
+        identity = None if name is None else self.named(name)
         if identity is None:
             raise TicketRefused(
                 "the ticket opens no stream: it is unknown to this server, was used "
@@ -298,7 +302,8 @@ class Guard:
             )
         return identity
 
-    def _named(self, name: str) -> Identity | None:
+    def named(self, name: str) -> Identity | None:
+        """Return the identity of a token's name; ``None`` if no token has it."""
         return EVERYONE if self._keys is None else self._keys.named(name)
 
 

@@ -43,12 +43,14 @@ from gym_http_server.web.api.exchange import (
     parts_of,
     request_id_of,
 )
+from gym_http_server.web.api.fleet_guard import FleetGuard
 from gym_http_server.web.api.guard import Guard
 from gym_http_server.web.api.problems import problem_answer
 from gym_http_server.web.api.tickets import Tickets
 from gym_http_server.web.backends.broker import BrokerClient
 from gym_http_server.web.backends.held_instances import HeldInstances
 from gym_http_server.web.backends.host_client import HostClient
+from gym_http_server.web.backends.peers import Peers
 from gym_http_server.web.backends.relay import RelayClient
 from gym_http_server.web.backends.supervisor_client import SupervisorClient
 from gym_http_wire.problems import Problem
@@ -107,13 +109,21 @@ class Web:
     """
 
     def __init__(
-        self, settings: Settings, run: RunDir, memory: SettingsMemory | None = None
+        self,
+        settings: Settings,
+        run: RunDir,
+        memory: SettingsMemory | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.settings = settings
         self.run = run
         self.data_dir = DataDir(settings, run.path)
         self.tickets = Tickets(run.tickets)
-        self.guard = Guard(settings, self.tickets, memory)
+        self.guard = (
+            Guard(settings, self.tickets, memory)
+            if peers is None
+            else FleetGuard(peers, settings, self.tickets, memory)
+        )
         self.hosts = HostClient(
             run, settings.max_answer, settings.max_waiting, settings.answer_budget
         )

@@ -1,0 +1,315 @@
+"""The member: the process that renews a node's record, and learns of the others.
+
+It alone talks to the store regularly. Web workers and the supervisor read its page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import socket
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gym_http_server.config.inherited_settings import Inherited, SettingsMemory
+from gym_http_server.fleet.joining import may_be_called, tls_context
+from gym_http_server.fleet.page import Node, Nodes, Page, now_ns
+from gym_http_server.fleet.records import BadRecord, Record, read, write
+from gym_http_server.fleet.signatures import Signatures
+from gym_http_server.fleet.store import Changes, FleetStore, NumberTaken, StoreAway
+from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.processes.service_process import (
+    apply_reload,
+    isolate,
+    run_service,
+)
+from gym_http_wire.frames import FrameError
+from gym_http_wire.messages import Op, RequestHead, request
+
+__all__ = ["run"]
+
+RENEW_SECONDS = 1.0
+#: Nanoseconds without record and connection after which a node is lost.
+LOST_NS = 30 * 10**9
+#: Nanoseconds between two renewals beyond which no time counts as a node's absence.
+GAP_NS = 3 * 10**9
+PROBE_SECONDS = 1.0
+MOST_PROBES = 16
+SUPERVISOR_SECONDS = 2.0
+
+log = logging.getLogger("gym_http_server.fleet")
+
+
+class _Slots(msgspec.Struct):
+    of: int
+    taken: int
+    owners: dict[str, int] = {}
+
+
+class _Status(msgspec.Struct):
+    slots: _Slots
+
+
+class FleetMember:
+    """Keeps a node in its fleet.
+
+    Args:
+        inherited: The server's settings.
+        control: The connection to the supervisor, for reloads.
+    """
+
+    def __init__(self, inherited: Inherited, control: FrameSocket) -> None:
+        self._settings = inherited.settings
+        self._run = inherited.run
+        self._page = Page(inherited.run_path)
+        self._nodes = self._page.read()
+        self._signatures = Signatures(inherited.fleet_token)
+        own = self._nodes.own
+        self._store = FleetStore(self._settings.fleet, own.version, self._signatures)
+        self._owner = f"{self._nodes.directory}:{own.boot}"
+        self._control = control
+        self._since = b"", b"0"
+        self._renewed_ns = now_ns()
+        # The last record of each number, since when it is away, and what was logged.
+        self._records: dict[str, Record] = {}
+        self._away: dict[str, int] = {}
+        self._unreachable: dict[str, int] = {}
+        self._failed = ""
+        self._refused = b""
+        self._threads = ThreadPoolExecutor(MOST_PROBES)
+        self._probes: dict[str, Future[bool]] = {}
+        self._tls = tls_context(self._settings.fleet_ca)
+
+    def run(self) -> None:
+        """Renew the record each second until an exception ends it."""
+        while True:
+            self._step()
+            self._wait()
+
+    def close_all(self) -> None:
+        """Close the connection to the store."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._store.close()
+
+    def _wait(self) -> None:
+        """Wait until the next renewal is due; apply reloads meanwhile."""
+        poll = select.poll()
+        poll.register(self._control.fileno(), select.POLLIN)
+        due = time.monotonic() + RENEW_SECONDS
+        while (left := due - time.monotonic()) > 0:
+            if poll.poll(1000 * left):
+                for frame in self._control.receive() or ():
+                    apply_reload(self._control, frame, lambda gone: None)
+
+    def _step(self) -> None:
+        try:
+            own = self._describe()
+            record = write(own, self._signatures)
+            changes = self._store.renew(self._owner, own.numbers, record, self._since)
+        except StoreAway as away:
+            self._log_once(str(away))
+            return
+        except NumberTaken as taken:
+            self._join_anew(str(taken))
+            return
+        except (OSError, FrameError, msgspec.MsgspecError) as error:
+            self._log_once(f"the supervisor does not answer: {error}")
+            return
+        self._log_once("")
+        self._page.renew()
+        self._learn(changes)
+        self._probe()
+        self._publish(own)
+
+    def _log_once(self, words: str) -> None:
+        if words and words != self._failed:
+            log.warning("%s; the known servers of the fleet stay", words)
+        elif self._failed and not words:
+            log.info("this server's record is in the fleet's store again")
+        self._failed = words
+
+    def _describe(self) -> Record:
+        """Return this node's record as it is now."""
+        slots = self._ask(Op.STATUS)
+        return msgspec.structs.replace(
+            self._nodes.own,
+            slots=slots.of,
+            free=slots.of - slots.taken,
+            owners=slots.owners,
+            draining=os.path.exists(self._run.draining),
+        )
+
+    def _ask(self, op: Op, value: str = "") -> _Slots:
+        """Send the supervisor a request."""
+        with socket.socket(socket.AF_UNIX) as end:
+            end.settimeout(SUPERVISOR_SECONDS)
+            end.connect(self._run.supervisor_socket)
+            connection = FrameSocket(end)
+            connection.send(request(op, head=RequestHead(value=value)))
+            frame = connection.receive_one()
+        if frame is None:
+            raise OSError("it has closed the connection")
+        return msgspec.json.decode(frame.body, type=_Status).slots
+
+    def _join_anew(self, number: str) -> None:
+        """End all instances, since others take them as lost, and claim a number."""
+        log.error(
+            "the number %s of this server was lost to the fleet; ending its instances, "
+            "and joining anew",
+            number,
+        )
+        self._page.fence()
+        with contextlib.suppress(OSError, FrameError, msgspec.MsgspecError):
+            self._ask(Op.END_ALL, "node-lost")
+            self._take_number(())
+            self._renewed_ns = now_ns()
+
+    def _take_number(self, earlier: tuple[str, ...]) -> None:
+        """Claim another number for new instances.
+
+        Args:
+            earlier: Numbers that the node keeps for the instances that it has.
+        """
+        boot, directory = self._nodes.own.boot, self._nodes.directory
+        try:
+            number = self._store.claim(directory, boot, None)
+        except StoreAway as away:
+            self._log_once(str(away))
+            return
+        if number is None:
+            self._log_once("all numbers of the fleet are taken")
+            return
+        numbers = (*earlier, number.number)
+        own = msgspec.structs.replace(self._nodes.own, numbers=numbers)
+        self._nodes = msgspec.structs.replace(self._nodes, own=own)
+        self._page.replace(self._nodes)
+        self._page.issued = number.issued
+
+    def _learn(self, changes: Changes) -> None:
+        """Note the changes of a renewal."""
+        if changes.epoch != self._since[0]:
+            self._nodes.gone.clear()
+        self._since = changes.epoch, changes.clock
+        now, gap = now_ns(), now_ns() - self._renewed_ns
+        self._renewed_ns = now
+        for number, data in changes.records.items():
+            self._read_record(number, data)
+            if changes.gone[number]:
+                self._nodes.gone[number] = changes.gone[number]
+                self._records.pop(number, None)
+            else:
+                self._nodes.gone.pop(number, None)
+        for number in self._records:
+            if number in changes.alive:
+                self._away.pop(number, None)
+            elif number not in self._away or gap > GAP_NS:
+                self._away[number] = now
+        if changes.refused and changes.refused != self._refused:
+            log.warning(
+                "another server was not admitted to the fleet, for its version or its "
+                "fleet token: %.200r",
+                changes.refused,
+            )
+        self._refused = changes.refused
+
+    def _read_record(self, number: str, data: bytes) -> None:
+        self._records.pop(number, None)
+        if not data:
+            return
+        try:
+            record = read(number, data, self._signatures)
+            if not may_be_called(record.url, self._settings):
+                raise BadRecord(f"{record.url} is plain HTTP, without --fleet-plain")
+        except BadRecord as bad:
+            log.warning(
+                "ignored the record %.10r in the fleet's store: %s", number, bad
+            )
+            return
+        if record.boot != self._nodes.own.boot:
+            self._records[number] = record
+
+    def _probe(self) -> None:
+        """Try to connect to the nodes that are away; mark those that are lost."""
+        now = now_ns()
+        for number, since in list(self._away.items()):
+            record = self._records.get(number)
+            if record is None:
+                del self._away[number]
+                self._unreachable.pop(number, None)
+                continue
+            probe = self._probes.get(record.url)
+            if probe is None:
+                self._probes[record.url] = self._threads.submit(self._reach, record.url)
+                continue
+            if not probe.done():
+                continue
+            del self._probes[record.url]
+            if probe.result():
+                self._unreachable.pop(number, None)
+                continue
+            silent = self._unreachable.setdefault(number, now)
+            if now - max(silent, since) > LOST_NS:
+                with contextlib.suppress(StoreAway):
+                    if self._store.lose(number, record.boot):
+                        log.warning("the server %s is lost", record.name)
+        for number in self._unreachable.keys() - self._away.keys():
+            del self._unreachable[number]
+
+    def _reach(self, url: str) -> bool:
+        """Whether a server answers at a URL."""
+        parts = urlsplit(url)
+        made: HTTPConnection
+        if parts.scheme == "https":
+            made = HTTPSConnection(
+                parts.netloc, timeout=PROBE_SECONDS, context=self._tls
+            )
+        else:
+            made = HTTPConnection(parts.netloc, timeout=PROBE_SECONDS)
+        try:
+            made.request("GET", "/healthz/")
+            made.getresponse().read(1)
+        except (OSError, HTTPException):
+            return False
+        finally:
+            made.close()
+        return True
+
+    def _publish(self, own: Record) -> None:
+        """Write what is known to the page, if it has changed."""
+        by_boot = {record.boot: number for number, record in self._records.items()}
+        others = [
+            Node(
+                self._records[number],
+                self._away.get(number, 0),
+                self._unreachable.get(number, 0),
+            )
+            for number in sorted(by_boot.values())
+        ]
+        nodes = Nodes(own, self._nodes.directory, others, dict(self._nodes.gone))
+        if nodes != self._nodes or not self._page.state:
+            with contextlib.suppress(OSError):
+                self._page.replace(nodes)
+                self._nodes = nodes
+        if self._page.used_up:
+            self._take_number(own.numbers)
+
+
+def run(memory: int, control: socket.socket, parent_pid: int) -> int:
+    """Run the member until it ends; return the exit status.
+
+    Args:
+        memory: Descriptor from which it reads the settings, with the fleet token.
+        control: The connection to the supervisor.
+        parent_pid: The supervisor; the process ends with it.
+    """
+    isolate(parent_pid)
+    inherited = SettingsMemory(memory).read()
+    control.setblocking(True)
+    member = FleetMember(inherited, FrameSocket(control, max_descriptors=4))
+    return run_service(member, "fleet")

@@ -1,0 +1,390 @@
+"""The store of a fleet: a Redis or Valkey server, from version 6 on.
+
+It has who is a member, and which node has which create key and which run. Each request
+is a script, which the store executes as a whole, and all times are of its clock.
+
+Keys, all after a prefix:
+
+- ``fleet``: version of the servers, and a check of the fleet token
+- ``number:N``: data directory and boot to which a number belongs, for a day
+- ``records``, ``alive``, ``changes``, ``clock``, ``epoch``: the records by number,
+  until when each counts, and at which change each was replaced
+- ``gone``, ``gone_until``: why a number has no node any more
+- ``handed``: numbers that were given back, with their counts
+- ``key:…``, ``run:…``: the number of the node that has a create key, or a run
+- ``refused``: who was last not admitted, for the members' logs
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gym_http_server.errors import StartError
+from gym_http_server.fleet.numbers import NUMBERS, Number
+from gym_http_server.fleet.signatures import Signatures
+
+__all__ = ["Changes", "FleetStore", "NumberTaken", "StoreAway", "check_url"]
+
+_PREFIX = "{gym}:"
+TIMEOUT_SECONDS = 1.0
+#: Seconds for which a record counts after it was written.
+ALIVE_SECONDS = 5
+_DAY = 24 * 3600
+
+_COMMON = f"""
+local P, DAY = KEYS[1], {_DAY}
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local function note(n)
+  redis.call('ZADD', P..'changes', redis.call('INCR', P..'clock'), n)
+end
+local function go(n, why)
+  redis.call('HSET', P..'gone', n, why)
+  redis.call('ZADD', P..'gone_until', now + DAY * 1000, n)
+  redis.call('ZREM', P..'alive', n)
+  note(n)
+end
+local function come(n)
+  redis.call('HDEL', P..'gone', n)
+  redis.call('ZREM', P..'gone_until', n)
+end
+"""
+# The first server of a fleet decides what all others have to be.
+_ADMIT = """
+local found = redis.call('GET', P..'fleet')
+if found and found ~= ARGV[1] then
+  redis.call('SET', P..'refused', ARGV[2], 'EX', 10)
+  return found
+end
+redis.call('SET', P..'fleet', ARGV[1], 'EX', 60)
+return false
+"""
+_CLAIM = """
+local directory, boot, wanted, issued = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local function take(n, count)
+  redis.call('SET', P..'number:'..n, directory..':'..boot, 'EX', DAY)
+  redis.call('HDEL', P..'handed', n)
+  come(n)
+  return {n, tostring(count)}
+end
+if wanted ~= '' then
+  local holder = redis.call('GET', P..'number:'..wanted)
+  local same = not holder or string.sub(holder, 1, #directory + 1) == directory..':'
+  local gone = redis.call('HGET', P..'gone', wanted)
+  if same and gone ~= 'node-lost' then return take(wanted, issued) end
+end
+local handed = redis.call('HSCAN', P..'handed', 0, 'COUNT', 1)[2]
+if handed[1] then return take(handed[1], handed[2]) end
+for i = 0, COUNT - 1 do
+  local n = string.format('%03x', (ARGV[5] + i * ARGV[6]) % COUNT)
+  if redis.call('EXISTS', P..'number:'..n) == 0
+      and redis.call('HEXISTS', P..'gone', n) == 0 then
+    return take(n, 0)
+  end
+end
+return false
+""".replace("COUNT", str(NUMBERS))
+_RENEW = """
+local owner, record, fleet, epoch, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+for i = 6, #ARGV do
+  local n = ARGV[i]
+  local holder = redis.call('GET', P..'number:'..n)
+  if redis.call('HGET', P..'gone', n) or holder and holder ~= owner then
+    return {n}
+  end
+end
+local found = redis.call('GET', P..'fleet')
+if found and found ~= fleet then return {'fleet'} end
+redis.call('SET', P..'fleet', fleet, 'EX', 60)
+for i = 6, #ARGV do
+  local n = ARGV[i]
+  redis.call('SET', P..'number:'..n, owner, 'EX', DAY)
+  redis.call('ZADD', P..'alive', now + ALIVE, n)
+  if redis.call('HGET', P..'records', n) ~= record then
+    redis.call('HSET', P..'records', n, record)
+    note(n)
+  end
+end
+for _, n in ipairs(redis.call('ZRANGEBYSCORE', P..'gone_until', 0, now)) do
+  come(n)
+  redis.call('HDEL', P..'records', n)
+  note(n)
+end
+redis.call('SET', P..'epoch', now, 'NX')
+local known = redis.call('GET', P..'epoch')
+if known ~= epoch then since = 0 end
+local changed = {}
+local numbers = redis.call('ZRANGEBYSCORE', P..'changes', '('..since, '+inf')
+for _, n in ipairs(numbers) do
+  changed[#changed + 1] = n
+  changed[#changed + 1] = redis.call('HGET', P..'records', n) or ''
+  changed[#changed + 1] = redis.call('HGET', P..'gone', n) or ''
+end
+return {known, redis.call('GET', P..'clock'),
+  redis.call('ZRANGEBYSCORE', P..'alive', now, '+inf'), changed,
+  redis.call('GET', P..'refused') or ''}
+""".replace("ALIVE", str(1000 * ALIVE_SECONDS))
+_LOSE = """
+local holder = redis.call('GET', P..'number:'..ARGV[1])
+local until_ms = tonumber(redis.call('ZSCORE', P..'alive', ARGV[1]) or 0)
+local other = holder and string.sub(holder, -#ARGV[2] - 1) ~= ':'..ARGV[2]
+if other or until_ms > now or redis.call('HGET', P..'gone', ARGV[1]) then return 0 end
+go(ARGV[1], 'node-lost')
+return 1
+"""
+_LEAVE = """
+local owner, n, issued, kept, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+if redis.call('GET', P..'number:'..n) ~= owner then return 0 end
+redis.call('ZREM', P..'alive', n)
+if issued == '0' or kept == '' and tonumber(issued) < tonumber(most) then
+  redis.call('DEL', P..'number:'..n)
+  if issued ~= '0' then redis.call('HSET', P..'handed', n, issued) end
+end
+if issued ~= '0' then go(n, 'node-drained') else
+  redis.call('HDEL', P..'records', n)
+  note(n)
+end
+return 1
+"""
+_BIND = """
+redis.call('SET', P..ARGV[1], ARGV[2], 'NX', 'EX', DAY)
+return redis.call('GET', P..ARGV[1])
+"""
+#: IDs below which an ended node lets another one go on with its number.
+_HANDED_ON = 1000
+
+
+class StoreAway(Exception):
+    """The store does not answer; the text says why."""
+
+
+class NumberTaken(Exception):
+    """A number of this node was marked lost, or belongs to another boot."""
+
+
+class Changes(NamedTuple):
+    """What a renewal has learned.
+
+    Attributes:
+        epoch: Of the store's data.
+        clock: Of the last change.
+        alive: Numbers whose records count.
+        records: Records that were changed, by number; empty if there is none.
+        gone: Why a number has no node, of the same numbers; "" if it may have one.
+        refused: Who was last not admitted.
+    """
+
+    epoch: bytes
+    clock: bytes
+    alive: frozenset[str]
+    records: dict[str, bytes]
+    gone: dict[str, str]
+    refused: bytes
+
+
+class _Fleet(msgspec.Struct):
+    version: str
+    check: str
+
+
+def check_url(url: str, *, beyond_loopback: bool) -> None:
+    """Check the URL of a store.
+
+    Raises:
+        StartError: It is malformed, needs a password, or redis-py is not installed.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("redis", "rediss") or not parts.hostname:
+        raise StartError(
+            "--fleet is not the URL of a store: expected redis://HOST:PORT/0, or "
+            "rediss:// for TLS, with :PASSWORD@ before the host if it has one"
+        )
+    local = parts.hostname in ("localhost", "::1") or parts.hostname.startswith("127.")
+    if (beyond_loopback or not local) and not parts.password:
+        raise StartError(
+            f"--fleet {_shown(url)} has no password, and other machines could change "
+            "the fleet: expected redis://:PASSWORD@HOST:PORT/0"
+        )
+    _redis()
+
+
+def _redis() -> Any:
+    try:
+        import redis
+    except ImportError:
+        raise StartError(
+            "--fleet needs redis-py: pip install 'gymnasium-http-server[fleet]'"
+        ) from None
+    return redis
+
+
+def _shown(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or 6379}"
+
+
+class FleetStore:
+    """A connection to the store.
+
+    Args:
+        url: Its URL.
+        version: Version of this server.
+        signatures: Made with the fleet token.
+    """
+
+    def __init__(self, url: str, version: str, signatures: Signatures) -> None:
+        redis = _redis()
+        self.shown = _shown(url)
+        self._failed = redis.exceptions.RedisError, OSError
+        self._client = redis.Redis.from_url(
+            url,
+            socket_timeout=TIMEOUT_SECONDS,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+            retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+        )
+        scripts = (_ADMIT, _CLAIM, _RENEW, _LOSE, _LEAVE, _BIND)
+        self._scripts = {
+            each: self._client.register_script(_COMMON + each) for each in scripts
+        }
+        minor = ".".join(version.split(".")[:2])
+        fleet = _Fleet(minor, signatures.sign("fleet"))
+        self._fleet = msgspec.json.encode(fleet)
+        self._minor = minor
+        self._signatures = signatures
+
+    def _run(self, script: str, *arguments: str | bytes | int) -> Any:
+        try:
+            return self._scripts[script](keys=[_PREFIX], args=arguments)
+        except self._failed as error:
+            words = str(error).partition("\n")[0]
+            raise StoreAway(f"the store at {self.shown} fails: {words:.200}") from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def admit(self, name: str) -> str:
+        """Check that this server may join; return why not, or "".
+
+        Args:
+            name: Its name, for the logs of the others.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        news = {"name": name, "version": self._minor, "nonce": random.random()}
+        found = self._run(_ADMIT, self._fleet, msgspec.json.encode(news))
+        if not found:
+            return ""
+        try:
+            fleet = msgspec.json.decode(found, type=_Fleet)
+        except msgspec.MsgspecError:
+            return "the store has something else than a fleet"
+        if fleet.version != self._minor:
+            return (
+                f"its servers have version {fleet.version:.20}, and this one "
+                f"{self._minor}: expected the same"
+            )
+        return "its servers have another fleet token (--fleet-token-file)"
+
+    def claim(self, directory: str, boot: str, kept: Number | None) -> Number | None:
+        """Claim a number; return ``None`` if all are taken.
+
+        Args:
+            directory: Name of the data directory that keeps it; "" for none.
+            boot: Name of this start.
+            kept: The number that the data directory has kept.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        wanted, issued = kept or Number("", 0)
+        start, stride = random.randrange(NUMBERS), random.randrange(1, NUMBERS, 2)
+        found = self._run(_CLAIM, directory, boot, wanted, issued, start, stride)
+        return Number(found[0].decode(), int(found[1])) if found else None
+
+    def renew(
+        self,
+        owner: str,
+        numbers: tuple[str, ...],
+        record: bytes,
+        since: tuple[bytes, bytes],
+    ) -> Changes:
+        """Write this node's record; return what has changed.
+
+        Args:
+            owner: Data directory and boot, with a colon between.
+            numbers: The node's numbers.
+            record: Its record.
+            since: Epoch and clock of the last renewal.
+
+        Raises:
+            StoreAway: The store does not answer.
+            NumberTaken: The node has lost a number.
+        """
+        answer = self._run(_RENEW, owner, record, self._fleet, *since, *numbers)
+        if answer == [b"fleet"]:
+            raise StoreAway("the store now belongs to another fleet")
+        if len(answer) == 1:
+            raise NumberTaken(answer[0].decode())
+        epoch, clock, alive, changed, refused = answer
+        triples = list(zip(changed[::3], changed[1::3], changed[2::3], strict=True))
+        return Changes(
+            *(epoch, clock, frozenset(each.decode("latin-1") for each in alive)),
+            {number.decode("latin-1"): record for number, record, _ in triples},
+            {n.decode("latin-1"): why.decode("latin-1") for n, _, why in triples},
+            refused,
+        )
+
+    def lose(self, number: str, boot: str) -> bool:
+        """Mark a number as lost, unless its node has come back; return whether it is.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        return bool(self._run(_LOSE, number, boot))
+
+    def leave(self, owner: str, number: Number) -> None:
+        """Give a number back, or let it rest.
+
+        Args:
+            owner: Data directory and boot, with a colon between.
+            number: The number.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        kept = owner.partition(":")[0]
+        self._run(_LEAVE, owner, *number, kept, _HANDED_ON)
+
+    def bind_key(self, creator: str, key: str, number: str) -> str:
+        """Bind a create key to a node; return the number that it is bound to.
+
+        Args:
+            creator: Name of the token, whose keys are its own.
+            key: The key.
+            number: The node's number.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        # A key may be secret, and the store is read by others.
+        named = hashlib.sha256(f"{creator} {key}".encode()).hexdigest()
+        return self._bind(f"key:{self._signatures.sign('key', named)}", number)
+
+    def bind_run(self, run: str, number: str) -> str:
+        """Bind a run to a node; return the number of the one that it is bound to.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        return self._bind(f"run:{run}", number)
+
+    def _bind(self, name: str, number: str) -> str:
+        found: bytes = self._run(_BIND, name, number)
+        return found.decode("latin-1")

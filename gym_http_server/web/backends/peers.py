@@ -1,0 +1,385 @@
+"""The other nodes of a fleet, as a web worker calls them.
+
+Requests go over kept connections. A node's record says where it is; whether it is there
+is decided by the connection.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from gym_http_server.config.settings import Settings
+from gym_http_server.errors import InstanceEnded, NodeAway, UnknownInstance
+from gym_http_server.fleet.joining import tls_context
+from gym_http_server.fleet.numbers import number_of
+from gym_http_server.fleet.page import Node, Nodes, Page
+from gym_http_server.fleet.records import Record
+from gym_http_server.fleet.signatures import Signatures
+from gym_http_server.fleet.store import FleetStore
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.backends.budget import LARGE, Budget, LargeBody
+
+__all__ = ["SCHEME", "PeerAnswer", "PeerCaller", "Peers"]
+
+#: How a node authenticates itself, in the header Authorization: fast requests have it.
+SCHEME = "Fleet "
+CONNECT_SECONDS = 1.0
+#: Seconds without a byte after which the node's record is looked at.
+LOOK_SECONDS = 1.0
+MAX_IDLE = 64
+MAX_HEAD = 64 * 1024
+_RECEIVE_BYTES = 64 * 1024
+_PURPOSE = "call"
+_NONE = "-"
+
+
+class PeerCaller(NamedTuple):
+    """The caller for whom another node acts.
+
+    Attributes:
+        name: Name of its token; "" if the fleet has a single token, or none.
+        run_token: SHA-256 of its token in hex, if it is a run's.
+    """
+
+    name: str
+    run_token: str
+
+
+class PeerAnswer(NamedTuple):
+    """A node's answer.
+
+    Attributes:
+        status: HTTP status.
+        headers: Names and values.
+        body: The body; a large one counts in the budget.
+    """
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes | LargeBody
+
+
+class _Lost(Exception):
+    """The node does not answer."""
+
+
+class Peers:
+    """The nodes of a fleet.
+
+    Args:
+        settings: The settings.
+        token: The fleet token.
+        run: The run directory.
+    """
+
+    def __init__(self, settings: Settings, token: str, run: RunDir) -> None:
+        self._settings = settings
+        self._signatures = Signatures(token)
+        self._page = Page(run.path)
+        self._state = -1
+        self._nodes: Nodes
+        self._by_number: dict[str, Node] = {}
+        self._boots: dict[str, Node] = {}
+        self._own: frozenset[str] = frozenset()
+        # Creates that this web worker has placed since the records were read.
+        self._placed: Counter[str] = Counter()
+        self._idle: dict[str, list[_Connection]] = {}
+        self._tls = tls_context(settings.fleet_ca)
+        self._stored: FleetStore | None = None
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes as the member last knew them."""
+        if self._page.state != self._state:
+            self._state = self._page.state
+            self._nodes = nodes = self._page.read()
+            self._placed.clear()
+            self._own = frozenset(nodes.own.numbers)
+            self._boots = {each.record.boot: each for each in nodes.others}
+            self._by_number = {
+                number: each for each in nodes.others for number in each.record.numbers
+            }
+        return self._nodes
+
+    @property
+    def store(self) -> FleetStore:
+        """The store, for what only it can decide."""
+        if self._stored is None:
+            version = self.nodes.own.version
+            self._stored = FleetStore(self._settings.fleet, version, self._signatures)
+        return self._stored
+
+    def is_own(self, instance_id: str) -> bool:
+        """Whether an instance ID is of this node."""
+        if self._page.state != self._state:
+            self.nodes  # noqa: B018
+        return number_of(instance_id) in self._own
+
+    def find(self, instance_id: str) -> Record:
+        """Return the node that issued an instance ID.
+
+        Raises:
+            InstanceEnded: The node is gone.
+            UnknownInstance: No node has had its number.
+        """
+        number = number_of(instance_id)
+        nodes = self.nodes
+        if node := self._by_number.get(number):
+            return node.record
+        if reason := nodes.gone.get(number):
+            why = "was stopped" if reason == "node-drained" else "was lost"
+            raise InstanceEnded(
+                f"instance {instance_id} has ended: its server {why}",
+                extras={"reason": reason},
+            )
+        raise UnknownInstance(instance_id)
+
+    def candidates(self) -> list[Record]:
+        """Return three nodes to create an instance on, the better of two first."""
+        nodes = self.nodes
+        present = [each.record for each in nodes.others if not each.away_ns]
+        ready = [each for each in (nodes.own, *present) if not each.draining]
+        if not ready:
+            return [nodes.own]
+        chosen = random.sample(ready, min(3, len(ready)))
+        first = max(chosen[:2], key=self._free_share)
+        chosen.remove(first)
+        self._placed[first.boot] += 1
+        return [first, *chosen]
+
+    def _free_share(self, record: Record) -> float:
+        """Return the part of a node's slots that is free."""
+        free = record.free - self._placed[record.boot]
+        return free / record.slots if record.slots else 0.0
+
+    def authorization(
+        self,
+        node: Record,
+        call: PeerCaller,
+        method: str,
+        target: str,
+        request_id: str,
+        key: str,
+    ) -> str:
+        """Return the header by which this node acts for a caller."""
+        name, run_token = call.name or _NONE, call.run_token or _NONE
+        parts = node.boot, method, target, request_id, key, name, run_token
+        signature = self._signatures.sign(_PURPOSE, *parts)
+        return f"{SCHEME}{name} {run_token} {signature}"
+
+    def read(
+        self, shown: str, method: str, target: str, request_id: str, key: str
+    ) -> PeerCaller | None:
+        """Return the caller for whom a node acts; ``None`` if the header is forged."""
+        fields = shown.removeprefix(SCHEME).split(" ")
+        if len(fields) != 3:
+            return None
+        name, run_token, signature = fields
+        boot = self.nodes.own.boot
+        parts = boot, method, target, request_id, key, name, run_token
+        if not self._signatures.check(signature, _PURPOSE, *parts):
+            return None
+        return PeerCaller(
+            name if name != _NONE else "", run_token if run_token != _NONE else ""
+        )
+
+    def request(
+        self,
+        node: Record,
+        method: str,
+        target: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        *,
+        repeatable: bool,
+        budget: Budget,
+        timeout_s: float | None = None,
+    ) -> PeerAnswer:
+        """Send a request to a node, and return its answer.
+
+        Args:
+            node: The node.
+            method: As ``POST``.
+            target: The path, with the query.
+            headers: Without those of connection and body.
+            body: The body.
+            repeatable: Whether it may be sent again if its answer is lost.
+            budget: Counts a large answer.
+            timeout_s: Seconds to wait; ``None``: as long as the node is there.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {urlsplit(node.url).netloc}"]
+        lines += [f"{name}: {value}" for name, value in headers]
+        lines.append(f"Content-Length: {len(body)}")
+        data = "\r\n".join((*lines, "", "")).encode("latin-1") + body
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        for last in (not repeatable, True):
+            try:
+                connection = self._connect(node, fresh=last and repeatable)
+                try:
+                    answer = connection.exchange(data, budget, self, deadline)
+                except BaseException:
+                    connection.close()
+                    raise
+            except (_Lost, OSError):
+                if last or (deadline is not None and time.monotonic() > deadline):
+                    break
+                continue
+            if connection.kept:
+                self._keep(node, connection)
+            return answer
+        raise NodeAway(
+            f"the server {node.name} of this fleet does not answer; send the request "
+            "again",
+            headers={"Retry-After": "1"},
+        )
+
+    def is_away(self, boot: str) -> bool:
+        """Whether the member finds a node neither in the store nor by connecting."""
+        self.nodes  # noqa: B018
+        node = self._boots.get(boot)
+        return node is None or bool(node.away_ns and node.unreachable_ns)
+
+    def _connect(self, node: Record, *, fresh: bool) -> _Connection:
+        idle = self._idle.get(node.boot)
+        while idle and not fresh:
+            connection = idle.pop()
+            if connection.usable:
+                return connection
+            connection.close()
+        parts = urlsplit(node.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        sock = socket.create_connection((parts.hostname, port), CONNECT_SECONDS)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if parts.scheme == "https":
+            sock = self._tls.wrap_socket(sock, server_hostname=parts.hostname)
+        return _Connection(sock, node.boot)
+
+    def _keep(self, node: Record, connection: _Connection) -> None:
+        idle = self._idle.setdefault(node.boot, [])
+        if len(idle) < MAX_IDLE:
+            idle.append(connection)
+        else:
+            connection.close()
+
+    def sweep(self) -> None:
+        """Close the idle connections whose other end has closed."""
+        for boot, idle in list(self._idle.items()):
+            self._idle[boot] = [each for each in idle if each.usable]
+            if not self._idle[boot]:
+                del self._idle[boot]
+
+
+class _Connection:
+    """A connection to a node, with one request at a time.
+
+    Args:
+        sock: The socket.
+        boot: The node's boot.
+
+    Attributes:
+        kept: Whether it may carry another request.
+    """
+
+    def __init__(self, sock: socket.socket, boot: str) -> None:
+        self._socket = sock
+        self._boot = boot
+        self.kept = False
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the other end is open and has sent nothing."""
+        self._socket.settimeout(0.0)
+        try:
+            self._socket.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            pass
+        return False
+
+    def exchange(
+        self, data: bytes, budget: Budget, peers: Peers, deadline: float | None
+    ) -> PeerAnswer:
+        """Send a request and receive its answer.
+
+        Raises:
+            _Lost: There is none.
+            OSError: The same.
+            AnswerBudgetFull: There is no room for it.
+        """
+        self._socket.settimeout(LOOK_SECONDS)
+        self._socket.sendall(data)
+        begun = b""
+        while b"\r\n\r\n" not in begun:
+            begun += self._receive(peers, deadline)
+            if len(begun) > MAX_HEAD:
+                raise _Lost
+        head, _, rest = begun.partition(b"\r\n\r\n")
+        status, headers, size, self.kept = _read_head(head)
+        if size <= LARGE:
+            parts = [rest]
+            left = size - len(rest)
+            while left > 0:
+                parts.append(self._receive(peers, deadline))
+                left -= len(parts[-1])
+            if left < 0:
+                raise _Lost
+            return PeerAnswer(status, headers, b"".join(parts))
+        body = LargeBody(budget.take(size, self._boot))
+        body[: len(rest)] = rest
+        with memoryview(body) as view:
+            ready = len(rest)
+            while ready < size:
+                piece = self._receive(peers, deadline)
+                view[ready : ready + len(piece)] = piece
+                ready += len(piece)
+        return PeerAnswer(status, headers, body)
+
+    def _receive(self, peers: Peers, deadline: float | None) -> bytes:
+        while True:
+            try:
+                data = self._socket.recv(_RECEIVE_BYTES)
+            except TimeoutError:
+                over = deadline is not None and time.monotonic() > deadline
+                if over or peers.is_away(self._boot):
+                    raise _Lost from None
+                continue
+            if not data:
+                raise _Lost
+            return data
+
+
+def _read_head(head: bytes) -> tuple[int, list[tuple[str, str]], int, bool]:
+    """Return status, headers, size of the body, and whether the connection lasts."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    try:
+        status, size, kept = int(first[9:12]), 0, True
+        headers = []
+        for line in lines:
+            name, _, value = line.partition(":")
+            lower, value = name.lower(), value.strip()
+            if lower == "content-length":
+                size = int(value)
+            elif lower == "connection":
+                kept = value.lower() != "close"
+            elif lower == "transfer-encoding":
+                raise _Lost
+            elif lower not in ("date", "server"):
+                headers.append((name, value))
+    except ValueError:
+        raise _Lost from None
+    return status, headers, size, kept

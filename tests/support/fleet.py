@@ -1,0 +1,121 @@
+"""A fleet on loopback: a real Redis server, and servers that join it."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.drivers import needs
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+TOKEN = "fleet-token-of-the-tests"
+
+
+class Redis:
+    """A Redis server of its own, without persistence."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="ghst-redis-"))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address, for ``--fleet``."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """Its process ID."""
+        assert self._process
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, without data."""
+        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
+        command += ["--save", "", "--appendonly", "no", "--dir", str(self._folder)]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        wait_until(self._answers, 10.0, "the store")
+
+    def stop(self) -> None:
+        """Kill it, with its data."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def command(self, *words: str) -> str:
+        """Execute a command, and return its answer."""
+        words = ("redis-cli", "-p", str(self.port), *words)
+        done = subprocess.run(words, capture_output=True, check=True)
+        return done.stdout.decode(errors="replace")
+
+    def _answers(self) -> bool:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", self.port), 1.0) as sock,
+        ):
+            sock.sendall(b"PING\r\n")
+            return sock.recv(10).startswith(b"+PONG")
+        return False
+
+    def close(self) -> None:
+        """Kill it, and remove its folder."""
+        self.stop()
+        shutil.rmtree(self._folder)
+
+
+@contextlib.contextmanager
+def redis_server() -> Iterator[Redis]:
+    """Run a Redis server; skip the test where there is none."""
+    needs("redis-server")
+    redis = Redis()
+    try:
+        redis.start()
+        yield redis
+    finally:
+        redis.close()
+
+
+def node(redis: Redis, name: str, *args: str, **options: object) -> Server:
+    """Prepare a server that joins the fleet under a name."""
+    token = Path(tempfile.gettempdir()) / f"ghst-fleet-token-{os.getpid()}"
+    if not token.exists():
+        token.write_text(TOKEN + "\n")
+        token.chmod(0o600)
+    flags = ["--fleet", redis.url, "--fleet-token-file", str(token)]
+    flags += ["--node-name", name]
+    return Server(*flags, *args, **options)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def fleet(
+    *names: str, args: tuple[str, ...] = ()
+) -> Iterator[tuple[Redis, list[Server]]]:
+    """Run servers that know each other, and their store."""
+    with redis_server() as redis, contextlib.ExitStack() as stack:
+        servers = [node(redis, name, *args) for name in names]
+        for each in servers:
+            each.launch()
+            stack.push(each)
+        for each in servers:
+            each.wait_listening()
+            each.wait_complete()
+        wait_until(lambda: all(_knows(each, len(names)) for each in servers), 20.0)
+        yield redis, servers
+
+
+def _knows(server: Server, count: int) -> bool:
+    """Whether a server knows of so many nodes."""
+    (page,) = server.run_dir.glob("*/nodes")
+    with contextlib.suppress(ValueError):
+        return len(json.loads(page.read_text())["others"]) == count - 1
+    return False

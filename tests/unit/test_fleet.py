@@ -1,0 +1,142 @@
+"""A fleet's numbers, IDs and records, without servers."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gym_http_server.errors import FleetAway
+from gym_http_server.fleet.numbers import IDs, Number, NumberFile, id_of, number_of
+from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
+from gym_http_server.fleet.records import BadRecord, Record, read, write
+from gym_http_server.fleet.signatures import Signatures
+
+SIGNATURES = Signatures("a-token-of-the-fleet")
+RECORD = Record(
+    *(("0a1",), "boot", "one", "http://127.0.0.1:5000", "0.1.0"), slots=64, free=60
+)
+
+
+def test_a_number_has_each_id_once() -> None:
+    counts = {*range(50_000), *range(0, IDS_OF_NUMBER, 50)}
+    issued = {id_of("0a1", count) for count in counts}
+    assert len(issued) == len(counts)
+    assert all(len(each) == 8 and each[:3] == "0a1" for each in issued)
+    assert all(map(number_of, issued))
+
+
+def test_ids_are_in_a_shuffled_order_which_depends_on_the_number() -> None:
+    first = [id_of("0a1", count)[3:] for count in range(1000)]
+    assert sorted(first) != first
+    assert first != [id_of("0a2", count)[3:] for count in range(1000)]
+    assert first == [id_of("0a1", count)[3:] for count in range(1000)]
+
+
+def page_of(folder: Path, directory: str = "") -> Page:
+    page = Page(str(folder), make=True)
+    page.replace(Nodes(RECORD, directory))
+    page.renew()
+    return page
+
+
+def test_a_killed_server_never_issues_an_id_again(tmp_path: Path) -> None:
+    file = NumberFile(f"{tmp_path}/data")
+    assert file.claim()
+    assert file.read().number == ""
+    page = page_of(tmp_path, file.directory)
+    ids = IDs(page, f"{tmp_path}/data")
+    issued = {ids.issue() for _ in range(300)}
+    file.close()
+    # It did not close its IDs.
+    again = NumberFile(f"{tmp_path}/data")
+    assert again.claim()
+    kept = again.read()
+    assert kept.number == "0a1"
+    page.issued = kept.issued
+    more = IDs(page, f"{tmp_path}/data")
+    assert issued.isdisjoint(more.issue() for _ in range(300))
+    more.close()
+    assert again.read() == Number("0a1", page.issued)
+    again.close()
+
+
+def test_two_servers_do_not_share_the_number_of_a_data_directory(
+    tmp_path: Path,
+) -> None:
+    first, second = NumberFile(f"{tmp_path}/data"), NumberFile(f"{tmp_path}/data")
+    assert first.claim()
+    assert not second.claim()
+    first.close()
+    assert second.claim()
+    second.close()
+
+
+def test_a_node_that_is_not_renewed_issues_no_ids(tmp_path: Path) -> None:
+    page = page_of(tmp_path)
+    ids = IDs(page, str(tmp_path))
+    ids.issue()
+    page.fence()
+    with pytest.raises(FleetAway):
+        ids.issue()
+    page.renew()
+    ids.issue()
+
+
+def test_a_number_that_is_used_up_is_followed_by_another(tmp_path: Path) -> None:
+    page = page_of(tmp_path)
+    page.issued = IDS_OF_NUMBER - 1
+    ids = IDs(page, str(tmp_path))
+    assert ids.issue().startswith("0a1")
+    with pytest.raises(FleetAway):
+        ids.issue()
+    own = msgspec.structs.replace(RECORD, numbers=("0a1", "0b2"))
+    page.replace(Nodes(own))
+    page.issued = 0
+    assert ids.issue().startswith("0b2")
+
+
+def test_records_are_read_as_they_were_written() -> None:
+    assert read("0a1", write(RECORD, SIGNATURES), SIGNATURES) == RECORD
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"url": "file:///etc/passwd"},
+        {"url": "http://user@host:5000"},
+        {"url": "http://host:5000/path"},
+        {"url": "http://host:5000\r\nX: y"},
+        {"name": "a\nb"},
+        {"numbers": ("0a1", "xyz")},
+        {"numbers": ("0a2",)},
+    ],
+)
+def test_records_with_bad_members_are_refused(changes: dict[str, object]) -> None:
+    record = msgspec.structs.replace(RECORD, **changes)
+    with pytest.raises(BadRecord):
+        read("0a1", write(record, SIGNATURES), SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"0" * 300_000,
+        b"{}",
+        write(RECORD, Signatures("another-token-of-another")),
+        write(RECORD, SIGNATURES).replace(b"127.0.0.1", b"10.66.66.6"),
+        b"[" * 10_000,
+    ],
+)
+def test_records_of_others_are_refused(data: bytes) -> None:
+    with pytest.raises(BadRecord):
+        read("0a1", data, SIGNATURES)
+
+
+def test_parts_of_a_signature_cannot_change_places() -> None:
+    signed = SIGNATURES.sign("call", "ab", "c")
+    assert SIGNATURES.check(signed, "call", "ab", "c")
+    assert not SIGNATURES.check(signed, "call", "a", "bc")
+    assert not SIGNATURES.check(signed, "ticket", "ab", "c")
+    assert not SIGNATURES.check("é" + signed, "call", "ab", "c")
