@@ -15,8 +15,9 @@
      ├─ NotFound, UnknownRun, UnknownSession,
      │  UnknownReader, UnknownRunToken, NoWeights,
      │  NoState                                      404
-     ├─ CannotBranch, RunExists, LimitReached, Gap,
-     │  Stale, PositionPassed                        409
+     ├─ CannotBranch, CannotResume, ResumeDiffers,
+     │  RunExists, LimitReached, Gap, Stale,
+     │  PositionPassed                               409
      ├─ InstanceEnded, ServerRestarted, UploadGone,
      │  SamplesGone                                  410
      ├─ VersionConflict                              412
@@ -56,6 +57,7 @@ __all__ = [
     "BodyTooLarge",
     "BundleTooLarge",
     "CannotBranch",
+    "CannotResume",
     "ContentEncoding",
     "ConversationEnded",
     "CreateDeadline",
@@ -86,6 +88,7 @@ __all__ = [
     "RelayDamaged",
     "RelayTaken",
     "RelayUnavailable",
+    "ResumeDiffers",
     "RunExists",
     "RunQueueFull",
     "RunTokenRefused",
@@ -441,6 +444,18 @@ class CannotBranch(Problem):
     """A copy of the host would not have all of its environment."""
 
     default_status, default_code = 409, "cannot-branch"
+
+
+class CannotResume(Problem):
+    """The recording does not lead to a state, or is being written."""
+
+    default_status, default_code = 409, "cannot-resume"
+
+
+class ResumeDiffers(Problem):
+    """The environment did not do again what was recorded."""
+
+    default_status, default_code = 409, "resume-differs"
 
 
 class RunExists(Problem):

@@ -12,17 +12,18 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from gym_http_server.datadir.own_paths import DataDir
-from gym_http_server.errors import NotFound
+from gym_http_server.errors import CannotResume, NotFound
 from gym_http_wire.problems import BadParameter
 
 __all__ = [
     "ABOUT_FILE",
+    "ARGUMENTS_FILE",
     "EPISODES_FILE",
     "MAX_PATH_CHARS",
     "OWNER_FILE",
@@ -30,11 +31,15 @@ __all__ = [
     "VIDEO",
     "About",
     "RecordingFiles",
+    "arguments_file",
+    "being_written",
     "check_owner",
     "describe",
     "find_recordings",
     "open_existing",
     "open_recorded",
+    "part_name",
+    "part_numbers",
     "path_parts",
     "recorded_bytes",
 ]
@@ -51,8 +56,12 @@ PART = re.compile(r"steps(\.[1-9][0-9]{0,8})?\.gym", re.ASCII)
 VIDEO = re.compile(
     r"episode-[0-9]{6,12}(-env[0-9]{1,6})?(-[1-9][0-9]{0,5})?\.mp4", re.ASCII
 )
+#: Names of files with arguments of create requests, by their SHA-256.
+ARGUMENTS_FILE = re.compile(r"arguments-[0-9a-f]{64}\.bin", re.ASCII)
 MAX_PATH_CHARS = 512
 MAX_PARTS = 16
+# Files that count as taken space.
+_LARGE = (PART, VIDEO, ARGUMENTS_FILE)
 _OWNER_BYTES = 4096
 _ABOUT_BYTES = 64 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -179,11 +188,35 @@ def recorded_bytes(data_dir: str) -> Counter[str]:
         owner = owners.get(os.path.dirname(path)) or _owner_of(folder) or ""
         owners[path] = owner
         for name in names:
-            if PART.fullmatch(name) or VIDEO.fullmatch(name):
+            if any(each.fullmatch(name) for each in _LARGE):
                 with contextlib.suppress(FileNotFoundError):
                     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                     found[owner] += status.st_size
     return found
+
+
+def part_numbers(names: Iterable[str]) -> list[int]:
+    """Return the numbers of the parts among the names of files, in order."""
+    found = map(PART.fullmatch, names)
+    return sorted(int((each[1] or ".1")[1:]) for each in found if each is not None)
+
+
+def part_name(number: int) -> str:
+    """Return the name of a part."""
+    return "steps.gym" if number == 1 else f"steps.{number}.gym"
+
+
+def arguments_file(digest: str) -> str:
+    """Return the name of the file with arguments of this SHA-256, in hex."""
+    return f"arguments-{digest}.bin"
+
+
+def being_written(directory: str) -> CannotResume:
+    """Return the refusal to resume a recording to which a host writes."""
+    return CannotResume(
+        f"the recording in {directory!r:.120} is being written: expected one whose "
+        "instance has ended; close that instance, or wait until its end is noticed"
+    )
 
 
 def describe(folder: int, directory: str) -> RecordingFiles:
@@ -266,7 +299,7 @@ def _files(folder: int) -> dict[str, int]:
 def _is_recorded(name: str) -> bool:
     if name in (EPISODES_FILE, ABOUT_FILE):
         return True
-    return bool(PART.fullmatch(name) or VIDEO.fullmatch(name))
+    return any(each.fullmatch(name) for each in _LARGE)
 
 
 def _is_active(folder: int) -> bool:

@@ -38,7 +38,7 @@ from gym_http_server.operations.instances import (
     ROLLOUT,
 )
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Form
+from gym_http_wire.messages import Form, Op
 from gym_http_wire.problems import (
     AnswerTooLarge,
     BadParameter,
@@ -103,6 +103,8 @@ class Batching:
         members: Returns further members of each answer.
         limits: What branches may take; ``None`` if the environment is external.
         recordings: What recordings use; see `Recordings`.
+        changed: Called with a request, the attribute that it is about, and its members,
+            after the same was done to the environment.
     """
 
     def __init__(
@@ -113,8 +115,10 @@ class Batching:
         members: Callable[[], Json],
         limits: BranchLimits | None,
         recordings: Recordings,
+        changed: Callable[[Op, str | None, Json], None],
     ) -> None:
         self._operations = operations
+        self._changed = changed
         self._limits = limits
         self._recordings = recordings
         self._watch = watch
@@ -161,6 +165,8 @@ class Batching:
         self._take_generator(frame, given)
         if "actions" not in given and seed is not None:
             self._operations.space("action").seed(seed)
+            seeded = {"method": "seed", "args": [seed]}
+            self._changed(Op.CALL_ATTRIBUTE, "action_space", seeded)
         rollout = Rollout()
         return self._answer(
             frame,
@@ -233,7 +239,9 @@ class Batching:
 
     def _random_actions(self) -> Iterator[Any]:
         while True:
-            yield self._operations.sample("action", None, None)
+            action = self._operations.sample("action", None, None)
+            self._changed(Op.ACTION_SAMPLE, None, {})
+            yield action
 
     def _checked(self, action: Any) -> Any:
         self._operations.check_action(action)
@@ -243,6 +251,7 @@ class Batching:
         # A client that drew from its copy of the generator sends the new state.
         if lossless(frame) and "generator" in given:
             self._operations.set_generator(given["generator"])
+            self._changed(Op.SET_GENERATOR, None, {"state": given["generator"]})
 
     def _answer(
         self, frame: Frame, taken: Episode | Rollout, play: Callable[[BatchRun], None]

@@ -27,7 +27,7 @@ from gym_http_server.operations.members import (
 )
 from gym_http_wire.external.handshake import is_name
 from gym_http_wire.messages import Form
-from gym_http_wire.problems import BadJSON, BadParameter
+from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 from gym_http_wire.values import binary
 from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.treereading import Reading
@@ -36,6 +36,7 @@ __all__ = [
     "POOLS",
     "Arguments",
     "CreateRequest",
+    "ResumeRequest",
     "WrapperRequest",
     "decoded",
     "read_request",
@@ -76,6 +77,20 @@ class Arguments(msgspec.Struct, frozen=True):
     digest: str
 
 
+class ResumeRequest(msgspec.Struct, frozen=True):
+    """The recording that an instance resumes.
+
+    Attributes:
+        directory: Its directory, from the client.
+        step: Steps to take; ``None``: all recorded ones.
+        verify: Whether results must be the recorded ones.
+    """
+
+    directory: str
+    step: int | None = None
+    verify: bool = True
+
+
 class CreateRequest(msgspec.Struct, frozen=True):
     """The environment to make, and its arguments.
 
@@ -96,6 +111,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
         arguments: The memory from which the host takes ``kwargs`` and ``wrappers``;
             ``None`` if they are here.
         warnings: Warnings about the request.
+        record: Directory in which to record from the beginning; ``None``: no recording.
+        resume: The recording to resume; ``None``: the instance is as it is made.
     """
 
     env_id: str
@@ -116,6 +133,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
     form: int = Form.PLAIN
     arguments: Arguments | None = None
     warnings: tuple[str, ...] = ()
+    record: str | None = None
+    resume: ResumeRequest | None = None
 
     @property
     def external(self) -> bool:
@@ -165,7 +184,7 @@ def read_request(
     if not isinstance(given, dict):
         raise BadJSON()
     found = read(_members(settings), given, "the create request", ignores=True)
-    env_id = _read_env_id(found["env_id"], settings)
+    env_id = _read_env_id(_required_id(found), settings)
     typed = typed or found.get("typed", CREATE["typed"].default)
     return CreateRequest(
         env_id=env_id,
@@ -186,6 +205,8 @@ def read_request(
         form=form if form in (Form.TYPED, Form.BINARY) else Form.PLAIN,
         arguments=arguments,
         warnings=tuple(unknown_members(CREATE, given, "the create request", _ELSE)),
+        record=found.get("record"),
+        resume=_read_resume(found),
     )
 
 
@@ -198,6 +219,28 @@ def _members(settings: Settings) -> Members:
     )
     count = Integer(1, settings.max_num_envs, "(--max-num-envs)")
     return {**CREATE, "num_envs": Member(count), "wait_s": Member(wait_s)}
+
+
+def _required_id(found: dict[str, Any]) -> object:
+    if "env_id" in found:
+        return found["env_id"]
+    if "resume" in found:
+        # Web workers take it from the recording, and other processes do not.
+        raise BadParameter("recordings are resumed over HTTP: expected POST /v1/envs/")
+    raise MissingParameter("env_id")
+
+
+def _read_resume(found: dict[str, Any]) -> ResumeRequest | None:
+    if "resume" in found:
+        verify = found.get("verify", CREATE["verify"].default)
+        return ResumeRequest(found["resume"], found.get("step"), verify)
+    for name in ("step", "verify"):
+        if name in found:
+            raise BadParameter(
+                f"{name} is {found[name]!r:.80} without resume: expected with resume, "
+                "which is the directory of a recording"
+            )
+    return None
 
 
 def _read_env_id(env_id: object, settings: Settings) -> str:

@@ -58,6 +58,7 @@ class Dispatch:
         broadcast: Sends copies of answers to watchers.
         exact: The environment's lossless calls.
         handlers: Execute requests.
+        inspection: Describes the environment.
         operations: The environment.
         external: The connections of an external environment; ``None`` for any other.
         external_step: The fast path for its steps over streams, or ``None``.
@@ -83,6 +84,7 @@ class Dispatch:
     ) -> None:
         self.operations = operations
         self.exact = exact
+        self.inspection = inspection
         self.external = external
         self.external_step = external_step
         self._replays = IdempotencyStore()

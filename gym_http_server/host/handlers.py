@@ -35,9 +35,13 @@ from gym_http_server.host.video_recorder import (
     check_video,
 )
 from gym_http_server.operations.instances import (
+    CALL,
     EPISODES,
     MONITOR_START,
     RESET,
+    SAMPLE,
+    SET_ATTRIBUTE,
+    SET_GENERATOR,
     STEP,
 )
 from gym_http_wire.frames import Frame
@@ -51,7 +55,7 @@ from gym_http_wire.problems import (
 )
 from gym_http_wire.values.writing import Writing
 
-__all__ = ["REAL_TIME", "Handlers"]
+__all__ = ["CHANGING", "REAL_TIME", "Handlers"]
 
 Json = dict[str, Any]
 #: Operations on the clock of an environment.
@@ -64,6 +68,14 @@ REAL_TIME = (
     Op.RESUME,
     Op.TRACE,
 )
+#: Requests that may change an environment beside resets and steps, and their members.
+CHANGING = {
+    Op.SET_GENERATOR: SET_GENERATOR,
+    Op.SET_ATTRIBUTE: SET_ATTRIBUTE,
+    Op.CALL_ATTRIBUTE: CALL,
+    Op.ACTION_SAMPLE: SAMPLE,
+    Op.OBSERVATION_SAMPLE: SAMPLE,
+}
 # Without the lookup in an enumeration: each step needs it.
 _STEP = int(Op.STEP)
 _PUBLISHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
@@ -88,6 +100,9 @@ class Handlers:
         recorder: Records resets and steps; ``None`` if its monitor does not.
         video: Records videos; ``None`` if its monitor does not.
         video_patience_s: Seconds to wait for ffmpeg before frames are dropped.
+        open_file: Opens the file of a monitor, and returns its descriptor.
+        drawn_seed: The seed that this host has drawn for the first reset; ``None``
+            without one, and after that reset.
     """
 
     video_patience_s = 2.0
@@ -108,13 +123,14 @@ class Handlers:
         self.monitor: Monitor | None = None
         self.recorder: StepRecorder | None = None
         self.video: VideoRecorder | None = None
+        self.drawn_seed: int | None = None
         self._last_monitor: Monitor | None = None
         self._inspection = inspection
         self._page = activity.page
         self._operations = operations
         self._exact = exact
         self._broadcast = broadcast
-        self._open_file = open_file
+        self.open_file = open_file
         self._max_answer = max_answer
         self._tracebacks = tracebacks
         # Whether the outcome of the present request was published.
@@ -127,6 +143,10 @@ class Handlers:
             self._monitor_error,
             branches,
             self._recordings,
+            self._record_change,
+        )
+        exact.on_generator = functools.partial(
+            self._record_change, Op.SET_GENERATOR, None
         )
         # By operation: each returns the answer's value, or the whole answer.
         self._handlers: dict[int, Callable[[Frame], Any]] = {
@@ -141,6 +161,7 @@ class Handlers:
             Op.MONITOR_CLOSE: self._monitor_close,
             **dict.fromkeys(REAL_TIME, _refuse_clock),
             **inspection.handlers,
+            **dict.fromkeys(CHANGING, self._change),
         }
 
     def close(self) -> None:
@@ -175,14 +196,37 @@ class Handlers:
         handler = functools.partial(self._publish_outcome, action, outcome)
         return self._answer(frame, handler, True)._replace(number=frame.number)
 
+    def record(self, directory: str, request: Json, file: int, after: int = 0) -> None:
+        """Record the instance from its beginning, or go on recording it.
+
+        Args:
+            directory: The recording's directory.
+            request: The create request, for the header.
+            file: Descriptor of the file of its monitor.
+            after: Records after which it goes on.
+
+        Raises:
+            DiskFull: There is no room.
+        """
+        monitor = self._make_monitor(file, directory)
+        monitor.go_on(self._operations.episode_log)
+        try:
+            self.recorder = self._make_recorder(directory, False, request, after)
+        except BaseException:
+            monitor.close()
+            raise
+        self.monitor = self._last_monitor = monitor
+
     def record_reset(self, seed: int | None, options: Any, value: Json) -> None:
         """Pass a reset on to the monitor and the watchers."""
         if self.monitor is not None:
             self.monitor.reset(seed)
             if self.recorder is not None:
-                self.recorder.reset(seed, options, value)
+                drawn = seed is not None and seed == self.drawn_seed
+                self.recorder.reset(seed, options, value, drawn=drawn)
             if self.video is not None:
                 self.video.reset()
+        self.drawn_seed = None
         request = {"options": options, "seed": seed}
         self._broadcast.publish(Op.RESET, value, request)
 
@@ -213,12 +257,35 @@ class Handlers:
             fork_guard.check()
             reply = refusal_of(error, tracebacks=self._tracebacks)
             if self.recorder is not None and isinstance(error, EnvError):
-                self.recorder.fail(Op(frame.kind).name.lower(), error.message)
+                self._record_failure(self.recorder, frame, error)
             if frame.kind in _PUBLISHED and not self._published:
                 self._broadcast.publish_problem(frame.kind, reply)
             if env_warnings.pending:
                 reply = env_warnings.attach(reply, frame.kind, streamed=streamed)
             return reply
+
+    def _change(self, frame: Frame) -> Any:
+        """Execute a request that may change the environment, and record it."""
+        value = self._inspection.handlers[frame.kind](frame)
+        if self.recorder is not None:
+            self._record_change(Op(frame.kind), *_given(frame))
+        return value
+
+    def _record_change(self, op: Op, name: str | None, given: Json) -> None:
+        if op == Op.SET_GENERATOR and self.drawn_seed is not None:
+            # The first episode is to begin from this state.
+            self.drawn_seed = self._operations.first_seed = None
+        if self.recorder is not None:
+            self.recorder.change(op.name.lower(), name, given)
+
+    def _record_failure(
+        self, recorder: StepRecorder, frame: Frame, error: EnvError
+    ) -> None:
+        name, given = None, self._operations.failed_call
+        self._operations.failed_call = {}
+        if frame.kind in CHANGING:
+            name, given = _given(frame)
+        recorder.fail(Op(frame.kind).name.lower(), error.message, name, given)
 
     def _publish_outcome(self, action: Any, outcome: Any, frame: Frame) -> Any:
         if isinstance(outcome, BaseException):
@@ -315,11 +382,11 @@ class Handlers:
             video = VideoRequest(**({} if wanted is True else wanted))
             check_video(self._operations)
         count = getattr(self._operations.env, "num_envs", None)
-        file = self._open_file(FileRequest(directory, force, resume, num_envs=count))
+        file = self.open_file(FileRequest(directory, force, resume, num_envs=count))
         monitor = self._make_monitor(file, directory)
         try:
             if given.get("steps", False):
-                self.recorder = self._record(directory, force and not resume)
+                self.recorder = self._make_recorder(directory, force and not resume)
             if video is not None:
                 self.video = self._record_video(directory, video)
         except BaseException:
@@ -337,7 +404,7 @@ class Handlers:
 
     def _record_video(self, directory: str, video: VideoRequest) -> VideoRecorder:
         def open_file(name: str) -> int:
-            return self._open_file(FileRequest(directory, False, True, video=name))
+            return self.open_file(FileRequest(directory, False, True, video=name))
 
         return VideoRecorder(
             self._operations,
@@ -347,12 +414,18 @@ class Handlers:
             patience_s=self.video_patience_s,
         )
 
-    def _record(self, directory: str, force: bool) -> StepRecorder:
-        header = self._inspection.recorded()
-        file = self._open_file(FileRequest(directory, force, False, steps=True))
+    def _make_recorder(
+        self,
+        directory: str,
+        force: bool,
+        request: Json | None = None,
+        after: int = 0,
+    ) -> StepRecorder:
+        header = {**self._inspection.recorded(), "request": request}
+        file = self.open_file(FileRequest(directory, force, False, steps=True))
         following = FileRequest(directory, False, True, steps=True)
         return StepRecorder(
-            file, header, lambda: self._open_file(following), self._page
+            file, header, lambda: self.open_file(following), self._page, after=after
         )
 
     def _monitor(self, frame: Frame) -> Json:
@@ -405,6 +478,12 @@ class Handlers:
         if self.monitor is None or not self.monitor.error:
             return {}
         return {"monitor_error": self.monitor.error}
+
+
+def _given(frame: Frame) -> tuple[str | None, Json]:
+    """Return the attribute and the members of a request of `CHANGING`."""
+    given = codec.read_members(frame, CHANGING[Op(frame.kind)], "the request")
+    return request_head(frame).value, given
 
 
 def _refuse_clock(frame: Frame) -> Json:

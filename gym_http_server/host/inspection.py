@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,7 @@ class Inspection:
 
     Attributes:
         handlers: By operation, the function that returns the value of the answer.
+        resumed: What the instance has resumed; ``None`` if it has not.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Inspection:
         self._label = label
         self._program = program
         self._stepped = stepped or {}
+        self.resumed: dict[str, Any] | None = None
         self.handlers: dict[int, Callable[[Frame], Any]] = {
             Op.DESCRIBE: self._describe,
             Op.ACTION_SPACE: lambda frame: operations.describe_space("action"),
@@ -95,7 +98,9 @@ class Inspection:
 
     def _describe(self, frame: Frame) -> Any:
         activity = self._activity
+        resumed = {} if self.resumed is None else {"resumed": self.resumed}
         return {
+            **resumed,
             **self._exact.describe(),
             **self._stepped,
             "age_s": round(activity.age_s, 3),
@@ -127,8 +132,9 @@ class Inspection:
 
     def _versions(self) -> dict[str, str]:
         """Return versions of this process, and of the program that it steps."""
-        program = {"program": self._program} if self._program else {}
-        return {**_versions(), **program}
+        package = _package_of(self._operations.env)
+        given = {"package": package, "program": self._program}
+        return {**_versions(), **{name: each for name, each in given.items() if each}}
 
     def _sample(self, which: str, frame: Frame) -> Any:
         given = read_members(frame, SAMPLE, "the sample")
@@ -158,6 +164,20 @@ class Inspection:
             return legacy.same_as_info(self._operations.space(which), given)
         except legacy.UnknownInfoKey as error:
             raise BadParameter(str(error)) from None
+
+
+def _package_of(env: Any) -> str:
+    """Return name and version of the package that an environment comes from, or ""."""
+    name = type(getattr(env, "unwrapped", env)).__module__.partition(".")[0]
+    if name in ("gymnasium", "gym_http_core", "gym_http_server"):
+        return ""
+    version = getattr(sys.modules.get(name), "__version__", None)
+    if not isinstance(version, str):
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+    return f"{name} {version}"[:100]
 
 
 def _name(frame: Frame) -> str:

@@ -72,6 +72,16 @@ class Monitor:
         self._length = 0
         self._active = True
 
+    def go_on(self, log: Any) -> None:
+        """Go on with the episode that an environment is in.
+
+        Args:
+            log: The episodes of that environment.
+        """
+        for episode in log.current():
+            self.reset(episode["seed"])
+            self._return, self._length = log.returned, log.length
+
     def step(self, reward: Any, terminated: bool, truncated: bool) -> None:
         """Record a step, and write the episode that it ends."""
         if not self._active:
@@ -184,6 +194,10 @@ class VectorMonitor(Monitor):
         self._log = log
         self._earlier = {each["env"] for each in log.current() if each["length"]}
         self._before, log.on_end = log.on_end, self._add
+
+    def go_on(self, log: Any) -> None:
+        """Write the episodes that run, too, as they have been monitored before."""
+        self._earlier.clear()
 
     def reset(self, seed: Any) -> None:
         """Do nothing: the log reports the episodes."""

@@ -23,15 +23,21 @@ from gym_http_server.access.shares import share_used_up
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.datadir.recording_files import (
     ABOUT_FILE,
+    ARGUMENTS_FILE,
     EPISODES_FILE,
     OWNER_FILE,
-    PART,
     VIDEO,
     About,
+    arguments_file,
+    being_written,
     check_owner,
+    open_recorded,
+    part_name,
+    part_numbers,
     path_parts,
     recorded_bytes,
 )
+from gym_http_server.errors import NotFound
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, answer, problem_answer, problem_of
@@ -73,6 +79,11 @@ class FileRequest(msgspec.Struct, frozen=True):
         steps: Open the next part of a recording of steps, a new file, instead.
         video: Open a new file for a video with this name, or nearly this name, instead.
         num_envs: Environments of a vector.
+        goes_on: Append to a recording that this instance resumes, and that no other
+            may write.
+        arguments: Open a new file for arguments with this SHA-256 instead.
+        part: Open a part of a recording for reading instead: the index of its number
+            among those of all parts.
     """
 
     directory: str
@@ -81,6 +92,15 @@ class FileRequest(msgspec.Struct, frozen=True):
     steps: bool = False
     video: str = ""
     num_envs: int | None = None
+    goes_on: bool = False
+    arguments: str = ""
+    part: int | None = None
+
+    @property
+    def begins(self) -> bool:
+        """Whether the file of a monitor is opened, with which a recording begins."""
+        beside = self.steps or self.video or self.arguments
+        return not beside and self.part is None
 
 
 def request_file(channel: socket.socket, request: FileRequest) -> int:
@@ -125,7 +145,7 @@ def answer_file(
 ) -> None:
     """Open the file that a host has requested, and send it the descriptor."""
     try:
-        if request.steps or request.video:
+        if request.steps or request.video or request.arguments:
             _check_disk(data_dir.path, recordings_disk, about.owner)
         file = open_file(data_dir, request, about)
     except Problem as problem:
@@ -162,7 +182,7 @@ def open_file(data_dir: DataDir, request: FileRequest, about: About = _NOTHING) 
             owned = check_owner(folder, parts, owner)
             file = _open_requested(folder, request)
             try:
-                if not request.steps and not request.video:
+                if request.begins:
                     _write_about(folder, request, about)
                 if owner and not owned:
                     _write_owner(folder, owner)
@@ -230,15 +250,25 @@ def _open_requested(folder: int, request: FileRequest) -> int:
         return _open_video(folder, request.video)
     if request.steps:
         return _open_part(folder, force=request.force)
+    if request.arguments:
+        return _open_arguments(folder, request.arguments)
+    if request.part is not None:
+        return _open_existing_part(folder, request.part)
     file = _open_file(
         folder, request.directory, force=request.force, resume=request.resume
     )
     # While a host has the file open, the recording is active.
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    lock = fcntl.LOCK_EX if request.goes_on else fcntl.LOCK_SH
+    try:
+        fcntl.flock(file, lock | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if request.goes_on:
+            os.close(file)
+            raise being_written(request.directory) from None
     if request.force and not request.resume:
-        for name in filter(VIDEO.fullmatch, os.listdir(folder)):
-            os.unlink(name, dir_fd=folder)
+        for name in os.listdir(folder):
+            if VIDEO.fullmatch(name) or ARGUMENTS_FILE.fullmatch(name):
+                os.unlink(name, dir_fd=folder)
     return file
 
 
@@ -275,20 +305,35 @@ def _open_video(folder: int, name: str) -> int:
 
 def _open_part(folder: int, *, force: bool) -> int:
     """Create the next part of a recording; with ``force``, delete all before it."""
-    names = {name for name in os.listdir(folder) if PART.fullmatch(name)}
+    numbers = part_numbers(os.listdir(folder))
     if force:
-        for name in names:
-            os.unlink(name, dir_fd=folder)
-        names.clear()
-    number = 1
-    while _part_name(number) in names:
-        number += 1
+        for number in numbers:
+            os.unlink(part_name(number), dir_fd=folder)
+        numbers.clear()
+    # Not the number of one that was deleted: they are read in their order.
+    number = max(numbers, default=0) + 1
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    return os.open(_part_name(number), flags, 0o600, dir_fd=folder)
+    return os.open(part_name(number), flags, 0o600, dir_fd=folder)
 
 
-def _part_name(number: int) -> str:
-    return "steps.gym" if number == 1 else f"steps.{number}.gym"
+def _open_existing_part(folder: int, index: int) -> int:
+    """Open a part for reading.
+
+    Raises:
+        NotFound: There is none with this index.
+    """
+    numbers = part_numbers(os.listdir(folder))
+    if not 0 <= index < len(numbers):
+        raise NotFound(f"the recording has {len(numbers)} parts")
+    return open_recorded(folder, part_name(numbers[index]))
+
+
+def _open_arguments(folder: int, digest: str) -> int:
+    name = arguments_file(digest)
+    if not ARGUMENTS_FILE.fullmatch(name):
+        raise BadParameter(f"arguments is {digest!r:.80}: expected a SHA-256 in hex")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(name, flags, 0o600, dir_fd=folder)
 
 
 def _check_disk(data_dir: str, recordings_disk: int, owner: str) -> None:

@@ -284,7 +284,9 @@ def _make(
     if wanted.external:
         external = _external_connections(start, channel, blocks=not wanted.clocked)
     if wanted.clocked:
-        return _make_clocked(start, wanted, channel, page, external)
+        dispatch, activity = _make_clocked(start, wanted, channel, page, external)
+        _begin_recording(wanted, dispatch, activity)
+        return dispatch, activity
     if external is not None:
         # Imported late, since other hosts do not need it.
         from gym_http_server.host.external.making import make_external
@@ -318,7 +320,30 @@ def _make(
         external_step=external_step,
         branches=start.branches if external is None else None,
     )
+    _begin_recording(wanted, dispatch, activity)
     return dispatch, activity
+
+
+def _begin_recording(
+    wanted: CreateRequest, dispatch: Dispatch, activity: Activity
+) -> None:
+    """Record an instance from its beginning, or resume a recording, if requested."""
+    record, resumed = wanted.record, wanted.resume
+    if record is None and resumed is None:
+        return
+    # Imported late, since few hosts need it.
+    from gym_http_server.host.recorded_instance import begin, resume
+
+    try:
+        if resumed is not None:
+            resume(resumed, wanted, dispatch, activity)
+        elif record is not None:
+            begin(record, wanted, dispatch)
+    except BaseException:
+        # It may have leased connections, or processes.
+        with contextlib.suppress(*env_exceptions()):
+            dispatch.handlers.close()
+        raise
 
 
 def _external_connections(

@@ -25,7 +25,14 @@ from gym_http_wire.step_records import MAGIC, Kind, StepEncoder
 from gym_http_wire.values import UnsupportedValue
 from gym_http_wire.values.infos import with_unsent
 
-__all__ = ["PART_BYTES", "PartFile", "StepRecorder"]
+__all__ = [
+    "COUNTED",
+    "PART_BYTES",
+    "PartFile",
+    "StepRecorder",
+    "reset_members",
+    "step_members",
+]
 
 #: Bytes of a part, after which the next record begins a new one.
 PART_BYTES = 512 * 1024 * 1024
@@ -33,6 +40,8 @@ PART_BYTES = 512 * 1024 * 1024
 MIN_FREE_BYTES = 256 * 1024 * 1024
 #: Bytes that are allocated and mapped at once, at least.
 _PIECE = 1024 * 1024
+#: Kinds of records that lead to a state of the environment, which are counted.
+COUNTED = frozenset({Kind.RESET, Kind.STEP, Kind.CHANGE, Kind.FAILURE})
 # The size of a record is stored last: until then, the record is not there.
 _SIZE_BYTES = 4
 
@@ -104,6 +113,7 @@ class StepRecorder:
     Args:
         file: Descriptor of the file of the first part; the recorder closes it.
         header: Describes what is recorded; each part begins with it.
+        after: Records of earlier parts after which this recording goes on.
         next_file: Opens the file of the next part.
         page: The host's status page.
         part_bytes: Bytes of a part.
@@ -119,9 +129,11 @@ class StepRecorder:
         next_file: Callable[[], int],
         page: StatusPage,
         *,
+        after: int = 0,
         part_bytes: int = PART_BYTES,
     ) -> None:
         self._header = header
+        self._records = after
         self._next_file = next_file
         self._page = page
         self._part_bytes = part_bytes
@@ -139,30 +151,37 @@ class StepRecorder:
         """Return the descriptors of its files."""
         return [] if self._part is None else [self._part.file]
 
-    def reset(self, seed: Any, options: Any, value: dict[str, Any]) -> None:
-        """Record a reset."""
-        self._write(Kind.RESET, {"seed": seed, "options": options, **_picked(value)})
+    def reset(
+        self, seed: Any, options: Any, value: dict[str, Any], *, drawn: bool = False
+    ) -> None:
+        """Record a reset; ``drawn`` is whether this host has drawn the seed."""
+        self._write(Kind.RESET, reset_members(seed, options, value, drawn=drawn))
 
     def step(self, action: Any, value: Any) -> None:
         """Record a step."""
-        members = {
-            "action": action,
-            "observation": value["observation"],
-            "reward": value["reward"],
-            "terminated": value["terminated"],
-            "truncated": value["truncated"],
-            "info": value["info"],
-        }
-        self._write(Kind.STEP, members)
+        self._write(Kind.STEP, step_members(action, value))
 
-    def fail(self, op: str, error: str) -> None:
+    def change(self, op: str, name: str | None, given: Any) -> None:
+        """Record that a request other than a reset or a step changed the environment.
+
+        Args:
+            op: The request, like ``set_attribute``.
+            name: The attribute, if the request is about one.
+            given: The members of the request.
+        """
+        self._write(Kind.CHANGE, {"op": op, "name": name, "given": given})
+
+    def fail(self, op: str, error: str, name: str | None, given: Any) -> None:
         """Record that the environment raised an exception.
 
         Args:
-            op: The call, like ``step``.
+            op: The request, like ``step``.
             error: The message.
+            name: The attribute, if the request is about one.
+            given: The arguments of the call that raised it.
         """
-        self._write(Kind.FAILURE, {"op": op, "error": error})
+        members = {"op": op, "error": error, "name": name, "given": given}
+        self._write(Kind.FAILURE, members)
 
     def close(self, reason: str) -> None:
         """Record the end, and close the file."""
@@ -196,6 +215,7 @@ class StepRecorder:
             record = self._encode_again(kind, now, value)
         part.append(record)
         self._page.add_recorded(len(record))
+        self._records += kind in COUNTED
 
     def _encode_again(self, kind: Kind, now: int, value: dict[str, Any]) -> bytes:
         try:
@@ -209,7 +229,8 @@ class StepRecorder:
         self._part = part = PartFile(file)
         part.append(MAGIC)
         self._page.add_recorded(len(MAGIC))
-        self._append(part, Kind.HEADER, {**self._header, "part": self._part_number})
+        numbers = {"after": self._records, "part": self._part_number}
+        self._append(part, Kind.HEADER, {**self._header, **numbers})
         return part
 
     def _fail(self, error: Exception) -> None:
@@ -224,5 +245,26 @@ class StepRecorder:
         self._page.set_recording(RECORDING_FAILED, on=True)
 
 
-def _picked(value: dict[str, Any]) -> dict[str, Any]:
-    return {"observation": value["observation"], "info": value["info"]}
+def reset_members(
+    seed: Any, options: Any, value: dict[str, Any], *, drawn: bool
+) -> dict[str, Any]:
+    """Return the members of the record of a reset."""
+    return {
+        "seed": seed,
+        **({"drawn": True} if drawn else {}),
+        "options": options,
+        "observation": value["observation"],
+        "info": value["info"],
+    }
+
+
+def step_members(action: Any, value: Any) -> dict[str, Any]:
+    """Return the members of the record of a step."""
+    return {
+        "action": action,
+        "observation": value["observation"],
+        "reward": value["reward"],
+        "terminated": value["terminated"],
+        "truncated": value["truncated"],
+        "info": value["info"],
+    }

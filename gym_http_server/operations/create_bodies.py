@@ -17,7 +17,7 @@ from gym_http_wire.messages import Form
 from gym_http_wire.outline import OutlineError, outline
 from gym_http_wire.problems import BadJSON, BadParameter
 
-__all__ = ["ARGUMENTS", "INLINE_BYTES", "Divided", "divide", "is_large"]
+__all__ = ["ARGUMENTS", "INLINE_BYTES", "Divided", "divide", "is_large", "sealed"]
 
 #: Members that hosts read, if the request is divided.
 ARGUMENTS = ("kwargs", "wrappers")
@@ -71,7 +71,7 @@ def divide(body: bytes, form: int) -> Divided:
             f"expected {INLINE_BYTES} at most"
         )
     digest = hashlib.sha256(body).hexdigest()
-    return Divided(members, _sealed(body), digest)
+    return Divided(members, sealed(body), digest)
 
 
 def _members(body: bytes, form: int) -> bytes:
@@ -89,7 +89,8 @@ def _members(body: bytes, form: int) -> bytes:
     )
 
 
-def _sealed(body: bytes) -> IO[bytes]:
+def sealed(body: bytes) -> IO[bytes]:
+    """Return sealed memory with bytes."""
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     memory = os.fdopen(os.memfd_create("arguments", flags), "wb")
     try:

@@ -162,8 +162,7 @@ _WRAPPER: Members = {
 CREATE: Members = {
     "env_id": Member(
         Anything({"type": "string", "minLength": 1, "maxLength": 200}),
-        "Gymnasium's name of the environment.",
-        required=True,
+        "Gymnasium's name of the environment. Required, unless there is `resume`.",
         blank=True,
     ),
     "kwargs": Member(AnyObject(), "The environment's own keyword arguments."),
@@ -245,6 +244,25 @@ CREATE: Members = {
     "realtime": Member(
         AnyObject({"$ref": "#/components/schemas/RealTimeRequest"}),
         "A clock that does not wait for the agent.",
+    ),
+    "record": Member(
+        Text(1, 4096),
+        "A new directory below the server's data directory, in which every reset and "
+        "step is recorded from the beginning.",
+    ),
+    "resume": Member(
+        Text(1, 4096),
+        "The directory of a recording that `record` began. The new instance is as the "
+        "recorded one was at the end, and goes on recording there. Beside it are only "
+        "`step`, `verify`, `label` and `for`.",
+    ),
+    "step": Member(
+        Integer(0), "With `resume`: so many steps are taken, and not all recorded ones."
+    ),
+    "verify": Member(
+        Flag(),
+        "With `resume`: whether each result must be the recorded one, bit by bit.",
+        True,
     ),
 }
 

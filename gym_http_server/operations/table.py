@@ -78,6 +78,8 @@ INSTANCES = (
         is_lenient=True,
         problems=(
             *_CHECKED,
+            "NotFound",
+            "Conflict",
             "KeyReused",
             "TooManyInstances",
             "Unsupported",

@@ -363,10 +363,10 @@ class Hosts:
                 self._connect_to_broker(instance)
             elif frame.kind == Op.RELOAD:
                 self._on_revoked(instance)
-            elif not instance.reported:
-                self._on_report(instance, frame)
             elif frame.kind == Op.MONITOR_FILE:
                 self._open_monitor(instance, frame)
+            elif not instance.reported:
+                self._on_report(instance, frame)
             elif frame.status == GONE and not instance.reason:
                 # It ends by itself: its external environment did not reconnect, or
                 # its agent was silent too long.
@@ -430,7 +430,10 @@ class Hosts:
 
     def _open_file(self, instance: Instance, frame: Frame, descriptor: int) -> None:
         instance.openers &= self.exempt
-        if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
+        if instance.pid not in self._by_pid:
+            return
+        # A host may open many files, one after the other.
+        if len(instance.openers) >= MAX_OPENERS and all(map(_runs, instance.openers)):
             return
         try:
             pid = _open_monitor_file(
@@ -690,6 +693,12 @@ def _open_monitor_file(
         return 0
 
     return start_child([answer_to], run, "monitor file")
+
+
+def _runs(pid: int) -> bool:
+    """Whether a child process has not ended; its end is collected later."""
+    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, pid, flags) is None
 
 
 def _is_killed(wait_status: int) -> bool:

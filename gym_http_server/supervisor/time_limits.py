@@ -126,10 +126,11 @@ def overdue(
         The reason to end it, or ``None``; ``crashed`` if its times are before the
         host's start or in the future.
     """
-    if not live:
-        return "create-deadline" if age > settings.create_deadline else None
-    began_ns = now_ns - int(age * 1e9)
     calling_since = _calling_since(status)
+    if not live and not calling_since:
+        return "create-deadline" if age > settings.create_deadline else None
+    # A host that resumes a recording may take long, if each call takes less.
+    began_ns = now_ns - int(age * 1e9)
     times = (status.last_used_ns, calling_since or now_ns)
     if not began_ns - _LATE_NS < min(times) <= max(times) < now_ns + _LATE_NS:
         # An environment can cut the page off, or write to it, and then hang for ever.

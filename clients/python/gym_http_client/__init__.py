@@ -5,6 +5,7 @@ from gym_http_client.envs.in_process import check_wire, through_wire
 from gym_http_client.envs.real_time_env import RealTimeEnv
 from gym_http_client.envs.remote_env import RemoteEnv
 from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
+from gym_http_client.envs.resuming import resume
 from gym_http_client.envs.server import Server
 from gym_http_client.errors import (
     AttributeNotSent,
@@ -40,6 +41,7 @@ __all__ = [
     "Unsent",
     "WorldEnded",
     "check_wire",
+    "resume",
     "serve_agents",
     "serve_env",
     "through_wire",

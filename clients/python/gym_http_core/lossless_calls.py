@@ -6,6 +6,7 @@ encode and send the values.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gym_http_core.operations import Operations
@@ -43,9 +44,14 @@ class LosslessCalls:
 
     Args:
         operations: The environment.
+
+    Attributes:
+        on_generator: Called with the request that a state of the generator stands for,
+            after it was set because a reset or a step had it.
     """
 
     def __init__(self, operations: Operations) -> None:
+        self.on_generator: Callable[[Values], None] | None = None
         self._operations = operations
         self._glance = operations.space_changes.glance
 
@@ -179,6 +185,8 @@ class LosslessCalls:
         # A client that drew from its copy of the generator sends the new state.
         if "generator" in given:
             self._operations.set_generator(given["generator"])
+            if self.on_generator is not None:
+                self.on_generator({"state": given["generator"]})
 
 
 def _object(given: Any) -> Values:

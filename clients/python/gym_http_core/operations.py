@@ -67,6 +67,8 @@ class Operations(Attributes):
 
     Attributes:
         reset_seed: Seed of the last reset, which may be ``first_seed``; or ``None``.
+        first_seed: Seed of the first reset without a seed; ``None`` after it.
+        failed_call: The arguments of a reset or step that raised an exception.
         checks_actions: Whether `check_action` refuses any.
         space_changes: Notices that the environment has other spaces.
     """
@@ -82,8 +84,9 @@ class Operations(Attributes):
         self.steps = 0
         self.episodes = 0
         self.episode_log: Any = self._new_log()
-        self._first_seed = first_seed
+        self.first_seed = first_seed
         self.reset_seed: Any = None
+        self.failed_call: dict[str, Any] = {}
         self.strict_actions = strict_actions
         self._failed = False
         self._ended = True
@@ -130,12 +133,14 @@ class Operations(Attributes):
             EnvError: The environment raised an exception.
         """
         if seed is None:
-            seed = self._first_seed
+            seed = self.first_seed
         self._failed = True
+        self.failed_call = {"seed": seed, "options": options}
         observation, info = env_call("reset", _reset, self.env, seed, options)
         self._failed = self._ended = False
+        self.failed_call = {}
         self.episode_log.begin(seed)
-        self.reset_seed, self._first_seed = seed, None
+        self.reset_seed, self.first_seed = seed, None
         return observation, info
 
     def action_of(self, plain: object) -> Any:
@@ -225,6 +230,7 @@ class Operations(Attributes):
             raise
         except env_exceptions() as error:
             self._failed = self.episode_log.failed = True
+            self.failed_call = {"action": action}
             raise env_error("step", error) from error
         self.count(reward, terminated, truncated)
         return observation, reward, terminated, truncated, info

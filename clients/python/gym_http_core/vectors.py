@@ -6,6 +6,7 @@ batches. `VectorOperations` has what differs.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -193,8 +194,10 @@ class VectorOperations(Operations):
             EnvError: An environment raised an exception.
         """
         if seed is None:
-            seed = self._first_seed
+            seed = self.first_seed
         failed, self._failed = self._failed, True
+        # The vector takes the mask out of the options.
+        self.failed_call = {"seed": seed, "options": copy.copy(options)}
         mask = options.get("reset_mask") if isinstance(options, dict) else None
         try:
             observation, info = vector_call(
@@ -204,7 +207,8 @@ class VectorOperations(Operations):
             self._failed = failed
             raise
         self._failed = False
-        self.reset_seed, self._first_seed = seed, None
+        self.failed_call = {}
+        self.reset_seed, self.first_seed = seed, None
         self.episode_log.begin(_seeds(seed, self.env.num_envs), mask)
         return observation, info
 
@@ -229,6 +233,7 @@ class VectorOperations(Operations):
             raise
         except env_exceptions() as error:
             self._failed = self.episode_log.failed = True
+            self.failed_call = {"action": action}
             if isinstance(error, Problem):
                 raise
             raise env_error("step", error) from error

@@ -15,12 +15,11 @@ a stream (`gym_http_wire.signatures`), so each part can be decoded alone.
 
 from __future__ import annotations
 
-import enum
-import struct
 import zlib
 from typing import Any, NamedTuple
 
 from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
+from gym_http_wire.step_parts import BODY, HEAD, MAGIC, Kind
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.writing import Writing
 
@@ -33,24 +32,10 @@ __all__ = [
     "StepEncoder",
 ]
 
-#: The first 16 bytes of a part; the last four are the version.
-MAGIC = b"gym-steps\r\n\x1a" + struct.pack("<I", 1)
 #: Bytes that a record may have, its head included.
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 
-_HEAD = struct.Struct("<II")
-_BODY = struct.Struct("<BQ")
-_START = _HEAD.size + _BODY.size
-
-
-class Kind(enum.IntEnum):
-    """What a record is about."""
-
-    HEADER = 1
-    RESET = 2
-    STEP = 3
-    END = 4
-    FAILURE = 5
+_START = HEAD.size + BODY.size
 
 
 class Record(NamedTuple):
@@ -93,8 +78,8 @@ class StepEncoder:
             raise ValueError(
                 f"a record would have {size} bytes: expected {MAX_RECORD_BYTES} at most"
             )
-        body = _BODY.pack(kind, at_ns) + self._sent.header(signature) + values
-        return _HEAD.pack(len(body), zlib.crc32(body)) + body
+        body = BODY.pack(kind, at_ns) + self._sent.header(signature) + values
+        return HEAD.pack(len(body), zlib.crc32(body)) + body
 
 
 class StepDecoder:
@@ -124,30 +109,37 @@ class StepDecoder:
         Raises:
             BadValue: The bytes are no recording, or one of another version.
         """
-        records: list[Record] = []
+        return [record for record, _ in self.feed_with_bytes(data)]
+
+    def feed_with_bytes(self, data: bytes | memoryview) -> list[tuple[Record, bytes]]:
+        """Do as `feed`; return the bytes of each record, too, from its kind on.
+
+        Raises:
+            BadValue: The bytes are no recording, or one of another version.
+        """
+        records: list[tuple[Record, bytes]] = []
         if self.ended:
             return records
         self._rest += data
         if not self._begun and not self._begin():
             return records
         start = 0
-        while not self.ended and len(self._rest) >= start + _HEAD.size:
-            size, checksum = _HEAD.unpack_from(self._rest, start)
+        while not self.ended and len(self._rest) >= start + HEAD.size:
+            size, checksum = HEAD.unpack_from(self._rest, start)
             if not size:
                 self.ended = True
                 start = len(self._rest)
                 break
-            end = start + _HEAD.size + size
-            if not _BODY.size <= size <= MAX_RECORD_BYTES:
+            end = start + HEAD.size + size
+            if not BODY.size <= size <= MAX_RECORD_BYTES:
                 self._damage()
             elif len(self._rest) < end:
                 break
             else:
-                record = self._record(
-                    bytes(self._rest[start + _HEAD.size : end]), checksum
-                )
+                body = bytes(self._rest[start + HEAD.size : end])
+                record = self._record(body, checksum)
                 if record is not None:
-                    records.append(record)
+                    records.append((record, body))
                     start = end
         del self._rest[:start]
         return records
@@ -168,10 +160,10 @@ class StepDecoder:
         if zlib.crc32(body) != checksum:
             self._damage()
             return None
-        kind, at_ns = _BODY.unpack_from(body)
+        kind, at_ns = BODY.unpack_from(body)
         try:
             # A copy: arrays of a value are views, which need their alignment.
-            value = self._received.read(body[_BODY.size :], 0)
+            value = self._received.read(body[BODY.size :], 0)
             return Record(Kind(kind), at_ns, value)
         except ValueError:
             self._damage()

@@ -65,10 +65,10 @@ class ClockedOperations(Operations):
         self, seed: int | None, options: dict[str, Any] | None
     ) -> tuple[Any, Any]:
         """Begin an episode, or join the one that runs."""
-        given = self._first_seed if seed is None else seed
+        given = self.first_seed if seed is None else seed
         with _translated("reset"):
             result = self.mode.reset(given, options, self.caller)
-        self.reset_seed, self._first_seed = given, None
+        self.reset_seed, self.first_seed = given, None
         self.result = result
         return result.observation, result.info
 

@@ -14,6 +14,7 @@ from gym_http_server.errors import (
     ServerRestarted,
     UnknownInstance,
 )
+from gym_http_server.operations.create_bodies import Divided
 from gym_http_server.operations.instances import EPISODES, EVENTS, LOG, SEARCH
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import INSTANCES
@@ -31,6 +32,7 @@ from gym_http_server.web.api.exchange import (
     read_parameters,
     request_id_of,
 )
+from gym_http_server.web.api.resumes import may_resume, read_resume
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.supervisor_client import Abandoned
 from gym_http_server.web.backends.transfers import in_thread
@@ -62,13 +64,29 @@ def _create(web: Web, environ: Environ) -> Answer:
         raise Draining("the server is stopping and makes no new instances")
     key = key_of(environ)
     body = read_body(environ, web.settings.max_body)
+    form = forms(environ)
+    resumed: bytes | Divided | None = None
+    if may_resume(body):
+        owner = caller_of(environ).only
+        limits = (web.data_dir, owner, web.settings.max_body)
+        resumed = in_thread(read_resume, body, form, *limits)
+    if resumed is not None:
+        own = Form.BINARY if isinstance(resumed, Divided) else Form.PLAIN
+        form = own | form & 0xF0
     # A client with a key sends the request again, and gets the instance.
     client = None if key else environ.get("gunicorn.socket")
     gone = bool if client is None else client.has_left
     try:
         frame = web.supervisor.create(
-            *(body, key, caller_of(environ), client, gone, request_id_of(environ)),
-            form=forms(environ),
+            *(
+                resumed or body,
+                key,
+                caller_of(environ),
+                client,
+                gone,
+                request_id_of(environ),
+            ),
+            form=form,
         )
     except Abandoned:
         # The client has closed the connection.

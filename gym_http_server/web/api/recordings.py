@@ -32,6 +32,7 @@ __all__ = ["VIEWS"]
 #: Recordings that an answer lists at most, the newest.
 MAX_LISTED = 1000
 _TYPES = {
+    "bin": "application/octet-stream",
     "gym": "application/octet-stream",
     "json": "application/json",
     "jsonl": "application/x-ndjson",

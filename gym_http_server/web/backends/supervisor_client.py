@@ -16,7 +16,7 @@ import msgspec
 
 from gym_http_server.access.identities import Identity
 from gym_http_server.errors import SupervisorUnavailable
-from gym_http_server.operations.create_bodies import divide, is_large
+from gym_http_server.operations.create_bodies import Divided, divide, is_large
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.progress import read_progress
 from gym_http_server.web.backends.call_socket import CallSocket, ConnectionLost
@@ -86,7 +86,7 @@ class SupervisorClient:
 
     def create(
         self,
-        body: bytes,
+        body: bytes | Divided,
         key: str,
         caller: Identity,
         client: socket.socket | None,
@@ -97,7 +97,7 @@ class SupervisorClient:
         """Create an instance; stop waiting if the client disconnects.
 
         Args:
-            body: The unchanged body of the create request.
+            body: The unchanged body of the create request, or the request in two parts.
             key: The request's key, or "".
             caller: The identity of the client's token.
             client: The client's socket, readable when it disconnects; ``None`` to wait
@@ -118,15 +118,17 @@ class SupervisorClient:
         head = RequestHead(
             key=key, owner=caller.only, creator=caller.name, request_id=request_id
         )
-        if not is_large(body, form):
-            return self._call(request(Op.CREATE, body, head, form=form), client, gone)
-        # The launcher has a client, too, and does not need gevent.
-        from gym_http_server.web.backends.transfers import in_thread
+        if isinstance(body, bytes):
+            if not is_large(body, form):
+                frame = request(Op.CREATE, body, head, form=form)
+                return self._call(frame, client, gone)
+            # The launcher has a client, too, and does not need gevent.
+            from gym_http_server.web.backends.transfers import in_thread
 
-        divided = in_thread(divide, body, form)
-        head = msgspec.structs.replace(head, digest=divided.digest)
-        frame = request(Op.CREATE, divided.members, head, form=form)
-        with divided.memory as memory:
+            body = in_thread(divide, body, form)
+        head = msgspec.structs.replace(head, digest=body.digest)
+        frame = request(Op.CREATE, body.members, head, form=form)
+        with body.memory as memory:
             return self._call(frame, client, gone, memory)
 
     def call(

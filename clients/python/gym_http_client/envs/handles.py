@@ -29,6 +29,7 @@ __all__ = [
     "CloseBudget",
     "Handle",
     "WebHandle",
+    "capabilities_of",
     "close_budget_of",
     "end_at_exit",
 ]
@@ -91,6 +92,12 @@ class _Closable(Protocol):
 _patiences: dict[str, CloseBudget] = {}
 # By process: a forked child inherits the handles of its parent.
 _made: dict[int, weakref.WeakSet[Any]] = {}
+
+
+def capabilities_of(link: Requester) -> frozenset[str]:
+    """Return what a server can do, as ``GET /v1/`` lists it."""
+    found = expect_object(link.request("GET", "/v1/"), f"{link.url}/v1/")
+    return frozenset(found["capabilities"])
 
 
 def close_budget_of(url: str) -> CloseBudget:
@@ -317,9 +324,7 @@ class WebHandle(Handle[Session]):
 
     def capabilities(self) -> frozenset[str]:
         """Return what the server can do, as ``GET /v1/`` lists it."""
-        reply = self._request("GET", "/v1/")
-        found = expect_object(reply, f"{self._link.url}/v1/")
-        return frozenset(found["capabilities"])
+        return capabilities_of(self._link)
 
     def _end(self, seconds: float) -> None:
         until = time.monotonic() + seconds

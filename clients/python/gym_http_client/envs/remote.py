@@ -186,7 +186,19 @@ class Remote:
             TypeError: The instance is of another kind: an environment or a vector.
         """
         server = Server.of(server)
-        env = cls.over(server.handle(instance_id), strict_infos=strict_infos)
+        handle = server.handle(instance_id)
+        return cls.taking(server, handle, strict_infos=strict_infos)
+
+    @classmethod
+    def taking(
+        cls, server: Server, handle: AnyHandle, *, strict_infos: bool = False
+    ) -> Self:
+        """Return the adapter of an instance of a server, as `over` does.
+
+        Raises:
+            TypeError: The instance is of another kind: an environment or a vector.
+        """
+        env = cls.over(handle, strict_infos=strict_infos)
         if env._spec is not None:
             # Its options are unknown; the spec has most of them.
             env._set_spec(env._spec, (server, env.env_id), {})
@@ -234,6 +246,9 @@ class Remote:
         self._take_spaces(answer)
         self.metadata = answer["metadata"]
         self.render_mode = answer["render_mode"]
+        if "resumed" in answer:
+            # Only then, since the environment may have an attribute of this name.
+            self.__dict__["last"] = answer["resumed"]["last"]
         described = answer["spec"]
         self._spec: EnvSpec | None = None
         if described is not None:

@@ -33,6 +33,8 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         wait_s: Seconds that the server waits for an external environment to connect, in
             addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
+        record: A new directory below the server's data directory, in which every reset
+            and step is recorded from the beginning; `resume` goes on from there.
         strict_infos: Whether an info with a value that cannot be sent is an error; else
             that value is `Unsent`, with its ``repr``, and the first one is warned of.
         env_kwargs: Arguments of the environment, of any name, also of those above.
@@ -72,11 +74,12 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        record: str | None = None,
         strict_infos: bool = False,
         env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._strict_infos = strict_infos
+        self._strict_infos, self._record = strict_infos, record
         options: dict[str, Any] = {
             "render_mode": render_mode,
             "max_episode_steps": max_episode_steps,
@@ -103,6 +106,9 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
             "env_kwargs": kwargs,
         }
         request = create_request(env_id, options, kwargs)
+        if self._record is not None:
+            # Not an option: another environment has another directory.
+            request["record"] = self._record
         self._hold(Server.of(server).create(request))
 
     @classmethod

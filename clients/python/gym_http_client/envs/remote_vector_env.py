@@ -43,6 +43,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wait_s: Seconds that the server waits for external environments to connect, in
             addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
+        record: A new directory below the server's data directory, in which every reset
+            and step is recorded from the beginning; `resume` goes on from there.
         strict_infos: Whether an info with a value that cannot be sent is an error; else
             that value is `Unsent`, with its ``repr``, and the first one is warned of.
         env_kwargs: Arguments of the environments, of any name, also of those above.
@@ -83,6 +85,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        record: str | None = None,
         strict_infos: bool = False,
         env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
@@ -122,6 +125,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             "env_kwargs": kwargs,
         }
         request = create_request(env_id, options, kwargs)
+        if record is not None:
+            request["record"] = record
         self._hold(Server.of(server).create(request))
 
     @classmethod

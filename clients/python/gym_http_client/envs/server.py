@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from gym_http_client.calls.real_time_calls import RealTimeSession
 from gym_http_client.envs.create_requests import body_of
-from gym_http_client.envs.handles import WebHandle, end_at_exit
+from gym_http_client.envs.handles import WebHandle, capabilities_of, end_at_exit
+from gym_http_client.errors import ServerError
 from gym_http_client.http.addresses import Address
 from gym_http_client.http.error_mapping import expect_object
 from gym_http_client.http.requester import Requester
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 
 _ZEROMQ = "tcp"
+# Members of create requests that servers have to know.
+_CAPABILITIES = ("record", "resume")
 
 
 class Server:
@@ -102,18 +105,23 @@ class Server:
                 sent.
 
         Raises:
-            ServerError: The server refuses.
+            ServerError: The server refuses, or is too old.
             Exception: ``gymnasium.make`` raised it on the server.
         """
+        needed = [name for name in _CAPABILITIES if request.get(name) is not None]
         if self._address.scheme == _ZEROMQ:
             from gym_http_client.envs.zeromq_handle import create
 
+            _check_capable(needed, frozenset())
             made = create(self._address, request, self._time_limit, self._retries)
             end_at_exit(made)
             return made
         body, media_type = body_of(request)
         link = self.link()
         try:
+            if needed:
+                # Older servers ignore the members that they do not know.
+                _check_capable(needed, capabilities_of(link))
             reply = link.request(
                 *("POST", "/v1/envs/", body),
                 content_type=media_type,
@@ -230,6 +238,15 @@ class Server:
     def __setstate__(self, state: dict[str, Any]) -> None:
         url = state.pop("url")
         self.__init__(url, **state)  # type: ignore[misc]
+
+
+def _check_capable(needed: list[str], capabilities: frozenset[str]) -> None:
+    for name in needed:
+        if name not in capabilities:
+            raise ServerError(
+                f"this server cannot {name} instances: expected a newer one, over HTTP",
+                code="unsupported",
+            )
 
 
 def _is_zeromq(url: str) -> bool:

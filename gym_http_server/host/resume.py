@@ -1,0 +1,376 @@
+"""Brings a new environment to the state of a recording, by the calls recorded in it.
+
+A recording may be cut anywhere, and an environment without the sandbox can have written
+it. Its records are decoded as requests are, and take the same calls as those.
+
+Each part says after how many records of the earlier ones it goes on. So a recording is
+a tree: where it was resumed at an earlier step, the records after that are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gym_http_core.env_errors import env_exceptions
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
+from gym_http_server.errors import CannotResume, ResumeDiffers
+from gym_http_server.host import env_warnings
+from gym_http_server.host.step_recorder import COUNTED, reset_members, step_members
+from gym_http_wire.problems import BadParameter, ExternalAway
+from gym_http_wire.spaces import elided
+from gym_http_wire.step_parts import HEAD, Kind
+from gym_http_wire.step_records import Record, StepDecoder, StepEncoder
+from gym_http_wire.values import BadValue, Unsent, UnsupportedValue, binary
+from gym_http_wire.values.infos import with_unsent
+
+__all__ = ["Resumed", "replay"]
+
+Json = dict[str, Any]
+#: Opens the part with an index for reading; returns ``None`` after the last one.
+OpenPart = Callable[[int], int | None]
+_Recorded = tuple[Record, bytes]
+_CHUNK = 1024 * 1024
+# Seconds after which the host records again that a call begins.
+_QUIET_SECONDS = 0.02
+_CAUSES = (
+    "The environment may read the clock, or draw random numbers otherwise than from "
+    "its np_random, or be of another version"
+)
+_SHOWN_CHARS = 120
+
+
+class Resumed(NamedTuple):
+    """What was replayed.
+
+    Attributes:
+        header: The header of the recording.
+        records: Records that lead to the state.
+        steps: Steps among them.
+        reset: Whether a reset is among them.
+        last: The last of them, with ``op``; ``None`` if there are none.
+    """
+
+    header: Json
+    records: int
+    steps: int
+    reset: bool
+    last: Json | None
+
+
+class _Segment(NamedTuple):
+    """Records of one part that lead to the state.
+
+    Attributes:
+        part: Index of the part.
+        start: Number of records before them.
+        header: The header of the part.
+    """
+
+    part: int
+    start: int
+    header: Json
+
+
+def replay(
+    operations: Operations,
+    exact: LosslessCalls,
+    open_part: OpenPart,
+    *,
+    step: int | None,
+    verify: bool,
+    on_call: Callable[[], None],
+) -> Resumed:
+    """Do with an environment what was done with a recorded one.
+
+    Args:
+        operations: The environment, just made.
+        exact: Its lossless calls.
+        open_part: Opens a part.
+        step: Steps to take; ``None``: all.
+        verify: Whether results must be the recorded ones, bit by bit.
+        on_call: Called now and then before a call of the environment.
+
+    Raises:
+        CannotResume: The recording does not begin with its instance.
+        ResumeDiffers: The environment did something else.
+        BadParameter: The recording has fewer steps.
+    """
+    segments = _lineage(open_part)
+    if not segments or segments[0].header.get("request") is None:
+        raise CannotResume(
+            "the recording began after its instance: expected one that the member "
+            "'record' of a create request began"
+        )
+    run = _Replay(operations, exact, verify)
+    noted = 0.0
+    with env_warnings.muted():
+        for record, data in _records(open_part, segments):
+            if step is not None and run.steps >= step and not run.may_follow(record):
+                break
+            now = time.monotonic()
+            if now > noted:
+                on_call()
+                noted = now + _QUIET_SECONDS
+            run.play(record, data)
+    if step is not None and run.steps < step:
+        raise BadParameter(
+            f"step is {step}: expected at most {run.steps}, the steps of the recording"
+        )
+    return Resumed(segments[0].header, run.records, run.steps, run.reset, run.last)
+
+
+def _lineage(open_part: OpenPart) -> list[_Segment]:
+    """Return what of each part leads to the state at the end of the last one."""
+    segments: list[_Segment] = []
+    part = 0
+    while (file := open_part(part)) is not None:
+        with contextlib.closing(_decoded(file)) as records:
+            first, _ = next(records, (None, b""))
+        if first is not None and isinstance(first.value, dict):
+            after = first.value.get("after", 0)
+            if first.kind == Kind.HEADER and type(after) is int and after >= 0:
+                while segments and segments[-1].start >= after:
+                    segments.pop()
+                segments.append(_Segment(part, after, first.value))
+        part += 1
+    return segments
+
+
+def _records(open_part: OpenPart, segments: list[_Segment]) -> Iterator[_Recorded]:
+    """Yield the records that lead to the state, and the header of each part."""
+    ends = [each.start for each in segments[1:]]
+    for segment, end in zip(segments, [*ends, None], strict=True):
+        number, file = segment.start, open_part(segment.part)
+        if file is None:
+            # It was deleted just now.
+            return
+        with contextlib.closing(_decoded(file)) as records:
+            for record, data in records:
+                if record.kind in COUNTED and number == end:
+                    break
+                number += record.kind in COUNTED
+                yield record, data
+        if end is not None and number < end:
+            # It was cut, and what followed is not known to be the same episode.
+            return
+
+
+def _decoded(file: int) -> Generator[_Recorded, None, None]:
+    """Yield the records of a part, with their bytes, and close its file."""
+    decoder = StepDecoder()
+    try:
+        while not decoder.ended and (data := os.read(file, _CHUNK)):
+            yield from decoder.feed_with_bytes(data)
+    except BadValue as error:
+        raise CannotResume(f"a part of the recording {error}") from None
+    finally:
+        os.close(file)
+
+
+class _Replay:
+    """Replays records, one after the other.
+
+    Attributes:
+        records: Records that were replayed, as `COUNTED` counts them.
+        steps: Steps among them.
+        reset: Whether the environment was reset, or its generator set.
+        last: The last one of a reset, a step or a failure, with ``op``.
+    """
+
+    def __init__(
+        self, operations: Operations, exact: LosslessCalls, verify: bool
+    ) -> None:
+        self.records = 0
+        self.steps = 0
+        self.reset = False
+        self.last: Json | None = None
+        self._operations = operations
+        self._exact = exact
+        self._verify = verify
+        self._encoder = StepEncoder()
+        self._play = {
+            Kind.RESET: self._reset,
+            Kind.STEP: self._step,
+            Kind.CHANGE: self._change,
+            Kind.FAILURE: self._failure,
+        }
+
+    def may_follow(self, record: Record) -> bool:
+        """Whether a record is replayed after the last wanted step."""
+        # The state from which the first step is taken is that after the first reset.
+        return record.kind not in COUNTED or (
+            not self.steps and (self.last is None or record.kind == Kind.CHANGE)
+        )
+
+    def play(self, record: Record, data: bytes) -> None:
+        """Replay a record, of which the bytes are given, too.
+
+        Raises:
+            ResumeDiffers: The environment did something else.
+        """
+        if record.kind == Kind.HEADER:
+            # Each part has signatures of its own.
+            self._encoder = StepEncoder()
+        play = self._play.get(record.kind)
+        if play is None:
+            self._compare(record, data, record.value)
+            return
+        try:
+            members = play(record.value)
+        except (ResumeDiffers, ExternalAway):
+            raise
+        except env_exceptions() as error:
+            raise self._differs(
+                f"its {record.kind.name.lower()} raises an exception now: {error}"
+            ) from error
+        self._compare(record, data, members)
+        self.records += 1
+
+    def _reset(self, value: Json) -> Json:
+        seed, options = value["seed"], value["options"]
+        self._operations.first_seed = None
+        # Vectors take the mask out of it.
+        given = {"seed": seed, "options": copy.copy(options)}
+        result = self._exact.reset(given)
+        self.reset = True
+        self.last = {"op": "reset", **value}
+        return reset_members(seed, options, result, drawn="drawn" in value)
+
+    def _step(self, value: Json) -> Json:
+        action = value["action"]
+        result = self._exact.step({"action": action})
+        self.steps += 1
+        self.last = {"op": "step", **value}
+        return step_members(action, result)
+
+    def _change(self, value: Json) -> Json:
+        op, name, given = value["op"], value["name"], value["given"]
+        if op == "set_generator":
+            self._operations.first_seed, self.reset = None, True
+        self._call(op, name, given)
+        return value
+
+    def _call(self, op: str, name: str, given: Json) -> None:
+        exact, operations = self._exact, self._operations
+        match op:
+            case "set_generator":
+                exact.set_generator(given)
+            case "set_attribute":
+                exact.set_attribute(name, given)
+            case "call_attribute":
+                exact.call_attribute(name, given)
+            case "action_sample" | "observation_sample":
+                which = op.removesuffix("_sample")
+                operations.sample(which, given.get("seed"), given.get("mask"))
+            case _:
+                raise BadParameter(f"the request {op!r:.40} is unknown")
+
+    def _failure(self, value: Json) -> Json:
+        op, given = value["op"], value["given"]
+        self.last = dict(value)
+        try:
+            if "action" in given:
+                self._exact.step({"action": given["action"]})
+            elif op in ("reset", "rollout", "step") and "seed" in given:
+                self._exact.reset(dict(given))
+            elif value["name"] is not None or op.endswith("_sample"):
+                self._call(op, value["name"], given)
+            else:
+                # A render, or the like.
+                return value
+        except env_exceptions():
+            return value
+        raise self._differs(f"its {op} raised an exception: {value['error']}")
+
+    def _compare(self, record: Record, data: bytes, members: Json) -> None:
+        """Check that the members of a record are the same again.
+
+        Raises:
+            ResumeDiffers: They differ.
+        """
+        if not self._verify:
+            return
+        try:
+            made = self._encoder.encode(record.kind, record.at_ns, members)
+        except UnsupportedValue:
+            members = with_unsent(members)[0]
+            made = self._encoder.encode(record.kind, record.at_ns, members)
+        if made[HEAD.size :] == data:
+            return
+        again = binary.decode(binary.encode(members))
+        found = _first_difference(record.value, again, "")
+        if found is not None:
+            path, recorded, replayed = found
+            raise self._differs(
+                f"{path} was {_shown(recorded)} and is {_shown(replayed)} now",
+                member=path,
+                recorded=_shown(recorded),
+                replayed=_shown(replayed),
+            )
+
+    def _differs(self, words: str, **extras: Any) -> ResumeDiffers:
+        where = f"step {self.steps}"
+        if self.last is not None and self.last["op"] == "reset":
+            where = f"the reset after step {self.steps}" if self.steps else "the reset"
+        return ResumeDiffers(
+            f"the environment differs from the recording at {where}: {words}. "
+            f"{_CAUSES}. Resume at an earlier step, or with verify false",
+            extras={"step": self.steps, **extras},
+        )
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.{_SHOWN_CHARS}}"
+
+
+def _first_difference(
+    recorded: Any, replayed: Any, path: str
+) -> tuple[str, Any, Any] | None:
+    """Return where decoded values differ, and the parts there; ``None``: nowhere."""
+    if type(recorded) is not type(replayed):
+        return path, recorded, replayed
+    pairs: Any = ()
+    if isinstance(recorded, dict):
+        if list(recorded) != list(replayed):
+            return path, recorded, replayed
+        pairs = ((key, recorded[key], replayed[key]) for key in recorded)
+    elif isinstance(recorded, list | tuple):
+        if len(recorded) != len(replayed):
+            return path, recorded, replayed
+        pairs = zip(range(len(recorded)), recorded, replayed, strict=True)
+    elif isinstance(recorded, np.ndarray):
+        return _array_difference(recorded, replayed, path)
+    elif isinstance(recorded, Unsent):
+        # Its text may have the address of an object.
+        return None if recorded.type == replayed.type else (path, recorded, replayed)
+    elif binary.encode(recorded) != binary.encode(replayed):
+        return path, recorded, replayed
+    for key, one, other in pairs:
+        inner = f"{path}[{elided(key)}]" if path else str(key)
+        if found := _first_difference(one, other, inner):
+            return found
+    return None
+
+
+def _array_difference(
+    recorded: Any, replayed: Any, path: str
+) -> tuple[str, Any, Any] | None:
+    if (recorded.dtype, recorded.shape) != (replayed.dtype, replayed.shape):
+        return path, recorded, replayed
+    if recorded.dtype.char == "O":
+        pair = recorded.ravel().tolist(), replayed.ravel().tolist()
+        return _first_difference(*pair, path)
+    for index in np.ndindex(recorded.shape):
+        one, other = recorded[index], replayed[index]
+        if one.tobytes() != other.tobytes():
+            where = ", ".join(map(str, index))
+            return f"{path}[{where}]", one, other
+    return None
