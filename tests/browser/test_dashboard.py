@@ -31,6 +31,8 @@ POLICY = {
 #: Bytes of the page's own files, and with the JavaScript client, without /docs/.
 MOST_OWN_BYTES = 180 * 1024
 MOST_BYTES = 360 * 1024
+#: Files of the page that a browser loads before it shows the first view.
+FIRST_FILES, FIRST_BYTES = 20, 60 * 1024
 
 
 @pytest.fixture(scope="module", params=["", TOKEN], ids=["open", "token"])
@@ -95,6 +97,17 @@ def test_all_files_of_the_page_are_small_together(api: Api) -> None:
     assert sum(sizes.values()) <= MOST_BYTES
 
 
+def test_the_first_view_loads_few_files(server: Server, page: CheckedPage) -> None:
+    page.open(f"{server.url}/#token={server.token}" if server.token else server.url)
+    page.shows("Ready")
+    found = page.run(
+        "performance.getEntriesByType('resource').filter(({ name }) => "
+        "name.includes('/dashboard/')).map((each) => each.decodedBodySize)"
+    )
+    assert len(found) <= FIRST_FILES
+    assert sum(found) <= FIRST_BYTES
+
+
 def test_families_and_environments_have_pictures(
     server: Server, page: CheckedPage
 ) -> None:
@@ -138,7 +151,7 @@ def test_a_person_makes_finds_and_closes_an_instance(
     mine = api.create(label=HOSTILE)
     page.shows(HOSTILE)
     page.run("location.hash = '#/instances'")
-    page.shows("Running")
+    page.shows("Live")
     page.shows(HOSTILE)
     assert page.run("document.querySelectorAll('td img, li img').length") == 0
     page.press(f'[data-key="close {mine.id}"]')

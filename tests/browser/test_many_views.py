@@ -12,7 +12,7 @@ from tests.support.wait import wait_until
 pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(400)]
 
 SECONDS = 60.0
-ROWS = "document.querySelectorAll('[aria-label=\"Running instances\"] tbody tr').length"
+ROWS = "document.querySelectorAll('[aria-label=\"Live instances\"] tbody tr').length"
 FRAMES = """[...document.querySelectorAll(".tile img")]
   .filter((each) => each.naturalWidth).length"""
 

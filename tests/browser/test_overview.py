@@ -134,7 +134,7 @@ def test_an_admin_filters_by_owner_and_a_reader_sees_its_own(
         page.open(f"{server.url}/#token={token_of('root')}")
         page.shows("3 of 64 slots taken")
         page.run("location.hash = '#/instances'")
-        page.shows("Running")
+        page.shows("Live")
         page.shows("of reader")
         owners = (
             "[...document.querySelectorAll('[aria-label=Owner] option')]"
@@ -151,9 +151,22 @@ def test_an_admin_filters_by_owner_and_a_reader_sees_its_own(
         page.open(f"{server.url}/?2#token={token_of('reader')}")
         page.shows("slots taken")
         page.run("location.hash = '#/instances'")
-        page.shows("Running")
+        page.shows("Live")
         page.shows("of reader")
         assert "of ada" not in page.text()
         assert made["reader"] in page.text()
-        # Runs need another scope, and the console notes the refusal.
-        page.take_fault("403")
+        # It is offered nothing that its token may not do: no answer was 403.
+        offered = page.text()
+        for words in ("New instance", "Close", "Runs"):
+            assert words not in offered
+        page.run(f"location.hash = '#/envs/{made['reader']}'")
+        page.press("#tab-spaces")
+        page.shows("Discrete(2)")
+        for words in ("By hand", "Play", "Close", "Record this"):
+            assert words not in page.text()
+        page.run("location.hash = '#/new'")
+        page.shows("This token may not create instances")
+        page.run("sessionStorage.clear()")
+        page.open(f"{server.url}/?3#token={token_of('maker')}")
+        page.shows("This token may not see instances")
+        assert page.faults == []

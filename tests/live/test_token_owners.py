@@ -221,11 +221,14 @@ def test_a_list_shows_the_own_instances(shared: Server, ada: Instance) -> None:
     assert api_of(shared, "bob").instances() == {bobs.id: "Taxi-v3"}
     assert api_of(shared, "reader").instances() == {}
     assert Api(shared).instances() == {ada.id: "CartPole-v1", bobs.id: "Taxi-v3"}
-    counts = [
-        ok(api_of(shared, name).get("/v1/"))["instances"]
+    described = [
+        ok(api_of(shared, name).get("/v1/"))
         for name in ("ada", "bob", "reader", "root")
     ]
-    assert counts == [1, 1, 0, 2]
+    assert [each["instances"] for each in described] == [1, 1, 0, 2]
+    scopes = [each["scopes"] for each in described]
+    assert scopes[0] == ["create", "external:game", "read", "step"]
+    assert scopes[2:] == [["read"], ["admin"]]
     bobs.close()
 
 
@@ -408,6 +411,7 @@ SCOPES = [
     ("POST", "/v1/runs/", RUN),
     ("GET", "/v1/", EVERY),
     ("GET", "/v1/registry/", EVERY),
+    ("GET", "/v1/registry/none/thumbnail/", CREATE),
     ("POST", "/v1/upload/", EVERY),
     ("GET", "/v1/nothing/", EVERY),
 ]

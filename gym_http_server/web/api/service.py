@@ -89,7 +89,8 @@ def _json(value: object) -> Answer:
 def about(web: Web, environ: Environ) -> Answer:
     """Describe the server."""
     read_body(environ, web.settings.max_body)
-    status = web.supervisor.call(Op.STATUS, owner=caller_of(environ).only)
+    caller = caller_of(environ)
+    status = web.supervisor.call(Op.STATUS, owner=caller.only)
     return _json(
         {
             "api": "v1",
@@ -103,6 +104,7 @@ def about(web: Web, environ: Environ) -> Answer:
             },
             "name": "gym_http_server",
             "sandbox": _sandbox(web.settings),
+            "scopes": sorted(caller.scopes),
             "version": gym_http_server.__version__,
         }
     )

@@ -22,8 +22,13 @@ const ROUTES = [
 const loaded = new Map([["./overview_view.js", overview]]);
 const main = document.querySelector("main");
 const signOut = document.querySelector(".sign-out");
-const context = { call, openStream, watch, go: (hash) => (location.hash = hash), toast, ask, about: null };
+const context = { call, openStream, watch, go: (hash) => (location.hash = hash), toast, ask, may, about: null };
 let shown = null;
+
+/** Whether the token has one of some scopes. */
+function may(...scopes) {
+  return ["admin", ...scopes].some((each) => context.about.scopes.includes(each));
+}
 
 /** Replace the view. */
 function show(make, names = []) {
@@ -57,8 +62,13 @@ async function open(path, names) {
 function route() {
   for (const link of document.querySelectorAll("nav a")) {
     const isHere = link.pathname === "/" && link.hash === (location.hash || "#/");
-    if (isHere) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (!isHere) link.removeAttribute("aria-current");
+    else {
+      link.setAttribute("aria-current", "page");
+      // On a telephone the links are wider than the window.
+      const { parentNode: nav } = link;
+      nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
+    }
   }
   for (const [pattern, path] of ROUTES) {
     const found = pattern.exec(location.hash);
@@ -78,6 +88,7 @@ async function begin() {
     return;
   }
   signOut.hidden = !token();
+  for (const link of document.querySelectorAll("[data-scope]")) link.hidden = !may(link.dataset.scope);
   route();
 }
 

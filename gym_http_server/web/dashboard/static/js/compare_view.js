@@ -83,8 +83,8 @@ class ComparePage {
   async #load() {
     const { call } = this.#context;
     try {
-      // Once: the request starts the relay, and a token may not list runs.
-      this.#runs ??= await runNames();
+      // Once: the request starts the relay.
+      this.#runs ??= this.#context.may("runs") ? (await call("GET", "/v1/runs/")).runs.map(({ run }) => run) : [];
       const { instances, ended } = await call("GET", "/v1/instances/");
       if (this.#isOver) return;
       const rows = new Map([...instances, ...ended].map((row) => [row.instance_id, row]));
@@ -221,11 +221,6 @@ class ComparedRun {
     this.#steps += length ?? NaN;
     return { episode: this.#episodes++, step: this.#steps, time: time - this.#began, length, total };
   }
-}
-
-async function runNames() {
-  const response = await request("GET", "/v1/runs/");
-  return response.ok ? (await response.json()).runs.map(({ run }) => run) : [];
 }
 
 function titleOf({ label, env_id }) {

@@ -81,8 +81,8 @@ class InstancePage {
     this.#path = `/v1/envs/${encodeURIComponent(id)}/`;
     this.#curves = new CurvesPanel(id);
     this.#log = new LogPanel(id);
-    this.#recording = new RecordingPanel(context.call, this.#path, id);
-    this.#realtime = new RealtimePanel(context.call, this.#path);
+    this.#recording = new RecordingPanel(context.call, this.#path, id, context.may("step"));
+    this.#realtime = new RealtimePanel(context.call, this.#path, context.may("step"));
     this.#stepper = new Stepper(id, token(), {
       onStep: () => this.#foreign.noteOwn(this.#row?.num_envs ?? 1),
       onSpaces: (version) => this.#takeSpaces(version),
@@ -94,8 +94,9 @@ class InstancePage {
 
   #layout() {
     this.#closing.classList.add("danger");
+    this.#closing.hidden = !this.#context.may("step", "create");
     this.#tabs = new Tabs("More about this instance", [
-      ["By hand", this.#hand],
+      ...(this.#context.may("step") ? [["By hand", this.#hand]] : []),
       ["Facts", this.#facts.element],
       ["Log", this.#log.element],
       ["Spaces", this.#spaces],
@@ -239,6 +240,7 @@ class InstancePage {
     if (described.realtime && !this.#hasClock) this.#tabs.add("Clock", this.#realtime.element);
     this.#hasClock = Boolean(described.realtime);
     this.#showSpaces(described);
+    if (!this.#context.may("step")) return;
     const mayStep = () => this.#mayStep();
     if (!this.#row?.num_envs && isPlayable(keys, described.action_space)) {
       this.#play = new PlayPanel(keys, described.action_space, this.#stepper, mayStep, this.#frame.element);

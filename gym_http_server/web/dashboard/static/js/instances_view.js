@@ -2,9 +2,8 @@
 
 import { action, h } from "./elements.js";
 import { Rates } from "./rates.js";
-import { bytesText } from "./recording_panel.js";
 import { STATES, stateText, whyEnded } from "./states.js";
-import { ago, number, roughly } from "./texts.js";
+import { ago, bytesText, number, roughly } from "./texts.js";
 
 const EVERY = 1000;
 const COLUMNS = [
@@ -46,7 +45,7 @@ class InstancesPage {
   #body = h("tbody", {});
   #ended = h("tbody", {});
   #endedHead = h("tr", {});
-  #running = h("div", { class: "table cards panel", tabindex: "0", role: "region", "aria-label": "Running instances", hidden: "" });
+  #running = h("div", { class: "table cards panel", tabindex: "0", role: "region", "aria-label": "Live instances", hidden: "" });
   #endedTable = h("div", { class: "table cards panel", tabindex: "0", role: "region", "aria-label": "Ended instances", hidden: "" });
   #none = h("p", { class: "nothing", hidden: "" });
   #sort = 11;
@@ -69,7 +68,7 @@ class InstancesPage {
       this.#running,
       this.#endedTable,
     );
-    this.#running.append(h("table", {}, h("caption", {}, "Running"), h("thead", {}, this.#head), this.#body));
+    this.#running.append(h("table", {}, h("caption", {}, "Live"), h("thead", {}, this.#head), this.#body));
     this.#endedTable.append(h("table", {}, h("caption", {}, "Ended"), h("thead", {}, this.#endedHead), this.#ended));
     for (const each of [this.#search, this.#state]) each.addEventListener("input", () => this.#load());
     this.#owner.addEventListener("input", () => this.#draw());
@@ -129,7 +128,8 @@ class InstancesPage {
       const attributes = { scope: "col", "aria-sort": sorted, class: isNumber ? "number" : "" };
       return h("th", attributes, action(name, () => this.#sortBy(index), { "data-key": name }));
     });
-    this.#head.replaceChildren(...cells, h("th", { scope: "col" }, h("span", { class: "unseen" }, "Close")));
+    if (this.#context.may("step", "create")) cells.push(h("th", { scope: "col" }, h("span", { class: "unseen" }, "Close")));
+    this.#head.replaceChildren(...cells);
     const names = ENDED.filter((name) => name !== "Owner" || this.#owners.size);
     this.#endedHead.replaceChildren(...names.map((each) => h("th", { scope: "col", class: each === "Steps" || each === "Ended" ? "number" : "" }, each)));
   }
@@ -186,9 +186,9 @@ class InstancesPage {
       cell("Environment", row.num_envs ? `${row.env_id} × ${row.num_envs}` : row.env_id, { title: row.program ?? "", class: "first" }),
       cell("Label", row.label ?? ""),
       ...this.#owned(row),
-      cell("State", h("span", { class: `badge ${row.state}` }, stateText(row))),
+      cell("State", h("span", { class: `badge ${row.state}` }, stateText(row)), { class: "wide" }),
       ...numbers.map((text, index) => cell(COLUMNS[OWNER + 2 + index].name, text, { class: "number" })),
-      cell("", close, { class: "wide number" }),
+      ...(this.#context.may("step", "create") ? [cell("", close, { class: "wide number" })] : []),
     );
   }
 

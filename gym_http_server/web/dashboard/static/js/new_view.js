@@ -14,6 +14,10 @@ const SETTLED = 200;
 
 /** Make the view. */
 export function view(context) {
+  if (!context.may("create")) {
+    const words = "This token may not create instances: it has not the scope create.";
+    return { element: h("div", { class: "view" }, h("h1", {}, "New instance"), h("p", { class: "nothing" }, words)), dispose() {} };
+  }
   const page = new NewPage(context);
   page.load();
   return { element: page.element, dispose: () => page.dispose() };

@@ -2,10 +2,9 @@
 
 import { action, copyable, h } from "./elements.js";
 import { Rates } from "./rates.js";
-import { bytesText } from "./recording_panel.js";
 import { token } from "./session.js";
 import { sparkline } from "./sparkline.js";
-import { ago, number, plural } from "./texts.js";
+import { ago, bytesText, number, plural } from "./texts.js";
 import { Wall } from "./wall_view.js";
 
 const EVERY = 2000;
@@ -51,7 +50,6 @@ class Overview {
   #list = h("ol", { class: "events" });
   #machine = null;
   #runs = [];
-  #mayRuns = true;
   #events = [];
   #next = 0;
   #turn = 0;
@@ -81,6 +79,7 @@ class Overview {
   }
 
   async begin() {
+    if (!this.#context.may("read")) return this.#judge("bad", "This token may not see instances", "It has not the scope read.", []);
     await this.#load();
     // The second list gives rates, so it is not waited for long.
     if (!this.#isOver) this.#timer = setTimeout(() => this.begin(), this.#turn === 1 ? EVERY / 2 : EVERY);
@@ -100,7 +99,7 @@ class Overview {
         call("GET", "/v1/instances/"),
         call("GET", `/v1/events/?from=${this.#next}`),
         isTurn && this.#turn > 1 ? call("GET", "/v1/").then(({ machine }) => (this.#machine = machine)) : null,
-        isTurn && this.#mayRuns ? this.#loadRuns() : null,
+        isTurn && this.#context.may("runs") ? call("GET", "/v1/runs/").then(({ runs }) => (this.#runs = runs)) : null,
       ]);
       if (this.#isOver) return;
       rates.take(listed.instances, performance.now());
@@ -112,15 +111,6 @@ class Overview {
     } catch (error) {
       if (this.#isOver) return;
       this.#judge("bad", "The server does not answer", error.message, []);
-    }
-  }
-
-  async #loadRuns() {
-    try {
-      this.#runs = (await this.#context.call("GET", "/v1/runs/")).runs;
-    } catch (error) {
-      // A token without the scope for runs sees none.
-      this.#mayRuns = error.status !== 403;
     }
   }
 
@@ -138,8 +128,9 @@ class Overview {
     this.#showCells(instances, states, slots);
     this.#wall.show(instances);
     this.#wallPart.hidden = isEmpty;
-    if (isEmpty && this.#begin.hidden) this.#begin.replaceChildren(...this.#ways());
-    this.#begin.hidden = !isEmpty;
+    const begins = isEmpty && this.#context.may("create");
+    if (begins && this.#begin.hidden) this.#begin.replaceChildren(...this.#ways());
+    this.#begin.hidden = !begins;
     this.#list.replaceChildren(...this.#events.slice(-EVENTS).reverse().map(eventItem));
     if (!this.#events.length) this.#list.replaceChildren(h("li", { class: "soft" }, "Nothing yet."));
   }
@@ -179,7 +170,7 @@ class Overview {
     const [busy, cores] = [rates.cores, this.#machine?.cores];
     processor.show(busy === null ? "–" : number(busy), `of ${plural(cores ?? 1, "core")}`, busy === null ? 0 : busy / cores);
     const waiting = this.#runs.reduce((sum, { queue_batches }) => sum + queue_batches, 0);
-    runs.element.hidden = !this.#mayRuns;
+    runs.element.hidden = !this.#context.may("runs");
     runs.show(String(this.#runs.length), this.#runs.length ? `${plural(waiting, "batch", "batches")} ${waiting === 1 ? "waits" : "wait"}` : "none");
   }
 

@@ -24,8 +24,9 @@ export class RealtimePanel {
   /**
    * @param {(method: string, path: string, body?: object) => Promise<object>} call
    * @param {string} path Of the instance.
+   * @param {boolean} may Whether the token may pause it.
    */
-  constructor(call, path) {
+  constructor(call, path, may) {
     this.#call = call;
     this.#path = `${path}realtime/`;
     const heads = ["", ...COLUMNS].map((each) => h("th", { scope: "col" }, each));
@@ -36,7 +37,7 @@ export class RealtimePanel {
       button("Pause", "Pause the clock", () => this.#send("pause/")),
       button("Resume", "Resume the clock", () => this.#send("resume/")),
     );
-    this.element = h("div", { class: "realtime" }, this.#words, table, buttons, this.#error);
+    this.element = h("div", { class: "realtime" }, this.#words, table, ...(may ? [buttons] : []), this.#error);
   }
 
   /** Request the statistics, and show them. */

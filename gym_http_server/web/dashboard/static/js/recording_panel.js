@@ -1,10 +1,8 @@
 /** The panel to record an instance: episodes always, steps and videos if wanted. */
 
-import { numberText } from "./chart_scale.js";
 import { h } from "./elements.js";
+import { bytesText } from "./texts.js";
 import { button } from "./widgets/containers.js";
-
-const LENGTHS = ["B", "kB", "MB", "GB", "TB"];
 
 /** Starts and stops a monitor, and shows how much it has written. */
 export class RecordingPanel {
@@ -21,17 +19,15 @@ export class RecordingPanel {
    * @param {(method: string, path: string, body?: object) => Promise<object>} call
    * @param {string} path Of the instance.
    * @param {string} name A directory to suggest.
+   * @param {boolean} may Whether the token may record.
    */
-  constructor(call, path, name) {
+  constructor(call, path, name, may) {
     this.#call = call;
     this.#path = `${path}monitor/`;
     this.#directory.value = name;
     this.#steps.checked = true;
     const labelled = (text, field) => h("label", { class: "switch" }, field, h("span", {}, text));
-    this.element = h(
-      "div",
-      { class: "recording" },
-      this.#state,
+    const controls = [
       h(
         "div",
         { class: "row" },
@@ -47,7 +43,8 @@ export class RecordingPanel {
         button("Stop", "Stop recording", () => this.#send("close/", {})),
       ),
       this.#error,
-    );
+    ];
+    this.element = h("div", { class: "recording" }, this.#state, ...(may ? controls : []));
   }
 
   /** Show the state of a row of the list of instances. */
@@ -78,14 +75,4 @@ function wordsOf({ steps, video, bytes, frames_written, frames_dropped, failed }
   if (video) words.push(`${frames_written} frames written, ${frames_dropped} dropped`);
   if (failed) words.push("it has failed, and the log says why");
   return words.join(" · ");
-}
-
-/** Print a number of bytes with a unit. */
-export function bytesText(bytes) {
-  let [amount, unit] = [bytes, 0];
-  while (amount >= 1000 && unit < LENGTHS.length - 1) {
-    amount /= 1000;
-    unit += 1;
-  }
-  return `${numberText(Number(amount.toPrecision(3)))} ${LENGTHS[unit]}`;
 }

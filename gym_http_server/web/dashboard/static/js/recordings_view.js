@@ -1,9 +1,8 @@
 /** Recordings on the server: their files, and a player of their videos. */
 
 import { h } from "./elements.js";
-import { bytesText } from "./recording_panel.js";
 import { request } from "./server.js";
-import { ago } from "./texts.js";
+import { ago, bytesText } from "./texts.js";
 
 /**
  * Make the view.

@@ -2,9 +2,8 @@
 
 import { ChartGroup } from "./chart.js";
 import { h, table } from "./elements.js";
-import { bytesText } from "./recording_panel.js";
 import { request } from "./server.js";
-import { ago, number, roughly } from "./texts.js";
+import { ago, bytesText, number, roughly } from "./texts.js";
 
 const EVERY = 1000;
 /** How many of the last records are drawn at first. */

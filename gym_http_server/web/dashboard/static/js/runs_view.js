@@ -1,8 +1,7 @@
 /** The list of training runs, live once a second. */
 
 import { h, table } from "./elements.js";
-import { bytesText } from "./recording_panel.js";
-import { ago, number } from "./texts.js";
+import { ago, bytesText, number } from "./texts.js";
 
 const EVERY = 1000;
 const COLUMNS = ["Run", "Workers", "Waiting batches", "Waiting", "Version of the weights", "Last used"];

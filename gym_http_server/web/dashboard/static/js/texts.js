@@ -1,5 +1,7 @@
 /** Numbers and times as texts. */
 
+const LENGTHS = ["B", "kB", "MB", "GB", "TB"];
+
 /** A number with at most three decimals; a dash for none. */
 export function number(value) {
   if (typeof value !== "number" || !Number.isFinite(value)) return "–";
@@ -23,4 +25,14 @@ export function roughly(seconds) {
   if (seconds < 60) return `${Math.floor(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
   return seconds < 48 * 3600 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
+}
+
+/** A number of bytes with a unit. */
+export function bytesText(bytes) {
+  let [amount, unit] = [bytes, 0];
+  while (amount >= 1000 && unit < LENGTHS.length - 1) {
+    amount /= 1000;
+    unit += 1;
+  }
+  return `${Number(amount.toPrecision(3))} ${LENGTHS[unit]}`;
 }
