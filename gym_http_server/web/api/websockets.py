@@ -15,6 +15,7 @@ from typing import Any, Self
 import gevent  # type: ignore[import-untyped]
 from gevent.lock import BoundedSemaphore, RLock  # type: ignore[import-untyped]
 from gevent.queue import Queue  # type: ignore[import-untyped]
+from gevent.socket import wait_write  # type: ignore[import-untyped]
 
 from gym_http_wire.websocket import (
     Close,
@@ -154,7 +155,10 @@ class KeptSocket:
         with self._sending:
             try:
                 while view:
-                    view = view[self._socket.send(view, timeout=SEND_S) :]
+                    try:
+                        view = view[self._socket.send(view, timeout=0.0) :]
+                    except BlockingIOError:
+                        wait_write(self._socket.fileno(), timeout=SEND_S)
             except OSError:
                 self._cut()
 

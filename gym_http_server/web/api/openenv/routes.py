@@ -141,4 +141,4 @@ def _schema(web: Web, environ: Environ, env_id: str) -> Answer:
 
 
 def _json(value: dict[str, Any]) -> Answer:
-    return json_answer(msgspec.json.encode(value) + b"\n")
+    return json_answer(msgspec.json.encode(value, order="sorted") + b"\n")

@@ -186,7 +186,13 @@ class Session:
 
     def _reset(self, data: msgspec.Raw, client: KeptSocket) -> bytes:
         members = {**EPISODE, **MADE_WITH}
-        given = read(members, _object_of(data), "the data of the reset")
+        data_given = _object_of(data)
+        if "num_envs" in data_given:
+            raise BadParameter(
+                f"num_envs is {data_given['num_envs']!r:.80}: OpenEnv has no form for "
+                "a vector; expected a connection for each environment"
+            )
+        given = read(members, data_given, "the data of the reset")
         made_with = {name: given[name] for name in MADE_WITH if name in given}
         instance = self._instance
         if instance is None or made_with != self._made_with:
@@ -204,7 +210,7 @@ class Session:
         """Create the instance, in the place of an earlier one.
 
         Raises:
-            _Refused: It cannot be created, or is none that the protocol has a form for.
+            _Refused: It cannot be created.
         """
         if self._instance is not None:
             self._instance.end()
@@ -225,13 +231,7 @@ class Session:
             raise _Refused(code, problem.message, closes=True, **more) from None
         if instance is None:
             raise _Refused("SESSION_ERROR", "the client has left", closes=True)
-        if "num_envs" in instance.described:
-            instance.end()
-            raise BadParameter(
-                f"{self._env_id} is a vector, for which OpenEnv has no form: "
-                "expected a single environment"
-            )
-        self._instance, self._made_with = instance, made_with
+        self._instance, self._made_with, self._episodes = instance, made_with, 0
         return instance
 
     def _check_render(self, instance: HeldInstance, wanted: bool) -> None:
