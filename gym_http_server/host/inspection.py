@@ -31,8 +31,13 @@ from gym_http_wire.problems import BadParameter, MissingParameter
 
 __all__ = ["Inspection"]
 
-#: Spaces of each environment, which vectors have.
-_SINGLE_SPACES = ("single_action_space", "single_observation_space")
+#: Members of a description that only some kinds of environments have.
+_OF_KIND = (
+    "api",
+    "possible_agents",
+    "single_action_space",
+    "single_observation_space",
+)
 
 
 class Inspection:
@@ -116,9 +121,8 @@ class Inspection:
     def recorded(self) -> dict[str, Any]:
         """Return what the header of a recording says about the instance."""
         about = self._exact.describe()
-        single = {name: about[name] for name in _SINGLE_SPACES if name in about}
         return {
-            **single,
+            **{name: about[name] for name in _OF_KIND if name in about},
             "action_space": about["action_space"],
             "autoreset_mode": _autoreset_mode(about["metadata"]),
             "env_id": self._env_id,

@@ -224,11 +224,13 @@ class _Missing(Exception):
 
 
 def _write(writer: Any, group: str, episode: dict[str, Any], step: int) -> None:
+    """Write an episode; a return has several components, or is of several agents."""
     for name in _FIGURES:
-        # A return of several components is a list.
         parts = {"": episode[name]}
         if isinstance(episode[name], list):
             parts = {f"-{index}": part for index, part in enumerate(episode[name], 1)}
+        if isinstance(episode[name], dict):
+            parts = {f"-{agent}": part for agent, part in episode[name].items()}
         for suffix, value in parts.items():
             # TensorBoard marks a NaN; the server sends null for what is not finite.
             number = math.nan if value is None else value
@@ -241,11 +243,18 @@ def _line_of(episode: dict[str, Any]) -> str:
     env = "" if episode["env"] is None else f"env {episode['env']}  "
     returned = episode["return"]
     parts = returned if isinstance(returned, list) else [returned]
-    shown = ", ".join("unknown" if part is None else f"{part:g}" for part in parts)
+    shown = ", ".join(map(_shown, parts))
+    if isinstance(returned, dict):
+        each = (f"{agent} {_shown(part)}" for agent, part in returned.items())
+        shown = ", ".join(each)
     return (
         f"episode {episode['number']}  {env}return {shown}  "
         f"length {episode['length']}  {episode['seconds']:.3g} s  {episode['end']}"
     )
+
+
+def _shown(part: float | None) -> str:
+    return "unknown" if part is None else f"{part:g}"
 
 
 def _printable(text: str) -> str:

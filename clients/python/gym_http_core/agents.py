@@ -539,6 +539,17 @@ class AgentOperations(Operations):
                     "JSON has no other keys: expected typed JSON or the binary form"
                 )
 
+    def describe_space(self, which: str) -> dict[str, Any]:
+        """Describe the spaces of all agents that are known.
+
+        Returns:
+            The same as for one agent; ``None`` in place of both descriptions if an ID
+            is neither a string nor an integer, and no key of a description.
+        """
+        if all(isinstance(agent, str | int) for agent in self.env.known()):
+            return super().describe_space(which)
+        return {"info": None, "space": None}
+
     def about(self) -> dict[str, Any]:
         """Return the interface, and the agents that there can be."""
         return {
