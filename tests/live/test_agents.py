@@ -1,6 +1,7 @@
 """Hosts treat environments of several agents like any other."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ import numpy as np
 import pytest
 from gymnasium.error import InvalidAction
 
-from gym_http_client import recordings
+from gym_http_client import Retries, recordings
+from gym_http_client import Server as Address
 from gym_http_client.pettingzoo import RemoteAECEnv, RemoteParallelEnv
 from gym_http_wire.step_records import Kind, StepDecoder
 from gym_http_wire.values import typed
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.envs import agent_worlds
 from tests.support.envs.agent_worlds import STEPS, Arena, Numbered
+from tests.support.faults.http_faults import FaultyNetwork
 from tests.support.identity import assert_identical
 from tests.support.server import Server
 
@@ -24,6 +27,7 @@ pytestmark = pytest.mark.live
 PARALLEL, NUMBERED, TURNS = (
     f"arena/{name}-v0" for name in ("Parallel", "Numbered", "Turns")
 )
+TIMES = float(os.environ.get("CHAOS_TIMES", "1"))
 TYPED = "application/vnd.gym-http.typed+json"
 #: Actions of all agents, of the steps in which they live.
 LEFT, RIGHT, BORN = 1, [0.5, -0.5], [1, 0]
@@ -317,3 +321,23 @@ def test_an_action_refused_on_a_stream_leaves_the_episode(server: Server) -> Non
     env.step(4)
     assert_identical(env.last()[0], np.array([4, 3]))
     env.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("streams", [True, False])
+def test_faults_cost_no_step_and_double_none(server: Server, streams: bool) -> None:
+    """CHAOS_TIMES=110 takes 5,280 steps with each transport."""
+    retries = Retries(first=0.005, longest=0.2)
+    with FaultyNetwork(server.port, probability=0.2, seed=3, holds=False) as chaos:
+        address = Address(chaos.url, time_limit=2, retries=retries, streams=streams)
+        env, here = RemoteParallelEnv(address, PARALLEL), Arena()
+        for episode in range(max(1, int(8 * TIMES))):
+            assert_identical(env.reset(seed=episode), here.reset(seed=episode))
+            for action in ACTIONS:
+                # Observations count the steps.
+                assert_identical(env.step(action), here.step(action))
+            assert env.agents == []
+        env.close()
+        counts = chaos.counts()
+    well = sum(counts[each] for each in ("exchanges", "handshakes", "messages"))
+    assert counts.total() - well > 5 * TIMES, counts

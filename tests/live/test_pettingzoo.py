@@ -5,10 +5,15 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv
 from gym_http_client.pettingzoo import RemoteAECEnv, RemoteParallelEnv
+from gym_http_server.host.agents import agent_rows
+from gym_http_server.host.create_request import CreateRequest
+from gym_http_server.host.making import make
+from gym_http_wire.problems import DependencyMissing
 from tests.support.api import Api, error, ok
 from tests.support.identity import assert_identical
 from tests.support.server import Server
@@ -16,6 +21,7 @@ from tests.support.server import Server
 with warnings.catch_warnings():
     # It would rather have its own `make` called.
     warnings.simplefilter("ignore")
+    import supersuit
     from pettingzoo.test import (
         api_test,
         parallel_api_test,
@@ -202,3 +208,44 @@ def test_an_instance_of_the_other_interface_is_refused(server: Server) -> None:
     assert env.agent_selection == "player_1"
     assert env.last()[1:] == (0, False, False, {})
     env.close()
+
+
+def test_a_vector_of_supersuit_learns(server: Server) -> None:
+    """The first player learns to beat a second one that always has the rock."""
+    single = RemoteParallelEnv(server.url, f"pettingzoo/{RPS}", max_cycles=20)
+    vector = supersuit.pettingzoo_env_to_vec_env_v1(single)
+    # It makes others, by pickling the first one.
+    envs = supersuit.concat_vec_envs_v1(vector, 2, base_class="gymnasium")
+    envs.reset(seed=1)
+    generator = np.random.default_rng(1)
+    totals, counts = np.zeros(3), np.ones(3)
+    for _ in range(60):
+        explores = generator.random() < 0.3
+        action = generator.integers(3) if explores else np.argmax(totals / counts)
+        _, rewards, _, _, _ = envs.step(np.array([action, 0] * 2))
+        totals[action] += rewards[0::2].sum()
+        counts[action] += 2
+    assert np.argmax(totals / counts) == 1, "paper covers rock"
+    envs.close()
+    single.close()
+
+
+def test_without_pettingzoo_its_ids_name_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DependencyMissing, match=r"gymnasium-http-server\[pettingzoo\]"):
+        make(CreateRequest(f"pettingzoo/{RPS}"))
+    rows = agent_rows(lambda name: None)
+    assert not [row for row in rows if row["env_id"].startswith("pettingzoo/")]
+
+
+def test_the_registry_says_which_agents_an_environment_has(server: Server) -> None:
+    rows = ok(Api(server).get("/v1/registry/?search=pettingzoo/"))["envs"]
+    found = {row["env_id"].removeprefix("pettingzoo/"): row for row in rows}
+    assert found[RPS]["possible_agents"] == ["player_0", "player_1"]
+    assert (found[RPS]["api"], found[RPS]["available"]) == ("parallel", True)
+    assert found["classic.tictactoe_v3"]["api"] == "aec"
+    assert found[f"{GENERATED}_env_v0"]["possible_agents"] is None
+    # Its library is not among ours.
+    assert "multi_agent_ale_py" in found["atari.pong_v3"]["reason"]
