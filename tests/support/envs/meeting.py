@@ -18,6 +18,7 @@ class Meeting(ParallelEnv[Agent, Any, Any]):
     Args:
         lives: By agent, the number of its steps in an episode.
         log: Collects each reset, as its seed, and each step, as its actions.
+        forgets: Whether an agent that dies gets nothing of its last step.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -26,11 +27,14 @@ class Meeting(ParallelEnv[Agent, Any, Any]):
     }
     render_mode = "rgb_array"
 
-    def __init__(self, lives: dict[Agent, int], log: list[Any]) -> None:
+    def __init__(
+        self, lives: dict[Agent, int], log: list[Any], *, forgets: bool = False
+    ) -> None:
         self.possible_agents = list(lives)
         self.agents: list[Agent] = []
         self.log = log
         self._lives = lives
+        self._forgets = forgets
 
     def observation_space(self, agent: Agent) -> spaces.Space[Any]:
         """Return a new space at each call, with one action of each agent."""
@@ -63,10 +67,11 @@ class Meeting(ParallelEnv[Agent, Any, Any]):
         acted = self.agents
         dead = {agent: self._count >= self._lives[agent] for agent in acted}
         self.agents = [agent for agent in acted if not dead[agent]]
+        shown = self.agents if self._forgets else acted
         return (
-            dict.fromkeys(acted, seen),
-            {agent: float(actions[agent]) for agent in acted},
-            dead,
+            dict.fromkeys(shown, seen),
+            {agent: float(actions[agent]) for agent in shown},
+            {agent: dead[agent] for agent in shown},
             dict.fromkeys(acted, False),
             {agent: {} for agent in acted},
         )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from pettingzoo.classic.connect_four.connect_four import env as connect_four
+from pettingzoo.utils.conversions import parallel_to_aec
 
 from gym_http_client.serving.agents import seat_names
 from gym_http_client.serving.games import game_of
@@ -285,6 +286,71 @@ def test_a_reset_does_not_wait_for_an_episode_that_nobody_plays() -> None:
     table.wait(1)
     assert table.answer("a") is not None
     assert table.step("b", 1)[3] is True
+
+
+def test_a_reset_does_not_wait_too_long_for_one_that_has_just_come() -> None:
+    log: list[Any] = []
+    table = Table(meeting(log), always_nine, held=1)
+    table.world.take("b", table.now + 5)
+    assert table.reset("a") is None
+    table.wait(PATIENCE - 1)
+    assert table.answer("a") is None
+    table.wait(1)
+    assert isinstance(table.answer("a"), tuple)
+
+
+def test_what_a_holder_missed_does_not_reach_its_next_episode() -> None:
+    log: list[Any] = []
+    table = begun(log, always_nine, a=2, b=2)
+    table.wait(PATIENCE)
+    table.step("a", 1)
+    table.reset("b")
+    table.step("a", 2)
+    table.reset("a")
+    assert table.answer("b") is not None
+    table.step("a", 3)
+    assert table.step("b", 4)[1:] == (4.0, False, False, {})
+
+
+def test_an_agent_that_the_world_forgets_has_died() -> None:
+    table = Table(Meeting({"a": 1, "b": 2}, [], forgets=True))
+    table.reset("a")
+    table.reset("b")
+    table.step("a", 1)
+    assert table.step("b", 2)[2] is False
+    seen, reward, terminated, _, _ = table.answer("a")
+    assert (seen.tolist(), reward, terminated) == ([-1, -1], 0.0, True)
+
+
+def test_an_episode_that_the_world_ends_without_flags_is_truncated() -> None:
+    class Vanishing(Meeting):
+        def step(self, actions: dict[Any, Any]) -> tuple[dict[Any, Any], ...]:
+            results = super().step(actions)
+            self.agents = []
+            return results
+
+    table = Table(Vanishing({"a": 9, "b": 9}, []))
+    table.reset("a")
+    table.reset("b")
+    table.step("a", 1)
+    assert table.step("b", 2)[1:4] == (2.0, False, False)
+    seen, reward, _, truncated, info = table.step("b", 3)
+    assert (seen.tolist(), reward, truncated) == ([1, 2], 0.0, True)
+    assert info["cut"] == "the world has ended it"
+
+
+def test_no_turn_waits_for_several_silent_holders_in_a_row() -> None:
+    env = parallel_to_aec(meeting([], a=9, b=9, c=9))
+    table = Table(env, lambda world, agent: 9)
+    for agent in "abc":
+        table.reset(agent)
+    assert table.step("a", 1) is None
+    table.wait(15)
+    assert table.answer("b") is not None
+    assert table.step("b", 1) is None
+    table.wait(5)
+    assert table.answer("a") is not None
+    assert table.world.seats["c"].missed == 1
 
 
 def test_a_reset_that_waits_too_long_is_refused() -> None:

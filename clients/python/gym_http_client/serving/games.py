@@ -43,10 +43,12 @@ class ParallelGame:
 
     def __init__(self, env: Any) -> None:
         self.env = env
+        self._observations: dict[Agent, Any] = {}
 
     def reset(self, seed: int | None, options: Any) -> dict[Agent, Outcome]:
         """Begin an episode."""
         observations, infos = self.env.reset(seed=seed, options=options)
+        self._observations = dict(observations)
         return {
             agent: Outcome(observation, 0.0, False, False, infos.get(agent, {}))
             for agent, observation in observations.items()
@@ -59,15 +61,18 @@ class ParallelGame:
     def play(self, actions: dict[Agent, Any]) -> dict[Agent, Outcome]:
         """Take one action of each living agent."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        # Some worlds return nothing for agents that have died.
+        gone = {agent for agent in actions if agent not in observations}
+        self._observations |= observations
         return {
             agent: Outcome(
-                observation,
+                self._observations[agent],
                 rewards.get(agent, 0.0),
-                bool(terminated.get(agent, False)),
+                bool(terminated.get(agent, agent in gone)),
                 bool(truncated.get(agent, False)),
                 infos.get(agent, {}),
             )
-            for agent, observation in observations.items()
+            for agent in {**actions, **observations}
         }
 
 
