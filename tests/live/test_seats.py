@@ -214,6 +214,7 @@ def test_a_seat_whose_holder_is_gone_is_free_at_once(server: Server) -> None:
         host.kill()
         wait_until(lambda: free(server, "rps.player_0") == 1)
         assert isinstance(waiting.exception(), ServerError)
+        first.close()
         third = RemoteEnv(server.url, "external/rps.player_0", wait_s=20)
         reset = pool.submit(third.reset)
         _, reward, _, truncated, info = second.step(0)
@@ -226,7 +227,9 @@ def test_a_seat_whose_holder_is_gone_is_free_at_once(server: Server) -> None:
         third.close()
 
 
-def test_a_connection_that_is_cut_while_it_waits_continues(server: Server) -> None:
+def test_a_connection_that_is_cut_while_it_waits_continues(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     api = Api(server)
     with DisconnectingProxy(server.port) as proxy:
         url = f"http://127.0.0.1:{proxy.port}"
@@ -239,7 +242,10 @@ def test_a_connection_that_is_cut_while_it_waits_continues(server: Server) -> No
             both(first.reset, second.reset)
             step = pool.submit(first.step, 2)
             wait_until(lambda: is_busy(Instance(api, first.instance_id)))
-            proxy.cut_all()
+            with caplog.at_level("INFO", "gym_http_client.serving"):
+                proxy.cut_all()
+                # Both come back, before anything else happens.
+                wait_until(lambda: caplog.text.count(" resumed, ") == 2)
             assert int(second.step(1)[0]) == 2
             assert int(step.result()[0]) == 1
 

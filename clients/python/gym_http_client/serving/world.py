@@ -257,7 +257,11 @@ class World:
             return True
         if late:
             words = f"{_explained(missing)} did not act within {self._patience_s:g} s"
-            self._fail(words, TimeoutError(f"{words}: reset it"), now)
+            self._fail(
+                words,
+                TimeoutError(f"{words}: reset it, or set a longer patience_s"),
+                now,
+            )
         return late
 
     def _actions(self, acting: list[Seat], missing: list[Seat]) -> dict[Agent, Any]:
@@ -322,7 +326,10 @@ class World:
     ) -> None:
         """Refuse resets that have waited for long enough."""
         words = f"{_explained(others)} did not end the episode or begin a new one"
-        error = TimeoutError(f"{words} within {self._patience_s:g} s: reset it again")
+        error = TimeoutError(
+            f"{words} within {self._patience_s:g} s: reset it again, or set a longer "
+            "patience_s"
+        )
         for seat in resetting:
             if not self._patient(seat, now):
                 seat.reply(error, now)
