@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import gym_http_server
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import StartError
-from gym_http_server.fleet.numbers import Number, NumberFile
+from gym_http_server.fleet.numbers import NodeNumber, NumberFile
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import NAME, Record, is_loopback, is_url
 from gym_http_server.fleet.signatures import Signatures
@@ -176,8 +176,8 @@ class Membership:
         *earlier, last = nodes.own.numbers
         try:
             for number in earlier:
-                self._store.leave(self.owner, Number(number, IDS_OF_NUMBER))
-            self._store.leave(self.owner, Number(last, self.page.issued))
+                self._store.leave(self.owner, NodeNumber(number, IDS_OF_NUMBER))
+            self._store.leave(self.owner, NodeNumber(last, self.page.issued))
         except StoreAway as away:
             log.warning("this server's number rests for a day: %s", away)
         self._store.close()

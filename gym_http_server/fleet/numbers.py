@@ -19,7 +19,7 @@ from gym_http_server.errors import FleetAway
 from gym_http_server.fleet.page import Page
 from gym_http_wire.problems import DiskFull
 
-__all__ = ["NUMBERS", "IDs", "Number", "NumberFile", "id_of", "number_of"]
+__all__ = ["NUMBERS", "IDs", "NodeNumber", "NumberFile", "id_of", "number_of"]
 
 #: Nodes that a fleet may have in a day.
 NUMBERS = 0x1000
@@ -54,7 +54,7 @@ def id_of(number: str, count: int) -> str:
     return f"{number}{left << _HALF_BITS | right:05x}"
 
 
-class Number(NamedTuple):
+class NodeNumber(NamedTuple):
     """A node's number, and how many IDs of it were issued."""
 
     number: str
@@ -105,15 +105,15 @@ class NumberFile:
             return False
         return True
 
-    def read(self) -> Number:
+    def read(self) -> NodeNumber:
         """Return the number that was kept; "" with none."""
         kept = _Kept(uuid.uuid4().hex)
         with contextlib.suppress(OSError, msgspec.MsgspecError), open(self._path) as f:
             kept = msgspec.json.decode(f.read(4096), type=_Kept)
         self.directory = kept.directory
-        return Number(kept.number, kept.issued)
+        return NodeNumber(kept.number, kept.issued)
 
-    def write(self, number: Number) -> None:
+    def write(self, number: NodeNumber) -> None:
         """Store a number and its count.
 
         Raises:
@@ -181,7 +181,7 @@ class IDs:
         self.check()
         count = page.issued
         if self._file is not None and count >= self._reserved:
-            reserved = Number(self._number, count + _RESERVED)
+            reserved = NodeNumber(self._number, count + _RESERVED)
             try:
                 self._file.write(reserved)
             except OSError as error:
@@ -205,4 +205,4 @@ class IDs:
         """Store the count exactly, at the end of the server."""
         if self._file is not None and self._number:
             with contextlib.suppress(OSError):
-                self._file.write(Number(self._number, self._page.issued))
+                self._file.write(NodeNumber(self._number, self._page.issued))

@@ -17,7 +17,6 @@ Keys, all after a prefix:
 
 from __future__ import annotations
 
-import hashlib
 import random
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -25,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gym_http_server.errors import StartError
-from gym_http_server.fleet.numbers import NUMBERS, Number
+from gym_http_server.fleet.numbers import NUMBERS, NodeNumber
 from gym_http_server.fleet.signatures import Signatures
 
 __all__ = ["Changes", "FleetStore", "NumberTaken", "StoreAway", "check_url"]
@@ -292,7 +291,9 @@ class FleetStore:
             )
         return "its servers have another fleet token (--fleet-token-file)"
 
-    def claim(self, directory: str, boot: str, kept: Number | None) -> Number | None:
+    def claim(
+        self, directory: str, boot: str, kept: NodeNumber | None
+    ) -> NodeNumber | None:
         """Claim a number; return ``None`` if all are taken.
 
         Args:
@@ -303,10 +304,10 @@ class FleetStore:
         Raises:
             StoreAway: The store does not answer.
         """
-        wanted, issued = kept or Number("", 0)
+        wanted, issued = kept or NodeNumber("", 0)
         start, stride = random.randrange(NUMBERS), random.randrange(1, NUMBERS, 2)
         found = self._run(_CLAIM, directory, boot, wanted, issued, start, stride)
-        return Number(found[0].decode(), int(found[1])) if found else None
+        return NodeNumber(found[0].decode(), int(found[1])) if found else None
 
     def renew(
         self,
@@ -349,7 +350,7 @@ class FleetStore:
         """
         return bool(self._run(_LOSE, number, boot))
 
-    def leave(self, owner: str, number: Number) -> None:
+    def leave(self, owner: str, number: NodeNumber) -> None:
         """Give a number back, or let it rest.
 
         Args:
@@ -362,20 +363,20 @@ class FleetStore:
         kept = owner.partition(":")[0]
         self._run(_LEAVE, owner, *number, kept, _HANDED_ON)
 
-    def bind_key(self, creator: str, key: str, number: str) -> str:
-        """Bind a create key to a node; return the number that it is bound to.
+    def bind_key(self, creator: str, key: str, node: str) -> str:
+        """Bind a create key to a node; return the node that it is bound to.
 
         Args:
             creator: Name of the token, whose keys are its own.
             key: The key.
-            number: The node's number.
+            node: Number and boot of the node.
 
         Raises:
             StoreAway: The store does not answer.
         """
-        # A key may be secret, and the store is read by others.
-        named = hashlib.sha256(f"{creator} {key}".encode()).hexdigest()
-        return self._bind(f"key:{self._signatures.sign('key', named)}", number)
+        # A key may be a secret of the client.
+        named = self._signatures.sign("key", creator, key)
+        return self._bind(f"key:{named}", node)
 
     def bind_run(self, run: str, number: str) -> str:
         """Bind a run to a node; return the number of the one that it is bound to.

@@ -184,6 +184,7 @@ def read_request(
     if not isinstance(given, dict):
         raise BadJSON()
     found = read(_members(settings), given, "the create request", ignores=True)
+    _check_node(found.get("node"), settings)
     env_id = _read_env_id(_required_id(found), settings)
     typed = typed or found.get("typed", CREATE["typed"].default)
     return CreateRequest(
@@ -241,6 +242,13 @@ def _read_resume(found: dict[str, Any]) -> ResumeRequest | None:
                 "which is the directory of a recording"
             )
     return None
+
+
+def _check_node(name: str | None, settings: Settings) -> None:
+    """Refuse the name of another server; in a fleet, requests go to the right one."""
+    if name not in (None, settings.node_name):
+        expected = settings.node_name or "none, as this server is in no fleet"
+        raise BadParameter(f"node is {name!r:.80}: expected {expected}")
 
 
 def _read_env_id(env_id: object, settings: Settings) -> str:

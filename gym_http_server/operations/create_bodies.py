@@ -17,7 +17,15 @@ from gym_http_wire.messages import Form
 from gym_http_wire.outline import OutlineError, outline
 from gym_http_wire.problems import BadJSON, BadParameter
 
-__all__ = ["ARGUMENTS", "INLINE_BYTES", "Divided", "divide", "is_large", "sealed"]
+__all__ = [
+    "ARGUMENTS",
+    "INLINE_BYTES",
+    "Divided",
+    "divide",
+    "is_large",
+    "sealed",
+    "small_members",
+]
 
 #: Members that hosts read, if the request is divided.
 ARGUMENTS = ("kwargs", "wrappers")
@@ -64,7 +72,7 @@ def divide(body: bytes, form: int) -> Divided:
         BadJSON: It is neither a JSON object nor a dict in the binary form.
         BadParameter: The other members are too large.
     """
-    members = _members(body, form)
+    members = small_members(body, form)
     if len(members) > INLINE_BYTES:
         raise BadParameter(
             f"the create request has {len(members)} bytes besides kwargs and wrappers: "
@@ -74,7 +82,16 @@ def divide(body: bytes, form: int) -> Divided:
     return Divided(members, sealed(body), digest)
 
 
-def _members(body: bytes, form: int) -> bytes:
+def small_members(body: bytes, form: int) -> bytes:
+    """Return all members of a body but those of `ARGUMENTS`, as JSON.
+
+    Args:
+        body: The body.
+        form: Its form, and in the high half that of the answer.
+
+    Raises:
+        BadJSON: It is neither a JSON object nor a dict in the binary form.
+    """
     if form & 0xF == Form.BINARY:
         try:
             return msgspec.json.encode(outline(body, ARGUMENTS))

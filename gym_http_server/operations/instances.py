@@ -205,6 +205,11 @@ CREATE: Members = {
         "Text by which people find an instance in a list.",
         blank=True,
     ),
+    "node": Member(
+        Text(1, 100),
+        "Name of the server of a fleet that will have the instance. If absent, one "
+        "with free slots.",
+    ),
     "num_envs": Member(
         Integer(1),
         "Make so many environments, which step as one. The server has a limit, "

@@ -1,17 +1,23 @@
 """Three servers of a fleet on loopback, which clients use as one."""
 
+import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.fleet import TOKEN, Redis, fleet
+from tests.support.fleet import TOKEN, Redis, fleet, wait_until_known
+from tests.support.raw import Response
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 
 NAMES = ("one", "two", "three")
+#: Keys that are each sent eight times at once; CHAOS_TIMES=10 sends 200.
+KEYS = int(20 * float(os.environ.get("CHAOS_TIMES", "1")))
 
 
 @dataclass
@@ -92,6 +98,65 @@ def test_errors_are_those_of_one_server(nodes: Fleet, made: list[Instance]) -> N
         for api in nodes.apis
     ]
     assert named == ["r-1"] * 3
+
+
+def create_with_key(api: Api, key: str, **members: object) -> Response:
+    body = {"env_id": "CartPole-v1", **members}
+    return api.post("/v1/envs/", body, headers={"Idempotency-Key": key})
+
+
+def test_a_create_with_a_key_is_executed_once_whichever_servers_get_it(
+    nodes: Fleet,
+) -> None:
+    keys = [f"key-{number}" for number in range(KEYS)]
+    calls = [(nodes.apis[copy % 3], key) for key in keys for copy in range(8)]
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda call: create_with_key(*call), calls))
+    made = [ok(each)["instance_id"] for each in answers]
+    of_keys = {key: set(made[8 * n : 8 * n + 8]) for n, key in enumerate(keys)}
+    assert all(len(ids) == 1 for ids in of_keys.values())
+    assert set(nodes.apis[0].instances()) == set(made)
+    assert len({each[:3] for each in made}) > 1
+    for instance_id in set(made):
+        no_content(nodes.apis[0].post(f"/v1/envs/{instance_id}/close/"))
+
+
+def test_a_create_is_pinned_to_a_server(nodes: Fleet) -> None:
+    api = nodes.apis[0]
+    made = [api.create(node=name).id for name in NAMES for _ in range(3)]
+    numbers = [{each[:3] for each in made[n : n + 3]} for n in (0, 3, 6)]
+    assert all(len(each) == 1 for each in numbers)
+    assert len(set.union(*numbers)) == 3
+    for instance_id in made:
+        no_content(api.post(f"/v1/envs/{instance_id}/close/"))
+    problem = error(
+        api.post("/v1/envs/", {"env_id": "CartPole-v1", "node": "tow"}),
+        400,
+        "bad-parameter",
+    )
+    assert "did you mean 'two'?" in problem["detail"]
+
+
+def test_without_the_store_only_creates_with_a_key_wait(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    os.kill(nodes.redis.pid, signal.SIGSTOP)
+    for api in nodes.apis:
+        refused = create_with_key(api, "while-it-is-away")
+        error(refused, 503, "fleet-away")
+        assert refused.header("Retry-After") == "1"
+        no_content(api.create().close())
+        ok(api.post(f"/v1/envs/{made[0].id}/reset/"))
+        assert len(api.instances()) == len(made)
+    os.kill(nodes.redis.pid, signal.SIGCONT)
+    # As if it had come back without its data.
+    nodes.redis.command("flushall")
+    wait_until_known(nodes.redis, nodes.servers)
+    first = ok(create_with_key(nodes.apis[0], "while-it-is-away"))
+    assert ok(create_with_key(nodes.apis[1], "while-it-is-away")) == first
+    no_content(nodes.apis[2].post(f"/v1/envs/{first['instance_id']}/close/"))
+    numbers = nodes.redis.command("keys", "{gym}:number:*").split()
+    assert {each[-3:] for each in numbers} >= {each.id[:3] for each in made}
 
 
 def test_a_number_that_no_server_has_had_is_unknown(nodes: Fleet) -> None:

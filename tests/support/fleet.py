@@ -109,8 +109,19 @@ def fleet(
         for each in servers:
             each.wait_listening()
             each.wait_complete()
-        wait_until(lambda: all(_knows(each, len(names)) for each in servers), 20.0)
+        wait_until_known(redis, servers)
         yield redis, servers
+
+
+def wait_until_known(redis: Redis, servers: list[Server]) -> None:
+    """Wait until the store has a record of each server, and each knows the others."""
+    count = len(servers)
+
+    def known() -> bool:
+        alive = int(redis.command("zcard", "{gym}:alive"))
+        return alive == count and all(_knows(each, count) for each in servers)
+
+    wait_until(known, 20.0, "the servers' records")
 
 
 def _knows(server: Server, count: int) -> bool:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gym_http_server.errors import FleetAway
-from gym_http_server.fleet.numbers import IDs, Number, NumberFile, id_of, number_of
+from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, number_of
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
@@ -56,7 +56,7 @@ def test_a_killed_server_never_issues_an_id_again(tmp_path: Path) -> None:
     more = IDs(page, f"{tmp_path}/data")
     assert issued.isdisjoint(more.issue() for _ in range(300))
     more.close()
-    assert again.read() == Number("0a1", page.issued)
+    assert again.read() == NodeNumber("0a1", page.issued)
     again.close()
 
 

@@ -16,12 +16,15 @@ import msgspec
 
 from gym_http_server.errors import NodeAway, TooManyInstances
 from gym_http_server.fleet.records import Record
+from gym_http_server.operations.create_bodies import small_members
 from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import (
     STATUS_LINES,
     Answer,
     Environ,
     caller_of,
+    forms,
     json_answer,
     key_of,
     parts_of,
@@ -52,6 +55,12 @@ _ADDED_HERE = frozenset({"x-content-type-options", "x-request-id"})
 _ADDED_TO_PROBLEMS = frozenset({"x-content-type-options"})
 #: Answers of a node after which another one is tried.
 _REFUSALS = frozenset({429, 503})
+
+
+class _Wish(msgspec.Struct):
+    """Where a client wants an instance."""
+
+    node: str | None = None
 
 
 def forwarded(peers: Peers, row: Operation, view: View) -> View:
@@ -135,15 +144,21 @@ def _create(
 ) -> Answer:
     if FORWARDED in environ:
         return view(web, environ)
+    key = key_of(environ)
     body = read_body(environ, web.settings.max_body)
+    wish = _read_wish(body, forms(environ))
+    nodes = [peers.named(wish.node)] if wish.node else peers.candidates()
+    if key:
+        # The only one that may ever have this request.
+        nodes = [peers.bind(caller_of(environ).name, key, nodes[0])]
     refusals: list[Answer | Problem] = []
-    for node in peers.candidates():
+    for node in nodes:
         try:
             if node.boot == peers.nodes.own.boot:
                 again = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
                 answer = view(web, environ | again)
             else:
-                answer = _pass_on(peers, row, web, environ, node, body)
+                answer = _create_there(peers, row, web, environ, node, body)
             if answer.status not in _REFUSALS:
                 return answer
             refusals.append(answer)
@@ -151,12 +166,36 @@ def _create(
             if problem.status not in _REFUSALS:
                 raise
             refusals.append(problem)
-    if all(each.status == 429 for each in refusals) and not _has_free_slot(peers):
+    full = len(nodes) > 1 and all(each.status == 429 for each in refusals)
+    if full and not _has_free_slot(peers):
         raise _full(peers)
     last = refusals[-1]
     if isinstance(last, Problem):
         raise last
     return last
+
+
+def _read_wish(body: bytes, form: int) -> _Wish:
+    """Read where a client wants an instance; its node refuses malformed bodies."""
+    try:
+        return msgspec.json.decode(small_members(body, form), type=_Wish)
+    except (Problem, msgspec.MsgspecError):
+        return _Wish()
+
+
+def _create_there(
+    peers: Peers, row: Operation, web: Web, environ: Environ, node: Record, body: bytes
+) -> Answer:
+    """Create an instance on another node; end it if the client has left meanwhile."""
+    answer = _pass_on(peers, row, web, environ, node, body)
+    client = environ.get("gunicorn.socket")
+    left = client is not None and not key_of(environ) and client.has_left()
+    if left and answer.status == 200:
+        instance_id = _decoded(answer)["instance_id"]
+        target = f"{environ['PATH_INFO']}{instance_id}/"
+        ending = environ | {"REQUEST_METHOD": "DELETE", "RAW_URI": target}
+        _pass_on(peers, OPERATIONS["env_delete"], web, ending, node, b"")
+    return answer
 
 
 def _has_free_slot(peers: Peers) -> bool:

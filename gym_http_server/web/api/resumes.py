@@ -28,7 +28,7 @@ from gym_http_wire.step_parts import HEADER_START, header_member, header_size
 __all__ = ["may_resume", "read_resume"]
 
 Json = dict[str, Any]
-_BESIDE = ("resume", "step", "verify", "label", "for")
+_BESIDE = ("resume", "step", "verify", "label", "for", "node")
 
 
 def may_resume(body: bytes) -> bool:

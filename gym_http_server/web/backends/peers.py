@@ -16,15 +16,23 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.errors import InstanceEnded, NodeAway, UnknownInstance
+from gym_http_server.errors import (
+    Draining,
+    FleetAway,
+    InstanceEnded,
+    NodeAway,
+    UnknownInstance,
+    did_you_mean,
+)
 from gym_http_server.fleet.joining import tls_context
 from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.page import Node, Nodes, Page
 from gym_http_server.fleet.records import Record
 from gym_http_server.fleet.signatures import Signatures
-from gym_http_server.fleet.store import FleetStore
+from gym_http_server.fleet.store import FleetStore, StoreAway
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.backends.budget import LARGE, Budget, LargeBody
+from gym_http_wire.problems import BadParameter, OutcomeUnknown
 
 __all__ = ["SCHEME", "PeerAnswer", "PeerCaller", "Peers"]
 
@@ -34,6 +42,8 @@ CONNECT_SECONDS = 1.0
 #: Seconds without a byte after which the node's record is looked at.
 LOOK_SECONDS = 1.0
 MAX_IDLE = 64
+#: Names of nodes in a message.
+MOST_NAMES = 10
 MAX_HEAD = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
 _PURPOSE = "call"
@@ -140,6 +150,62 @@ class Peers:
                 extras={"reason": reason},
             )
         raise UnknownInstance(instance_id)
+
+    def named(self, name: str) -> Record:
+        """Return the node of a name, to create an instance on.
+
+        Raises:
+            BadParameter: No node has this name.
+            Draining: It is stopping.
+        """
+        nodes = self.nodes
+        known = {each.record.name: each.record for each in nodes.others}
+        known[nodes.own.name] = nodes.own
+        if name not in known:
+            shown = ", ".join(sorted(known)[:MOST_NAMES])
+            hint = did_you_mean(name, known)
+            raise BadParameter(f"node is {name!r:.80}: expected one of {shown}{hint}")
+        if known[name].draining:
+            raise Draining(f"the server {name} is stopping and makes no new instances")
+        return known[name]
+
+    def bind(self, creator: str, key: str, node: Record) -> Record:
+        """Bind a create key to a node, unless it is bound; return the one that has it.
+
+        Args:
+            creator: Name of the token, whose keys are its own.
+            key: The key.
+            node: The node.
+
+        Raises:
+            FleetAway: The store does not answer.
+            NodeAway: This node does not know the other one yet.
+            OutcomeUnknown: The node that has the key is gone.
+        """
+        try:
+            if self._page.fenced:
+                raise StoreAway("the store has not answered for 10 s")
+            bound = self.store.bind_key(creator, key, f"{node.numbers[-1]}:{node.boot}")
+        except StoreAway as away:
+            raise FleetAway(
+                f"creates with a key wait: {away}", headers={"Retry-After": "1"}
+            ) from None
+        number, _, boot = bound.partition(":")
+        nodes = self.nodes
+        if boot == nodes.own.boot:
+            return nodes.own
+        if boot in self._boots:
+            return self._boots[boot].record
+        if number in nodes.gone or number in self._by_number or number in self._own:
+            raise OutcomeUnknown(
+                "the server that had this create request is gone, so whether it made "
+                "an instance is unknown; create another one with a new key"
+            )
+        raise NodeAway(
+            "the server that has this create request is not known here yet; send the "
+            "request again",
+            headers={"Retry-After": "1"},
+        )
 
     def candidates(self) -> list[Record]:
         """Return three nodes to create an instance on, the better of two first."""
