@@ -137,7 +137,8 @@ class Provider:
                 try:
                     self._serve(connection)
                 except ConnectionLost as error:
-                    self._warn(f"{error}; connecting anew")
+                    if not self._stopped.is_set():
+                        self._warn(f"{error}; connecting anew")
                 finally:
                     connection.close()
             # Many providers may have lost the same server: spread their reconnections.

@@ -1,0 +1,95 @@
+"""What a world did is what its players saw, on bad networks and after a kill.
+
+CHAOS_TIMES=100 takes 10,000 steps.
+"""
+
+import itertools
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.envs.meeting import Meeting
+from tests.support.faults.disconnecting_proxy import DisconnectingProxy
+from tests.support.faults.http_faults import FaultyNetwork
+from tests.support.peers.seat_holder import Entry, SeatHolder
+from tests.support.seats import served_agents
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+TIMES = float(os.environ.get("CHAOS_TIMES", "1"))
+STEPS = int(100 * TIMES)
+#: Steps of an episode.
+LIFE = 20
+FAULTS = 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 + 30 * TIMES)
+def test_the_log_of_the_world_is_what_both_saw(tmp_path: Path) -> None:
+    log: list[Any] = []
+    ended = threading.Event()
+
+    def cut() -> None:
+        """Cut connections of the seats, before requests and before answers."""
+        for number in itertools.count():
+            if ended.wait(0.2):
+                return
+            proxy.cut_after(number % 2)
+
+    with (
+        Server() as server,
+        FaultyNetwork(server.port, probability=FAULTS, seed=4, holds=False) as network,
+        DisconnectingProxy(server.port) as proxy,
+        served_agents(
+            lambda: Meeting({"a": LIFE, "b": LIFE}, log),
+            f"http://127.0.0.1:{proxy.port}",
+            name="m",
+        ),
+    ):
+        # The first one is killed before it has taken all of its steps.
+        a = SeatHolder(network.url, "external/m.a", tmp_path / "a", 10 * STEPS)
+        b = SeatHolder(network.url, "external/m.b", tmp_path / "b", STEPS)
+        cutting = threading.Thread(target=cut)
+        try:
+            a.start()
+            b.start()
+            cutting.start()
+            wait_until(lambda: len(b.entries()) > STEPS / 2, timeout=30 * TIMES)
+            a.kill()
+            Api(server).post(f"/v1/envs/{a.instance()}/close/")
+            a.start()
+            assert b.wait() == 0
+        finally:
+            ended.set()
+            for holder in (a, b):
+                holder.kill()
+            cutting.join()
+        counts = network.counts()
+        print(dict(counts), proxy.cuts)
+    steps = [each for each in log if isinstance(each, dict)]
+    assert_seen(b.entries(), "b", 1, steps)
+    assert_seen(a.entries(), "a", 0, steps)
+    assert {each["a"] // 100_000 for each in steps} == {0, 1}
+    cuts = [line["cut"] for line in b.written() if "cut" in line]
+    assert cuts == ["a left the episode"]
+    assert proxy.cuts > 3
+
+
+def assert_seen(
+    entries: list[Entry], agent: str, index: int, steps: list[dict[str, int]]
+) -> None:
+    """Compare a journal with the log of the world."""
+    left = list(entries)
+    for step in steps:
+        entry = left.pop(0)
+        while entry.seen is None and entry.action != step[agent]:
+            # The world did not take it, as the program was killed or the episode cut.
+            entry = left.pop(0)
+        assert entry.action == step[agent]
+        if entry.seen is not None:
+            assert entry.seen == [step["a"], step["b"]]
+    assert all(entry.seen is None for entry in left)
