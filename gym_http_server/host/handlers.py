@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any
+from types import MethodType
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from gym_http_core.batches import BatchObserver
@@ -24,7 +25,7 @@ from gym_http_server.host.batching import Batching
 from gym_http_server.host.branch_limits import BranchLimits
 from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.failures import note, refusal_of
-from gym_http_server.host.inspection import Inspection
+from gym_http_server.host.inspection import HandlerTable, Inspection
 from gym_http_server.host.keys import describe_keys
 from gym_http_server.host.monitor import NO_MONITOR, Monitor, VectorMonitor
 from gym_http_server.host.monitor_files import FileRequest
@@ -148,21 +149,6 @@ class Handlers:
         exact.on_generator = functools.partial(
             self._record_change, Op.SET_GENERATOR, None
         )
-        # By operation: each returns the answer's value, or the whole answer.
-        self._handlers: dict[int, Callable[[Frame], Any]] = {
-            Op.RESET: self._reset,
-            Op.STEP: self._step,
-            Op.RENDER: self._render,
-            Op.ROLLOUT: self._batching.rollout,
-            Op.EPISODES: self._episodes,
-            Op.KEYS: self._keys,
-            Op.MONITOR: self._monitor,
-            Op.MONITOR_START: self._monitor_start,
-            Op.MONITOR_CLOSE: self._monitor_close,
-            **dict.fromkeys(REAL_TIME, _refuse_clock),
-            **inspection.handlers,
-            **dict.fromkeys(CHANGING, self._change),
-        }
 
     def close(self) -> None:
         """Close the monitor and the environment.
@@ -183,7 +169,10 @@ class Handlers:
             frame: The request.
             streamed: Whether the body of the answer may be `Pieces`.
         """
-        return self._answer(frame, self._handlers[frame.kind], streamed)
+        handler = self._HANDLERS.get(frame.kind)
+        if handler is None:
+            return self._answer(frame, self._inspection.answer, streamed)
+        return self._answer(frame, MethodType(handler, self), streamed)
 
     def answer_step(self, frame: Frame, action: Any, outcome: Any) -> Frame:
         """Answer a step over a stream that was executed already.
@@ -266,7 +255,7 @@ class Handlers:
 
     def _change(self, frame: Frame) -> Any:
         """Execute a request that may change the environment, and record it."""
-        value = self._inspection.handlers[frame.kind](frame)
+        value = self._inspection.answer(frame)
         if self.recorder is not None:
             self._record_change(Op(frame.kind), *_given(frame))
         return value
@@ -479,18 +468,33 @@ class Handlers:
             return {}
         return {"monitor_error": self.monitor.error}
 
+    def _refuse_clock(self, frame: Frame) -> Json:
+        raise NotRealTime(
+            "the instance has no clock; create one that has, as with "
+            '{"env_id": "Pendulum-v1", "realtime": {"mode": "free_running", "hz": 20}}'
+        )
+
+    # By operation: each returns the answer's value, or the whole answer. The inspection
+    # has those of all others.
+    _HANDLERS: ClassVar[HandlerTable] = {
+        Op.RESET: _reset,
+        Op.STEP: _step,
+        Op.RENDER: _render,
+        Op.ROLLOUT: lambda self, frame: self._batching.rollout(frame),
+        Op.EPISODES: _episodes,
+        Op.KEYS: _keys,
+        Op.MONITOR: _monitor,
+        Op.MONITOR_START: _monitor_start,
+        Op.MONITOR_CLOSE: _monitor_close,
+        **dict.fromkeys(REAL_TIME, _refuse_clock),
+        **dict.fromkeys(CHANGING, _change),
+    }
+
 
 def _given(frame: Frame) -> tuple[str | None, Json]:
     """Return the attribute and the members of a request of `CHANGING`."""
     given = codec.read_members(frame, CHANGING[Op(frame.kind)], "the request")
     return request_head(frame).value, given
-
-
-def _refuse_clock(frame: Frame) -> Json:
-    raise NotRealTime(
-        "the instance has no clock; create one that has, as with "
-        '{"env_id": "Pendulum-v1", "realtime": {"mode": "free_running", "hz": 20}}'
-    )
 
 
 class _Observer(BatchObserver):

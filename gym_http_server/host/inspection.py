@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -29,7 +29,10 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, request_head
 from gym_http_wire.problems import BadParameter, MissingParameter
 
-__all__ = ["Inspection"]
+__all__ = ["HandlerTable", "Inspection"]
+
+#: By operation, the method that answers it.
+HandlerTable = dict[int, Callable[[Any, Frame], Any]]
 
 #: Members of a description that only some kinds of environments have.
 _OF_KIND = (
@@ -54,7 +57,6 @@ class Inspection:
         stepped: Members of the description about how a vector steps.
 
     Attributes:
-        handlers: By operation, the function that returns the value of the answer.
         resumed: What the instance has resumed; ``None`` if it has not.
     """
 
@@ -78,28 +80,10 @@ class Inspection:
         self._program = program
         self._stepped = stepped or {}
         self.resumed: dict[str, Any] | None = None
-        self.handlers: dict[int, Callable[[Frame], Any]] = {
-            Op.DESCRIBE: self._describe,
-            Op.ACTION_SPACE: lambda frame: operations.describe_space("action"),
-            Op.OBSERVATION_SPACE: lambda frame: operations.describe_space(
-                "observation"
-            ),
-            Op.ACTION_SAMPLE: lambda frame: self._sample("action", frame),
-            Op.OBSERVATION_SAMPLE: lambda frame: self._sample("observation", frame),
-            Op.ACTION_CONTAINS: lambda frame: self._contains("action", frame),
-            Op.OBSERVATION_CONTAINS: lambda frame: self._contains("observation", frame),
-            Op.GENERATOR: lambda frame: exact.generator(),
-            Op.SET_GENERATOR: lambda frame: exact.set_generator(
-                read_members(frame, SET_GENERATOR, "the request")
-            ),
-            Op.ATTRIBUTE: lambda frame: exact.attribute(_name(frame)),
-            Op.SET_ATTRIBUTE: lambda frame: exact.set_attribute(
-                _name(frame), read_members(frame, SET_ATTRIBUTE, "the request")
-            ),
-            Op.CALL_ATTRIBUTE: lambda frame: exact.call_attribute(
-                _name(frame), read_members(frame, CALL, "the call")
-            ),
-        }
+
+    def answer(self, frame: Frame) -> Any:
+        """Return the value of the answer to a request."""
+        return self._HANDLERS[frame.kind](self, frame)
 
     def _describe(self, frame: Frame) -> Any:
         activity = self._activity
@@ -160,6 +144,18 @@ class Inspection:
                 return {"member": self._operations.has(which, given)}
         return {"member": self._operations.contains(which, given)}
 
+    def _set_generator(self, frame: Frame) -> Any:
+        given = read_members(frame, SET_GENERATOR, "the request")
+        return self._exact.set_generator(given)
+
+    def _set_attribute(self, frame: Frame) -> Any:
+        given = read_members(frame, SET_ATTRIBUTE, "the request")
+        return self._exact.set_attribute(_name(frame), given)
+
+    def _call_attribute(self, frame: Frame) -> Any:
+        given = read_members(frame, CALL, "the call")
+        return self._exact.call_attribute(_name(frame), given)
+
     def _has_info(self, which: str, given: dict[str, Any]) -> bool:
         # The old server compared the description of the observation space by its keys.
         if which == "action":
@@ -168,6 +164,27 @@ class Inspection:
             return legacy.same_as_info(self._operations.space(which), given)
         except legacy.UnknownInfoKey as error:
             raise BadParameter(str(error)) from None
+
+    # One table for all instances: with one of its own, a host would write to the memory
+    # of each operation and function in it.
+    _HANDLERS: ClassVar[HandlerTable] = {
+        Op.DESCRIBE: _describe,
+        Op.ACTION_SPACE: lambda self, frame: self._operations.describe_space("action"),
+        Op.OBSERVATION_SPACE: lambda self, frame: self._operations.describe_space(
+            "observation"
+        ),
+        Op.ACTION_SAMPLE: lambda self, frame: self._sample("action", frame),
+        Op.OBSERVATION_SAMPLE: lambda self, frame: self._sample("observation", frame),
+        Op.ACTION_CONTAINS: lambda self, frame: self._contains("action", frame),
+        Op.OBSERVATION_CONTAINS: lambda self, frame: self._contains(
+            "observation", frame
+        ),
+        Op.GENERATOR: lambda self, frame: self._exact.generator(),
+        Op.SET_GENERATOR: _set_generator,
+        Op.ATTRIBUTE: lambda self, frame: self._exact.attribute(_name(frame)),
+        Op.SET_ATTRIBUTE: _set_attribute,
+        Op.CALL_ATTRIBUTE: _call_attribute,
+    }
 
 
 def _package_of(env: Any) -> str:

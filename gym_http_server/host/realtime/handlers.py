@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -16,6 +16,7 @@ from gym_http_server.host.batching import OF_BRANCHES
 from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.failures import note
 from gym_http_server.host.handlers import Handlers
+from gym_http_server.host.inspection import HandlerTable
 from gym_http_server.host.realtime.mode import Event, Found
 from gym_http_server.host.realtime.operations import ClockedOperations
 from gym_http_server.host.realtime.settings_request import read_change
@@ -70,15 +71,6 @@ class ClockedHandlers(Handlers):
         self._batching: Any = _NoBatching()
         # Seed and options of the request for the next reset of the world.
         self._reset_with: tuple[int | None, Any] = None, None
-        self._handlers |= {
-            Op.ACT: self._act,
-            Op.REALTIME: self._realtime,
-            Op.SET_REALTIME: self._set_realtime,
-            Op.PAUSE: lambda frame: operations.mode.pause(),
-            Op.RESUME: lambda frame: operations.mode.resume(),
-            Op.ROLLOUT: _refuse_rollout,
-            Op.TRACE: self._trace,
-        }
 
     def record_reset(self, seed: int | None, options: Any, value: Json) -> None:
         """Keep the request; the clock reports each reset of the world."""
@@ -219,6 +211,16 @@ class ClockedHandlers(Handlers):
             given.get("last", TRACE["last"].default),
             given.get("format", TRACE["format"].default),
         )
+
+    _HANDLERS: ClassVar[HandlerTable] = Handlers._HANDLERS | {
+        Op.ACT: _act,
+        Op.REALTIME: _realtime,
+        Op.SET_REALTIME: _set_realtime,
+        Op.PAUSE: lambda self, frame: self._operations.mode.pause(),
+        Op.RESUME: lambda self, frame: self._operations.mode.resume(),
+        Op.ROLLOUT: lambda self, frame: _refuse_rollout(frame),
+        Op.TRACE: _trace,
+    }
 
 
 class ClockedShowing(Showing):
