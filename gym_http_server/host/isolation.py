@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 import tempfile
+from collections.abc import Iterable
 
 from gym_http_server.host.mark import set_mark
 from gym_http_server.linux import prctl
@@ -20,7 +21,7 @@ from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.processes.log_stream import STDERR
 from gym_http_server.rundir.directory import RunDir
 
-__all__ = ["close_descriptors", "isolate", "print_to", "reseed"]
+__all__ = ["close_descriptors", "default_signals", "isolate", "print_to", "reseed"]
 
 OOM_SCORE = b"500"
 _DEFAULT = tuple(
@@ -79,10 +80,19 @@ def isolate(
     faulthandler.enable()
 
 
+def default_signals(numbers: Iterable[int]) -> None:
+    """Give signals back the effect that they have without handlers.
+
+    Args:
+        numbers: Their numbers, no enums.
+    """
+    for number in numbers:
+        _signal.signal(number, _signal.SIG_DFL)
+
+
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
-    for number in _DEFAULT:
-        _signal.signal(number, _signal.SIG_DFL)
+    default_signals(_DEFAULT)
     for number in _IGNORED:
         _signal.signal(number, _signal.SIG_IGN)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())

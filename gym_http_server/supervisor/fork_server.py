@@ -27,13 +27,14 @@ import msgspec
 from gym_http_server.config import inherited_settings
 from gym_http_server.errors import ForkFailed
 from gym_http_server.host import process
-from gym_http_server.host.isolation import print_to
+from gym_http_server.host.isolation import default_signals, print_to
 from gym_http_server.host.mark import SPARE, set_mark
 from gym_http_server.linux import prctl
 from gym_http_server.processes.frame_socket import receive_with_descriptors
 from gym_http_server.processes.poller import Poller, Source
 from gym_http_server.processes.service_process import isolate
 from gym_http_server.processes.titles import set_title
+from gym_http_server.supervisor import prefork
 from gym_http_server.supervisor.services import ServiceProcess
 
 __all__ = ["Demand", "ForkServer"]
@@ -59,6 +60,8 @@ _REPARENT_PAUSE_S = 0.0002
 _REPORT = struct.Struct("=ii")
 _ORDER = struct.Struct("=i")
 _START = b"\n"
+# The signals that have a handler in the supervisor.
+_HANDLED = int(signal.SIGTERM), int(signal.SIGCHLD)
 # Created before the forks, since that takes 2 ms.
 _STARTS = msgspec.json.Decoder(process.HostStart)
 # A spare host receives these with a start: the start itself, listener, output, and the
@@ -294,10 +297,17 @@ def _serve(control: socket.socket, supervisor: int) -> int:
         if not tried:
             # Not before the first spare host, while web workers start, too.
             _is_readable(control, TRIAL_SECONDS)
+            prefork.gather_code(_try)
             for _ in range(_TRIALS):
-                process.warm_up()
+                _try()
             tried = True
     return 0
+
+
+def _try() -> None:
+    """Do what each host does, for all of them to share what Python learns by it."""
+    prefork.rehearse_fork()
+    process.warm_up()
 
 
 def _fork_spares(count: int, control: socket.socket, supervisor: int) -> NoReturn:
@@ -330,8 +340,7 @@ def _report_failure(control: socket.socket, error: OSError, count: int) -> None:
 
 def _wait_for_start(control: socket.socket, parent: int, supervisor: int) -> int:
     """Wait as a spare host until there is an instance for it, and become its host."""
-    for number in (signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
+    default_signals(_HANDLED)
     ours, channel = socket.socketpair()
     with control, ours:
         report = _REPORT.pack(os.getpid(), 0)

@@ -4,13 +4,14 @@ Each import runs in a forked child first. A module that starts threads would mak
 supervisor unfit to fork, so each of its environments gets a fresh interpreter.
 
 A host shares all pages of the supervisor's memory until one of the two writes to them.
-Python writes to each object that it uses, since it counts references: some 4 MiB a host
-cannot be avoided. `arrange_memory`, and trials in the fork server, avoid much of the
-rest.
+Python writes to each object that it uses, since it counts references: some 3.5 MiB a
+host cannot be avoided. `arrange_memory`, and in the fork server trials and
+`gather_code`, avoid much of the rest.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import os
@@ -18,6 +19,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import msgspec
@@ -27,7 +29,13 @@ from gym_http_server.errors import StartError
 from gym_http_server.processes.end_problems import signal_name
 from gym_http_server.processes.titles import set_title
 
-__all__ = ["Modules", "arrange_memory", "threads"]
+__all__ = [
+    "Modules",
+    "arrange_memory",
+    "gather_code",
+    "rehearse_fork",
+    "threads",
+]
 
 
 @dataclass(frozen=True)
@@ -179,3 +187,54 @@ def _fill_holes() -> None:
 def _maker(size: int) -> Callable[[], bytes]:
     """Return a function that makes an object of a certain size."""
     return lambda: bytes(size - _EMPTY_BYTES)
+
+
+def rehearse_fork() -> None:
+    """Do what Python does in a process that was forked.
+
+    Python learns how to execute this code, too, and no process is forked often enough.
+    """
+    ctypes.pythonapi.PyOS_BeforeFork()
+    ctypes.pythonapi.PyOS_AfterFork_Child()
+
+
+def gather_code(run: Callable[[], object]) -> None:
+    """Move the code of all functions that run in a call to pages of their own.
+
+    A call of a function writes to the page of its code. There an import has put it,
+    next to the code of others, most of which never run.
+
+    Args:
+        run: The call.
+    """
+    found: dict[CodeType, FunctionType | None] = {}
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code not in found:
+            found[frame.f_code] = _function_of(frame)
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    for code, function in found.items():
+        if function is not None:
+            function.__code__ = code.replace()
+    # Kept, so that hosts allocate nothing in the gaps.
+    _fillings.append(found)
+
+
+def _function_of(frame: FrameType) -> FunctionType | None:
+    """Return the function that runs in a frame; ``None`` if no module has it."""
+    code = frame.f_code
+    found: Any = None
+    members: Any = frame.f_globals
+    for name in code.co_qualname.split("."):
+        found = members.get(name)
+        members = getattr(found, "__dict__", {})
+    for name in ("__func__", "fget"):
+        found = getattr(found, name, found)
+    if isinstance(found, FunctionType) and found.__code__ is code:
+        return found
+    return None

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 PROGRAM = """
 import gc, os
@@ -35,6 +36,99 @@ def test_a_trial_serves_an_environment_and_leaves_nothing_behind() -> None:
     )
     assert done.stdout.split() == ["True"] * 3
     assert done.stderr == ""
+
+
+MEMORY = """
+import os, re
+import gymnasium.envs.classic_control, gymnasium.wrappers
+import gym_http_server.supervisor.supervisor
+from gym_http_server.host import process
+from gym_http_server.supervisor import prefork
+
+def own_kib():
+    with open("/proc/self/smaps_rollup") as file:
+        return int(re.search(r"Private_Dirty: +(\\d+)", file.read())[1])
+
+def in_child(run):
+    pid = os.fork()
+    if not pid:
+        run()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+def host():
+    process.warm_up()
+    print(own_kib(), flush=True)
+
+def fork_server(gathers):
+    if gathers:
+        prefork.gather_code(process.warm_up)
+    else:
+        process.warm_up()
+    for _ in range(8):
+        process.warm_up()
+    in_child(host)
+
+prefork.arrange_memory()
+for gathers in (False, True):
+    in_child(lambda: fork_server(gathers))
+"""
+
+
+def test_hosts_share_more_memory_if_the_code_they_run_lies_together() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+    )
+    scattered, gathered = map(int, done.stdout.split())
+    assert gathered < scattered - 200
+
+
+GATHERED = """
+import sys
+from gym_http_server.supervisor import prefork
+import shapes
+
+before = [each.__code__ for each in shapes.FUNCTIONS]
+prefork.gather_code(shapes.run)
+after = [each.__code__ for each in shapes.FUNCTIONS]
+print(before == after, [a is b for a, b in zip(before, after)])
+print(shapes.run(), sys.getprofile())
+"""
+SHAPES = """
+class Square:
+    def __init__(self, side): self.side = side
+    @property
+    def area(self): return self.side * self.side
+    @classmethod
+    def unit(cls): return cls(1)
+    @staticmethod
+    def corners(): return 4
+
+def unused(): pass
+
+def run():
+    inner = lambda: 3
+    return Square.unit().area, Square.corners(), inner()
+
+FUNCTIONS = [
+    run, Square.__init__, Square.__dict__["area"].fget,
+    Square.__dict__["unit"].__func__, Square.corners, unused,
+]
+"""
+
+
+def test_functions_whose_code_moved_do_the_same(tmp_path: Path) -> None:
+    (tmp_path / "shapes.py").write_text(SHAPES)
+    done = subprocess.run(
+        [sys.executable, "-c", GATHERED],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    moved, result = done.stdout.splitlines()
+    assert moved == "True [False, False, False, False, False, True]"
+    assert result == "(1, 4, 3) None"
 
 
 def test_an_environment_of_a_module_is_not_tried() -> None:
