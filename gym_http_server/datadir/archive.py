@@ -2,7 +2,8 @@
 
 A file has the facts of one instance as JSON in its first line, and its last episodes as
 JSON arrays in the others. It is written once, and renamed to the instance's ID when it
-is complete. Several servers may share the archive; the oldest files are removed first.
+is complete. Several servers may share the archive. If it is full, the oldest
+file of the owner that has most is removed (`datadir/retention`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from gym_http_server.datadir.recorded_episodes import (
     find_recorded,
     read_recorded,
 )
+from gym_http_server.datadir.retention import Retention
 from gym_http_server.datadir.whole_files import FOLDER, opened, write
 from gym_http_server.rundir.episode_ring import Episode
 
@@ -142,33 +144,33 @@ class Archive:
     def __init__(self, data_dir: DataDir) -> None:
         self._data_dir = data_dir
         self._path = f"{data_dir.path}/{ARCHIVE}"
-        # Size of each file, the oldest first.
-        self._sizes: dict[str, int] = {}
-        self._bytes = 0
+        # By the name of a file, so that it is read once.
+        self._owners: dict[str, str] = {}
+        self._rooms = Retention[str](MAX_INSTANCES), Retention[str](MAX_BYTES)
         self._written = 0
 
     def load(self) -> list[Facts]:
         """Return the facts of all instances, the oldest first, without their logs."""
-        self._count()
-        found = []
-        for name in self._sizes:
-            archived = read_archived(self._data_dir, name, _FIRST_LINE_BYTES)
-            if archived is not None:
-                facts = msgspec.structs.replace(archived.facts, log_tail="")
-                if len(msgspec.json.encode(facts)) <= _FACTS_BYTES:
-                    found.append(facts)
-        return found
+        self._owners.clear()
+        return [
+            facts
+            for facts in self._count()
+            if len(msgspec.json.encode(facts)) <= _FACTS_BYTES
+        ]
 
     def add(
         self, facts: Facts, episodes: Sequence[Episode], directory: str = ""
-    ) -> None:
-        """Write the file of an instance, and remove the oldest if there are too many.
+    ) -> list[str]:
+        """Write the file of an instance, and remove old ones if there are too many.
 
         Args:
             facts: What the instance was.
             episodes: Its last episodes.
             directory: Of the last recording that was made of it. Episodes in there are
                 not copied.
+
+        Returns:
+            The instances whose files were removed.
 
         Raises:
             OSError: There is no room, or the directory cannot be written.
@@ -189,22 +191,45 @@ class Archive:
         folder = os.open(self._path, FOLDER)
         try:
             write(folder, facts.instance_id, content)
-            self._note(facts.instance_id, len(content))
-            while len(self._sizes) > MAX_INSTANCES or self._bytes > MAX_BYTES:
-                name = next(iter(self._sizes))
-                self._bytes -= self._sizes.pop(name)
-                with contextlib.suppress(OSError):
-                    os.unlink(name, dir_fd=folder)
         finally:
             os.close(folder)
+        self._owners[facts.instance_id] = facts.owner
+        return self._note(facts.instance_id, len(content))
 
-    def _note(self, name: str, size: int) -> None:
-        self._bytes += size - self._sizes.pop(name, 0)
-        self._sizes[name] = size
+    def _note(self, name: str, size: int) -> list[str]:
+        """Count a file, remove those for which there is no room, and return these."""
+        number, total = self._rooms
+        owner = self._owners[name]
+        removed = number.add(name, owner) + total.add(name, owner, size)
+        for each in removed:
+            number.discard(each)
+            total.discard(each)
+            self._owners.pop(each, None)
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self._path}/{each}")
+        return removed
 
-    def _count(self) -> None:
-        """Count the files of all servers, and remove what killed ones have left."""
-        self._sizes, self._bytes = {}, 0
+    def _count(self) -> list[Facts]:
+        """Count the files of all servers, and remove what killed ones have left.
+
+        Returns:
+            The facts of files that were not known, without their logs.
+        """
+        self._rooms = Retention[str](MAX_INSTANCES), Retention[str](MAX_BYTES)
+        known, self._owners, new = self._owners, {}, []
+        for name, size in self._files():
+            if name in known:
+                self._owners[name] = known[name]
+            else:
+                archived = read_archived(self._data_dir, name, _FIRST_LINE_BYTES)
+                self._owners[name] = archived.facts.owner if archived else ""
+                if archived:
+                    new.append(msgspec.structs.replace(archived.facts, log_tail=""))
+            self._note(name, size)
+        return new
+
+    def _files(self) -> list[tuple[str, int]]:
+        """Return names and sizes, the oldest first; remove incomplete files."""
         found = []
         with contextlib.suppress(OSError), os.scandir(self._path) as entries:
             for entry in entries:
@@ -214,8 +239,7 @@ class Archive:
                         found.append((status.st_mtime_ns, entry.name, status.st_size))
                     elif _INCOMPLETE(entry.name) and _is_old(status.st_mtime):
                         os.unlink(entry.path)
-        for _, name, size in sorted(found):
-            self._note(name, size)
+        return [(name, size) for _, name, size in sorted(found)]
 
 
 def read_archived(

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from gym_http_server.access.shares import share_used_up
 from gym_http_server.datadir.archive import (
     LOG_BYTES,
-    MAX_INSTANCES,
     Archive,
     Facts,
 )
@@ -57,6 +57,7 @@ class _Waiting(NamedTuple):
 
     frame: Frame
     memory: int
+    owner: str
 
 
 class ArchiverProcess(ServiceProcess):
@@ -69,7 +70,7 @@ class ArchiverProcess(ServiceProcess):
         on_found: Called with the facts of the instances that it has found.
 
     Attributes:
-        kept: IDs of instances in the archive, the oldest first.
+        kept: IDs of instances in the archive.
     """
 
     name = "archiver"
@@ -89,7 +90,7 @@ class ArchiverProcess(ServiceProcess):
         self._poller = poller
         self._no_logs = no_logs
         self._on_found = on_found
-        self.kept: dict[str, None] = {}
+        self.kept: set[str] = set()
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
         self._channel: FrameSocket | None = None
         self._attempts = 0
@@ -119,6 +120,15 @@ class ArchiverProcess(ServiceProcess):
                 )
             self._dropped = True
             return
+        held = sum(each.owner == ended.owner for each in self._waiting.values())
+        if share_used_up(
+            ended.owner,
+            "ended instances that wait for the disk",
+            held=held,
+            taken=len(self._waiting),
+            most=MAX_WAITING,
+        ):
+            return
         body = msgspec.json.encode(self._facts(instance, ended))
         try:
             memory = os.dup(instance.page.file)
@@ -129,7 +139,7 @@ class ArchiverProcess(ServiceProcess):
         if not self._waiting:
             self._progress = time.monotonic()
         head = RequestHead(value=instance.recording)
-        waiting = _Waiting(request(Op.ARCHIVE, body, head), memory)
+        waiting = _Waiting(request(Op.ARCHIVE, body, head), memory, ended.owner)
         self._waiting[instance.instance_id] = waiting
         if len(self._waiting) == 1:
             self._send()
@@ -189,7 +199,7 @@ class ArchiverProcess(ServiceProcess):
     def _send(self) -> None:
         """Send the instance that has waited longest."""
         if self._waiting and self._channel is not None and not self._channel.closed:
-            instance_id, (frame, memory) = next(iter(self._waiting.items()))
+            instance_id, (frame, memory, _) = next(iter(self._waiting.items()))
             try:
                 copy = os.dup(memory)
             except OSError as error:
@@ -213,14 +223,13 @@ class ArchiverProcess(ServiceProcess):
             self._progress = time.monotonic()
             if frame.kind == Op.ARCHIVED:
                 found = msgspec.json.decode(frame.body, type=list[Facts])
-                self.kept |= dict.fromkeys(each.instance_id for each in found)
+                self.kept = {each.instance_id for each in found}
                 self._on_found(found)
                 continue
-            instance_id = bytes(frame.body).decode()
+            instance_id, *removed = bytes(frame.body).decode().split()
             if frame.status == 200:
-                self.kept[instance_id] = None
-                if len(self.kept) > MAX_INSTANCES:
-                    del self.kept[next(iter(self.kept))]
+                self.kept.add(instance_id)
+                self.kept.difference_update(removed)
             self._confirm(instance_id)
 
     def _confirm(self, instance_id: str) -> None:
@@ -243,9 +252,11 @@ class ArchiverProcess(ServiceProcess):
             if memory is None:
                 return 1
             facts = msgspec.json.decode(frame.body, type=Facts)
-            status = 200
+            status, removed = 200, list[str]()
             try:
-                archive.add(facts, read_ring(memory), request_head(frame).value or "")
+                removed = archive.add(
+                    facts, read_ring(memory), request_head(frame).value or ""
+                )
                 failure = 0
             except OSError as error:
                 status = DiskFull.default_status
@@ -257,5 +268,6 @@ class ArchiverProcess(ServiceProcess):
                     )
                 failure = error.errno or 0
             os.close(memory)
-            channel.send(answer(status, facts.instance_id.encode()))
+            names = " ".join([facts.instance_id, *removed])
+            channel.send(answer(status, names.encode()))
         return 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from typing import Any
 
 import msgspec
 
+from gym_http_server.datadir.retention import Retention
+
 __all__ = ["MAX_EVENTS", "MAX_REASON", "Events"]
 
-#: Events that are kept.
+#: Events that are kept, of all owners together.
 MAX_EVENTS = 500
 #: Characters of a reason.
 MAX_REASON = 300
@@ -31,11 +32,12 @@ class _Event(msgspec.Struct):
 
 
 class Events:
-    """Keeps the last events, which have numbers from 0 on."""
+    """Keeps the last events, which have numbers from 0 on; each owner has a share."""
 
     def __init__(self) -> None:
         self._next = 0
-        self._kept: deque[_Event] = deque(maxlen=MAX_EVENTS)
+        self._kept: dict[int, _Event] = {}
+        self._retention = Retention[int](MAX_EVENTS)
 
     def add(
         self,
@@ -56,23 +58,25 @@ class Events:
         made = (*names, reason[:MAX_REASON] or None)
         count = 1
         if event == "refused" and self._kept:
-            last = self._kept[-1]
+            last = next(reversed(self._kept.values()))
             before = last.event, last.env_id, last.instance_id, last.label, last.owner
             if (*before, last.reason) == made:
-                count += self._kept.pop().count
-        self._kept.append(
-            _Event(
-                at=round(time.time(), 3),
-                count=count,
-                env_id=env_id,
-                event=event,
-                instance_id=made[2],
-                label=label,
-                number=self._next,
-                owner=made[4],
-                reason=made[5],
-            )
+                count += last.count
+                self._retention.discard(last.number)
+                del self._kept[last.number]
+        self._kept[self._next] = _Event(
+            at=round(time.time(), 3),
+            count=count,
+            env_id=env_id,
+            event=event,
+            instance_id=made[2],
+            label=label,
+            number=self._next,
+            owner=made[4],
+            reason=made[5],
         )
+        for number in self._retention.add(self._next, owner):
+            del self._kept[number]
         self._next += 1
 
     def since(self, number: int, owner: str) -> dict[str, Any]:
@@ -84,7 +88,7 @@ class Events:
         """
         found = [
             each
-            for each in self._kept
+            for each in self._kept.values()
             if each.number >= number and owner in ("", each.owner)
         ]
         return {"events": found, "next": self._next}

@@ -619,7 +619,8 @@ class Hosts:
             # No counter may fall: the time of descendants was read, if of any process.
             cpu_s = max(cpu_s, instance.usage.cpu_s)
             self.figures.add_ended(ended.env_id, ended.owner, ended.reason, page, cpu_s)
-            self._add_event("ended", instance, ended.summary)
+            words = ended.as_json()["last_words"]
+            self._add_event("ended", instance, ended.summary(words))
             self.kept_logs.add(instance_id, instance.output, instance.owner)
             self._unlogged[instance_id] = now
             if ended.wanted or not page.busy_since_ns or instance.end_request_id:
@@ -649,7 +650,7 @@ class Hosts:
         ended = self.tombstones.get(instance_id)
         if self._unlogged.pop(instance_id, None) is not None and ended is not None:
             level = logging.INFO if ended.wanted else logging.WARNING
-            words = f"{instance_id} ended: {ended.summary}"
+            words = f"{instance_id} ended: {ended.summary(ended.last_words)}"
             write(level, SUPERVISOR, words, request_id)
 
     def log_ends(self, before: float = float("inf")) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from msgspec import Struct, field
 from gym_http_server.config.env_commands import command_of
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.archive import Facts
+from gym_http_server.datadir.retention import Retention
 from gym_http_server.errors import (
     CreateDeadline,
     Draining,
@@ -244,16 +244,19 @@ class Tombstone(Struct, frozen=True):
         """Whether a caller, the idle timeout or the end of the server ended it."""
         return self.reason in ("closed", "idle", "shutdown", "abandoned")
 
-    @property
-    def summary(self) -> str:
-        """The reason in one line for the log, without control characters."""
+    def summary(self, words: str) -> str:
+        """Return the reason in one line, without control characters.
+
+        Args:
+            words: The last words of a crash, as those who read the line may see them.
+        """
         if self.detail:
             return f"{self.reason} ({self.detail})"
         if self.reason != "crashed":
             return self.reason
         record = self.as_json()
         how = record["signal"] or f"exit status {record['exit_status']}"
-        shown = "".join(c if c.isprintable() else "?" for c in self.last_words)
+        shown = "".join(c if c.isprintable() else "?" for c in words)
         return f"{self.reason} ({how}) {shown}".rstrip()
 
     def why_not_made(self, settings: Settings) -> Problem:
@@ -300,24 +303,25 @@ class Tombstone(Struct, frozen=True):
 
 
 class Tombstones:
-    """The records of the last instances that ended."""
+    """The records of the last instances that ended; each owner has a share."""
 
     def __init__(self) -> None:
-        self._ended: OrderedDict[str, Tombstone] = OrderedDict()
+        self._ended: dict[str, Tombstone] = {}
+        self._retention = Retention[str](MAX_TOMBSTONES)
 
     def add(self, instance_id: str, ended: Tombstone) -> None:
-        """Add a record, and forget the oldest if there are too many."""
+        """Add a record, and forget an old one if there are too many."""
         self._ended[instance_id] = ended
-        if len(self._ended) > MAX_TOMBSTONES:
-            self._ended.popitem(last=False)
+        for forgotten in self._retention.add(instance_id, ended.owner):
+            del self._ended[forgotten]
 
     def restore(self, archived: Iterable[Facts]) -> None:
         """Add the records of instances of earlier servers, the oldest first."""
-        ended = self._ended
-        self._ended = OrderedDict(
-            (facts.instance_id, Tombstone.of(facts)) for facts in archived
-        )
-        self._ended.update(ended)
+        found = {facts.instance_id: Tombstone.of(facts) for facts in archived}
+        found |= self._ended
+        self._ended = {}
+        for instance_id, ended in found.items():
+            self.add(instance_id, ended)
 
     def get(self, instance_id: str) -> Tombstone | None:
         """Return the record of an instance; ``None`` if there is no record."""

@@ -19,9 +19,9 @@ import math
 import os
 import re
 import time
-from collections import Counter
 from typing import NamedTuple
 
+from gym_http_server.datadir.retention import Retention
 from gym_http_server.processes.poller import Poller
 
 __all__ = [
@@ -46,7 +46,7 @@ _REPORT = re.compile(
     r"(?:\n*Extension modules: .*\n?)?",
     re.MULTILINE,
 )
-_FRAME = re.compile(r'File ".*", line \d+ in ')
+_FRAME = re.compile(r'File "(?:.*/)?(.*)", line (\d+) in (.*)')
 #: Bytes per second that go to a log, and the largest burst.
 RATE = 512 * 1024
 BURST = 256 * 1024
@@ -295,10 +295,14 @@ def frames_first(text: str) -> str:
 
 
 def last_words(log_tail: str) -> str:
-    """Return the failing frame of a crash, else the last line printed, as a phrase."""
+    """Return the failing frame of a crash, else the last line printed, as a phrase.
+
+    The frame has no folder, which is the server's.
+    """
     lines = log_tail.strip().splitlines() or [""]
-    if _FRAME.match(lines[0]):
-        return f"in {lines[0]}"[:300]
+    if frame := _FRAME.match(lines[0]):
+        file, line, function = frame.groups()
+        return f"in {function} ({file}, line {line})"[:300]
     return f"after printing {lines[-1]!r:.200}" if lines[-1] else ""
 
 
@@ -311,19 +315,13 @@ class KeptLogs:
 
     def __init__(self) -> None:
         self._outputs: dict[str, Output] = {}
-        self._owners: dict[str, str] = {}
+        self._retention = Retention[str](MAX_KEPT_LOGS)
 
     def add(self, instance_id: str, output: Output, owner: str = "") -> None:
-        """Keep the log of an instance.
-
-        If there are too many, the oldest one is closed, of the owner that has most.
-        """
-        self._outputs[instance_id], self._owners[instance_id] = output, owner
-        if len(self._outputs) > MAX_KEPT_LOGS:
-            ((most, _),) = Counter(self._owners.values()).most_common(1)
-            oldest = next(each for each in self._owners if self._owners[each] == most)
-            del self._owners[oldest]
-            self._outputs.pop(oldest).close_log()
+        """Keep the log of an instance, and close an old one if there are too many."""
+        self._outputs[instance_id] = output
+        for forgotten in self._retention.add(instance_id, owner):
+            self._outputs.pop(forgotten).close_log()
 
     def __contains__(self, instance_id: object) -> bool:
         """Whether the log of an instance is kept."""
@@ -335,10 +333,10 @@ class KeptLogs:
 
     def clear(self) -> None:
         """Close all logs, which frees their room on the disk."""
-        for output in self._outputs.values():
+        for instance_id, output in self._outputs.items():
             output.close_log()
+            self._retention.discard(instance_id)
         self._outputs.clear()
-        self._owners.clear()
 
 
 class Outputs:

@@ -183,7 +183,9 @@ class Requests:
         wanted = Wanted(*msgspec.json.decode(frame.body)) if frame.body else Wanted()
         hosts = self._hosts
         slots = len(hosts.serving()), self._settings.max_instances
-        logs = hosts.kept_logs, self._archiver.kept
+        # A path that is refused is not offered.
+        shown = not self._settings.no_tracebacks
+        logs = (hosts.kept_logs, self._archiver.kept) if shown else ()
         hosts.usages.ask(hosts, FRESH_SECONDS)
         deadline = self._settings.step_deadline
         found = listed(owned(hosts, head), ended, wanted, slots, logs, deadline)

@@ -252,6 +252,26 @@ def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(os.listdir(folder)) == [*names[-5:-1], "ffffffff"]
 
 
+@pytest.mark.parametrize("room", ["MAX_INSTANCES", "MAX_BYTES"])
+def test_each_owner_has_a_share(
+    room: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(msgspec.json.encode(facts(owner="bob", log_tail="x" * 3000))) + 1
+    monkeypatch.setattr(archive, room, 6 if room == "MAX_INSTANCES" else 6 * size)
+    Archive(place(tmp_path)).add(facts("0000000a", owner="ada"), [])
+    # Also after a restart, and if another server has written it.
+    kept = Archive(place(tmp_path))
+    kept.load()
+    Archive(place(tmp_path)).add(facts("0000000b", owner="ada"), [])
+    for number in range(100, 160):
+        name = f"{number:08x}"
+        removed = kept.add(facts(name, owner="bob", log_tail="x" * 3000), [])
+    files = sorted(os.listdir(tmp_path / "ended-instances"))
+    assert files[:2] == ["0000000a", "0000000b"]
+    assert 4 <= len(files[2:]) <= 5
+    assert len(removed) == 1
+
+
 def test_an_id_that_comes_back_replaces_its_file(tmp_path: Path) -> None:
     kept = Archive(place(tmp_path))
     kept.add(facts(), [CUT] * 3)
