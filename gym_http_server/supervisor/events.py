@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = ["MAX_EVENTS", "MAX_REASON", "Events"]
 MAX_EVENTS = 500
 #: Characters of a reason.
 MAX_REASON = 300
+_NUMBER = re.compile(r"[0-9]+")
 
 
 class _Event(msgspec.Struct):
@@ -52,15 +54,16 @@ class Events:
         """Add an event: ``made``, ``ended`` or ``refused``.
 
         A create that is refused again and again, for the same reason, is one event
-        with a count.
+        with a count. Numbers in the reason do not count: the seconds until there is
+        room differ.
         """
         names = event, env_id, instance_id or None, label, owner or None
-        made = (*names, reason[:MAX_REASON] or None)
+        reason = reason[:MAX_REASON]
         count = 1
         if event == "refused" and self._kept:
             last = next(reversed(self._kept.values()))
             before = last.event, last.env_id, last.instance_id, last.label, last.owner
-            if (*before, last.reason) == made:
+            if before == names and _alike(last.reason or "", reason):
                 count += last.count
                 self._retention.discard(last.number)
                 del self._kept[last.number]
@@ -69,11 +72,11 @@ class Events:
             count=count,
             env_id=env_id,
             event=event,
-            instance_id=made[2],
+            instance_id=instance_id or None,
             label=label,
             number=self._next,
-            owner=made[4],
-            reason=made[5],
+            owner=owner or None,
+            reason=reason or None,
         )
         for number in self._retention.add(self._next, owner):
             del self._kept[number]
@@ -92,3 +95,7 @@ class Events:
             if each.number >= number and owner in ("", each.owner)
         ]
         return {"events": found, "next": self._next}
+
+
+def _alike(one: str, other: str) -> bool:
+    return _NUMBER.sub("0", one) == _NUMBER.sub("0", other)

@@ -94,6 +94,17 @@ def test_a_token_pushes_out_no_events_of_another(server: Server) -> None:
     assert len(events(Api(server), "bob")) == MAX_EVENTS - len(before)
 
 
+def test_a_reason_with_another_number_is_the_same() -> None:
+    kept = Events()
+    for seconds in (9, 10, 8):
+        reason = f"all slots are taken; room in {seconds} s"
+        kept.add("refused", "CartPole-v1", "", reason=reason)
+    kept.add("refused", "CartPole-v1", "", reason="the name is wrong")
+    found = kept.since(0, "")["events"]
+    assert [each.count for each in found] == [3, 1]
+    assert found[0].reason == "all slots are taken; room in 8 s"
+
+
 def test_events_and_reasons_are_bounded() -> None:
     kept = Events()
     for number in range(MAX_EVENTS + 7):
