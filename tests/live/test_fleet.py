@@ -72,6 +72,67 @@ def test_each_server_lists_all_instances(nodes: Fleet, made: list[Instance]) -> 
         assert listed == {each.id: "CartPole-v1" for each in made}
 
 
+def test_lists_name_the_server_of_each_instance(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    closed = nodes.apis[0].create(node="two").id
+    no_content(nodes.apis[1].post(f"/v1/envs/{closed}/close/"))
+    for api in nodes.apis:
+        listed = ok(api.get("/v1/instances/"))
+        ages = [each["age_s"] for each in listed["instances"]]
+        assert ages == sorted(ages, reverse=True)
+        number_of = {
+            each["node"]: each["instance_id"][:3] for each in listed["instances"]
+        }
+        found = {each["instance_id"]: each["node"] for each in listed["instances"]}
+        assert found.keys() == {each.id for each in made}
+        assert all(number_of[node] == each[:3] for each, node in found.items())
+        assert listed["slots"] == {"of": 3 * 64, "taken": len(made)}
+        assert listed["ended"][0]["instance_id"] == closed
+        assert listed["ended"][0]["node"] == "two"
+        assert api.get("/v1/envs/").header("Gym-Node") in NAMES
+    envs = ok(nodes.apis[0].get("/v1/registry/?search=cartpole-v1"))
+    assert [each["env_id"] for each in envs["envs"]].count("CartPole-v1") == 1
+
+
+def test_any_server_has_the_recordings_of_all(nodes: Fleet) -> None:
+    for name in NAMES:
+        instance = nodes.apis[0].create(node=name)
+        ok_or_empty = instance.post("monitor/start/", {"directory": f"of-{name}"})
+        assert ok_or_empty.status == 204
+        instance.reset(seed=1)
+        assert instance.post("monitor/close/").status == 204
+        no_content(instance.close())
+    for api in nodes.apis:
+        listed = ok(api.get("/v1/recordings/"))
+        assert {(each["directory"], each["node"]) for each in listed["recordings"]} == {
+            (f"of-{name}", name) for name in NAMES
+        }
+        assert listed["total"] == 3
+        for name in NAMES:
+            described = ok(api.get(f"/v1/recordings/of-{name}/"))
+            assert described["directory"] == f"of-{name}"
+            file = described["files"][0]
+            path = f"/v1/recordings/of-{name}/files/{file['name']}/"
+            assert len(api.get(path).body) == file["bytes"]
+        error(api.get("/v1/recordings/of-none/"), 404, "not-found")
+
+
+def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
+    instances = {name: nodes.apis[0].create(node=name) for name in NAMES}
+    for process in nodes.servers[2].members():
+        if "web worker" in process.cmdline()[0]:
+            process.suspend()
+    answer = nodes.apis[0].get("/v1/envs/")
+    assert answer.header("Gym-Missing-Nodes") == "three"
+    assert set(ok(answer)["all_envs"]) == {instances["one"].id, instances["two"].id}
+    for process in nodes.servers[2].members():
+        process.resume()
+    assert set(nodes.apis[1].instances()) == {each.id for each in instances.values()}
+    for each in instances.values():
+        no_content(each.close())
+
+
 def test_a_step_with_a_key_is_executed_once_whichever_servers_get_it(
     nodes: Fleet, made: list[Instance]
 ) -> None:

@@ -8,51 +8,32 @@ from __future__ import annotations
 
 import functools
 import io
-import secrets
 from typing import Any
 
-import gevent  # type: ignore[import-untyped]
 import msgspec
 
-from gym_http_server.errors import NodeAway, TooManyInstances
+from gym_http_server.errors import TooManyInstances
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.create_bodies import small_members
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import (
-    STATUS_LINES,
     Answer,
     Environ,
     caller_of,
     forms,
-    json_answer,
     key_of,
-    parts_of,
     read_body,
-    request_id_of,
 )
 from gym_http_server.web.api.fleet_guard import FORWARDED
+from gym_http_server.web.api.passing import decoded, pass_on
+from gym_http_server.web.api.together import LISTS, node_header
 from gym_http_server.web.api.web import View, Web
-from gym_http_server.web.backends.peers import PeerCaller, Peers
+from gym_http_server.web.backends.peers import Peers
 from gym_http_wire.problems import Problem
 
 __all__ = ["forwarded"]
 
-#: Names nodes that did not answer in time, in answers about all of them.
-MISSING = "Gym-Missing-Nodes"
-TOGETHER_SECONDS = 1.0
-#: Not sent on: they are of this connection, or have been checked here.
-_KEPT_HERE = frozenset(
-    {
-        *("HTTP_AUTHORIZATION", "HTTP_CONNECTION", "HTTP_COOKIE", "HTTP_EXPECT"),
-        *("HTTP_HOST", "HTTP_KEEP_ALIVE", "HTTP_ORIGIN", "HTTP_REFERER", "HTTP_TE"),
-        *("HTTP_PROXY_AUTHORIZATION", "HTTP_TRAILER", "HTTP_TRANSFER_ENCODING"),
-        *("HTTP_UPGRADE", "HTTP_IDEMPOTENCY_KEY", "HTTP_X_REQUEST_ID"),
-    }
-)
-#: Added here to every answer that needs them; but not the ID to a problem.
-_ADDED_HERE = frozenset({"x-content-type-options", "x-request-id"})
-_ADDED_TO_PROBLEMS = frozenset({"x-content-type-options"})
 #: Answers of a node after which another one is tried.
 _REFUSALS = frozenset({429, 503})
 
@@ -91,52 +72,7 @@ def _of_instance(
         return view(web, environ, instance_id=instance_id, **arguments)
     node = peers.find(instance_id)
     body = read_body(environ, web.settings.max_body)
-    return _pass_on(peers, row, web, environ, node, body)
-
-
-def _pass_on(
-    peers: Peers,
-    row: Operation,
-    web: Web,
-    environ: Environ,
-    node: Record,
-    body: bytes,
-    timeout_s: float | None = None,
-) -> Answer:
-    """Send a request to its node, and return the answer.
-
-    Raises:
-        NodeAway: The node does not answer.
-    """
-    key = key_of(environ)
-    if row.keyed and not key:
-        # So that it may be sent again if its answer is lost.
-        key = secrets.token_hex(16)
-    method, target = environ["REQUEST_METHOD"], environ["RAW_URI"]
-    request_id, caller = request_id_of(environ), caller_of(environ)
-    call = PeerCaller("" if caller.run_token else caller.name, caller.run_token)
-    shown = peers.authorization(node, call, method, target, request_id, key)
-    headers = [("Authorization", shown), ("X-Request-Id", request_id)]
-    if key:
-        headers.append(("Idempotency-Key", key))
-    if environ.get("CONTENT_TYPE"):
-        headers.append(("Content-Type", environ["CONTENT_TYPE"]))
-    headers += [
-        (name[5:].replace("_", "-").title(), value)
-        for name, value in environ.items()
-        if name.startswith("HTTP_") and name not in _KEPT_HERE
-    ]
-    answer = peers.request(
-        *(node, method, target, headers, body),
-        repeatable=row.keyed or not row.has_effect,
-        budget=web.hosts.budget,
-        timeout_s=timeout_s,
-    )
-    if answer.status not in STATUS_LINES:
-        raise NodeAway(f"the server {node.name} answered with {answer.status}")
-    added = _ADDED_HERE if answer.status < 400 else _ADDED_TO_PROBLEMS
-    kept = [each for each in answer.headers if each[0].lower() not in added]
-    return Answer(answer.status, kept, answer.body)
+    return pass_on(peers, row, web, environ, node, body)
 
 
 def _create(
@@ -160,6 +96,7 @@ def _create(
             else:
                 answer = _create_there(peers, row, web, environ, node, body)
             if answer.status not in _REFUSALS:
+                answer.headers.append(node_header(node.name))
                 return answer
             refusals.append(answer)
         except Problem as problem:
@@ -187,14 +124,14 @@ def _create_there(
     peers: Peers, row: Operation, web: Web, environ: Environ, node: Record, body: bytes
 ) -> Answer:
     """Create an instance on another node; end it if the client has left meanwhile."""
-    answer = _pass_on(peers, row, web, environ, node, body)
+    answer = pass_on(peers, row, web, environ, node, body)
     client = environ.get("gunicorn.socket")
     left = client is not None and not key_of(environ) and client.has_left()
     if left and answer.status == 200:
-        instance_id = _decoded(answer)["instance_id"]
+        instance_id = decoded(answer)["instance_id"]
         target = f"{environ['PATH_INFO']}{instance_id}/"
         ending = environ | {"REQUEST_METHOD": "DELETE", "RAW_URI": target}
-        _pass_on(peers, OPERATIONS["env_delete"], web, ending, node, b"")
+        pass_on(peers, OPERATIONS["env_delete"], web, ending, node, b"")
     return answer
 
 
@@ -212,53 +149,7 @@ def _full(peers: Peers) -> TooManyInstances:
     )
 
 
-def _list(
-    peers: Peers, row: Operation, view: View, web: Web, environ: Environ
-) -> Answer:
-    own = view(web, environ)
-    if FORWARDED in environ:
-        return own
-    envs = _decoded(own)["all_envs"]
-    answers, missing = _gather(peers, row, web, environ)
-    for _, answer in answers:
-        envs |= answer["all_envs"]
-    merged = json_answer(
-        msgspec.json.encode({"all_envs": dict(sorted(envs.items()))}) + b"\n"
-    )
-    merged.headers.extend(missing)
-    return merged
-
-
-def _gather(
-    peers: Peers, row: Operation, web: Web, environ: Environ
-) -> tuple[list[tuple[Record, Any]], list[tuple[str, str]]]:
-    """Return the answers of all other nodes, and the header of those without one."""
-    records = [each.record for each in peers.nodes.others]
-
-    def ask(node: Record) -> Any:
-        try:
-            answer = _pass_on(
-                peers, row, web, environ, node, b"", timeout_s=TOGETHER_SECONDS
-            )
-        except Problem:
-            return None
-        if answer.status != 200:
-            return None
-        return _decoded(answer)
-
-    tasks = [gevent.spawn(ask, node) for node in records]
-    gevent.joinall(tasks, timeout=2 * TOGETHER_SECONDS)
-    found = list(zip(records, (each.value for each in tasks), strict=True))
-    missing = ",".join(node.name for node, answer in found if answer is None)
-    answers = [each for each in found if each[1] is not None]
-    return answers, [(MISSING, missing)] if missing else []
-
-
-def _decoded(answer: Answer) -> Any:
-    return msgspec.json.decode(b"".join(parts_of(answer.body)))
-
-
 _VIEWS: dict[str, Any] = {
     "env_create": _create,
-    "env_list_all": _list,
+    **LISTS,
 }

@@ -59,8 +59,8 @@ _HEADERS = (
 )
 _EXPOSED = (
     "Content-Range, ETag, Gym-Dtype, Gym-First, Gym-Last, Gym-Log-Cut, Gym-Log-Ended, "
-    "Gym-Log-Next, Gym-Monitor-Directory, Gym-Shape, Gym-Version, Gym-Warnings, "
-    "Idempotent-Replayed, Retry-After, X-Request-Id"
+    "Gym-Log-Next, Gym-Missing-Nodes, Gym-Monitor-Directory, Gym-Node, Gym-Shape, "
+    "Gym-Version, Gym-Warnings, Idempotent-Replayed, Retry-After, X-Request-Id"
 )
 
 

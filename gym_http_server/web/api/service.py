@@ -54,6 +54,7 @@ CAPABILITIES = (
     "logs",
     "lossless",
     "monitor",
+    "node",
     "realtime",
     "record",
     "registry",
@@ -113,6 +114,8 @@ def about(web: Web, environ: Environ) -> Answer:
 def _capabilities(settings: Settings) -> tuple[str, ...]:
     """Return the names of the features that the settings enable."""
     without = {"logs"} if settings.no_tracebacks else set()
+    if not settings.fleet:
+        without.add("node")
     return tuple(each for each in CAPABILITIES if each not in without)
 
 

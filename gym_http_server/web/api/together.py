@@ -1,0 +1,209 @@
+"""Answers of a node about all nodes of its fleet: lists, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gevent  # type: ignore[import-untyped]
+import msgspec
+
+from gym_http_server.fleet.records import Record
+from gym_http_server.operations.row import Operation
+from gym_http_server.web.api.exchange import Answer, Environ, json_answer
+from gym_http_server.web.api.fleet_guard import FORWARDED
+from gym_http_server.web.api.passing import decoded, joined, pass_on
+from gym_http_server.web.api.web import View, Web
+from gym_http_server.web.backends.peers import Peers
+from gym_http_wire.problems import Problem
+
+__all__ = ["LISTS", "node_header"]
+
+#: Names nodes that did not answer in time, in answers about all of them.
+MISSING = "Gym-Missing-Nodes"
+TOGETHER_SECONDS = 1.0
+#: Ended instances, and recordings, in one list.
+MOST_ENDED = 100
+MOST_RECORDINGS = 1000
+
+
+class _Row(msgspec.Struct):
+    """What decides the place of an instance or a recording in a list."""
+
+    age_s: float = 0.0
+    ended_s_ago: float = 0.0
+    began_at: float | None = None
+    directory: str = ""
+
+
+class _Rows(msgspec.Struct):
+    """A list of a node; its rows are put together without being read."""
+
+    ended: list[msgspec.Raw] = []
+    instances: list[msgspec.Raw] = []
+    recordings: list[msgspec.Raw] = []
+    slots: dict[str, int] = {}
+    total: int = 0
+
+
+def node_header(name: str) -> tuple[str, str]:
+    """Return the header with the node that has, or has answered, what was requested."""
+    return "Gym-Node", name
+
+
+def _gather(
+    peers: Peers, row: Operation, web: Web, environ: Environ, timeout_s: float | None
+) -> list[tuple[Record, Answer | None]]:
+    """Return the answers of all other nodes, ``None`` for those without one."""
+    records = [each.record for each in peers.nodes.others]
+
+    def ask(node: Record) -> Answer | None:
+        try:
+            return pass_on(peers, row, web, environ, node, b"", timeout_s=timeout_s)
+        except Problem:
+            return None
+
+    tasks = [gevent.spawn(ask, node) for node in records]
+    gevent.joinall(tasks, timeout=timeout_s and 2 * timeout_s)
+    return list(zip(records, (each.value for each in tasks), strict=True))
+
+
+def _together(
+    merge: Any, peers: Peers, row: Operation, view: View, web: Web, environ: Environ
+) -> Answer:
+    """Answer with what all nodes have, put together."""
+    own = view(web, environ)
+    if FORWARDED in environ or own.status != 200:
+        return own
+    name = peers.nodes.own.name
+    answers, missing = [(name, own)], []
+    for node, answer in _gather(peers, row, web, environ, TOGETHER_SECONDS):
+        if answer is None or answer.status != 200:
+            missing.append(node.name)
+        else:
+            answers.append((node.name, answer))
+    merged = json_answer(msgspec.json.encode(merge(answers)) + b"\n")
+    merged.headers.append(node_header(name))
+    if missing:
+        merged.headers.append((MISSING, ",".join(sorted(missing))))
+    return merged
+
+
+_Answers = list[tuple[str, Answer]]
+
+
+def _envs(answers: _Answers) -> Any:
+    envs: dict[str, str] = {}
+    for _, answer in answers:
+        envs |= decoded(answer)["all_envs"]
+    return {"all_envs": dict(sorted(envs.items()))}
+
+
+def _instances(answers: _Answers) -> Any:
+    present, ended = [], []
+    slots = {"of": 0, "taken": 0}
+    for name, answer in answers:
+        rows = _rows_of(answer)
+        for each in rows.instances:
+            present.append((-_place(each).age_s, _with_node(each, name, "num_envs")))
+        for each in rows.ended:
+            ended.append((_place(each).ended_s_ago, _with_node(each, name, "owner")))
+        for key, count in rows.slots.items():
+            slots[key] = slots.get(key, 0) + count
+    return {
+        "ended": [each for _, each in sorted(ended, key=_first)[:MOST_ENDED]],
+        "instances": [each for _, each in sorted(present, key=_first)],
+        "slots": slots,
+    }
+
+
+def _recordings(answers: _Answers) -> Any:
+    found, total = [], 0
+    for name, answer in answers:
+        rows = _rows_of(answer)
+        total += rows.total
+        for each in rows.recordings:
+            place = _place(each)
+            key = -(place.began_at or 0.0), place.directory
+            found.append((key, _with_node(each, name, "num_envs")))
+    listed = sorted(found, key=_first)[:MOST_RECORDINGS]
+    return {"recordings": [each for _, each in listed], "total": total}
+
+
+def _registry(answers: _Answers) -> Any:
+    envs: dict[str, dict[str, Any]] = {}
+    for _, answer in answers:
+        for each in decoded(answer)["envs"]:
+            before = envs.setdefault(each["env_id"], each)
+            if before is not each:
+                envs[each["env_id"]] = _merged_env(before, each)
+    return {"count": len(envs), "envs": list(envs.values())}
+
+
+def _merged_env(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Return an environment that two nodes have."""
+    better = second if second["available"] and not first["available"] else first
+    counts = [each.get("external") for each in (first, second)]
+    if not all(counts):
+        return better
+    external = dict(better["external"])
+    for name in ("free", "taken"):
+        external[name] = sum(each[name] for each in counts if each)
+    return {**better, "external": external}
+
+
+_rows_of_json = msgspec.json.Decoder(_Rows).decode
+_place = msgspec.json.Decoder(_Row).decode
+
+
+def _rows_of(answer: Answer) -> _Rows:
+    return _rows_of_json(joined(answer))
+
+
+def _first(pair: tuple[Any, msgspec.Raw]) -> Any:
+    return pair[0]
+
+
+def _with_node(row: msgspec.Raw, name: str, before: str) -> msgspec.Raw:
+    """Return a row with the name of its node, in front of another member."""
+    # Not in a text of the row, in which a quote would follow a backslash.
+    mark = b',"%b":' % before.encode()
+    node = b',"node":"%b"' % name.encode()
+    return msgspec.Raw(bytes(row).replace(mark, node + mark, 1))
+
+
+def _anywhere(
+    peers: Peers,
+    row: Operation,
+    view: View,
+    web: Web,
+    environ: Environ,
+    **arguments: str,
+) -> Answer:
+    """Answer with what this node has, or another one."""
+    try:
+        return view(web, environ, **arguments)
+    except Problem as problem:
+        if FORWARDED in environ or problem.status != 404:
+            raise
+        for _, answer in _gather(peers, row, web, environ, None):
+            if answer is not None and answer.status < 400:
+                return answer
+        raise
+
+
+def _list_of(merge: Any) -> Any:
+    def view(*arguments: Any) -> Answer:
+        return _together(merge, *arguments)
+
+    return view
+
+
+#: Views of lists, and of what any node may have.
+LISTS: dict[str, Any] = {
+    "env_list_all": _list_of(_envs),
+    "instances": _list_of(_instances),
+    "recordings": _list_of(_recordings),
+    "registry": _list_of(_registry),
+    "recording": _anywhere,
+    "recording_file": _anywhere,
+}
