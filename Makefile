@@ -148,6 +148,18 @@ build/envpool/.installed: $(VENV)/.dev
 	@build/envpool/bin/pip install --quiet envpool==1.2.5
 	@touch $@
 
+.PHONY: openenv
+openenv: build/openenv/.installed build/openenv-core/.installed ## Play with OpenEnv's own clients, 0.10 and 0.3 (installs both)
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/openenv/openenv_checks.py
+
+build/openenv/.installed: client := openenv==0.10.0
+build/openenv-core/.installed: client := openenv-core==0.3.0
+build/openenv/.installed build/openenv-core/.installed: $(VENV)/.dev
+	@echo "Installing $(client) …"
+	@$(BIN)/python -m venv $(@D)
+	@$(@D)/bin/pip install --quiet $(client)
+	@touch $@
+
 .PHONY: packages
 packages: $(VENV)/.dev ## Compare published packages with local ones (or PACKAGES="minigrid …")
 	@$(BIN)/python -m tests.packages $(PACKAGES)

@@ -1,0 +1,1 @@
+"""OpenEnv's own clients, which ``make openenv`` installs, and what they have sent."""
