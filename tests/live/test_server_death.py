@@ -1,8 +1,11 @@
 """If any process of the server is killed, no host outlives the server."""
 
 import os
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -12,7 +15,7 @@ import pytest
 from tests.support import api as calls
 from tests.support import processes
 from tests.support.api import Api
-from tests.support.server import Server
+from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
 IDLE = ("Harmless", "IgnoreTerm", "Children")
@@ -145,3 +148,39 @@ def test_two_servers_on_one_machine_do_not_meet(
     foreign = calls.Instance(other, instance.id)
     calls.error(foreign.post("reset/"), 400, "unknown-instance")
     assert one.instances() == {instance.id: "CartPole-v1"}
+
+
+TEST = """
+import time
+from tests.support.api import Api
+from tests.support.server import ROOT, Server
+with Server() as server:
+    Api(server).create().reset()
+    print(server.pid, server.base, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is missing")
+def test_a_test_that_is_killed_leaves_no_server() -> None:
+    command = [sys.executable, "-c", TEST]
+    path = {"PYTHONPATH": f"{ROOT}:{ROOT}/clients/python"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | path
+    ) as test:
+        assert test.stdout is not None
+        pid, base = test.stdout.readline().split()
+        left = {psutil.Process(int(pid)), *processes.descendants(int(pid))}
+        assert len(left) > 3
+        test.kill()
+
+    def living() -> list[psutil.Process]:
+        # Nobody may reap the launcher.
+        return [
+            each
+            for each in processes.alive(left)
+            if each.status() != psutil.STATUS_ZOMBIE
+        ]
+
+    wait_until(lambda: not living(), 20.0, "the server's end")
+    shutil.rmtree(base)

@@ -26,6 +26,9 @@ ROOT = Path(__file__).resolve().parents[2]
 _MARK = "TEST_SERVER_BASE"
 #: The Python of servers, where tests of a client run with another one.
 PYTHON = "TEST_SERVER_PYTHON"
+# A test that is killed cannot stop its server. The thread that starts one lives as long
+# as its process, as pytest's does.
+_END_WITH_TEST = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
 _READY = re.compile(r"Listening on (https?://\S+)")
 _INSTANCE_FOLDER = re.compile(r"[0-9a-f]{8}")
 
@@ -138,7 +141,7 @@ class Server:
             (self.base / "stderr").open("wb") as err,
         ):
             self._process = subprocess.Popen(
-                [*self._prefix, *command, *self._args],
+                [*self._prefix, *_END_WITH_TEST, *command, *self._args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err if self._stderr is None else self._stderr,
