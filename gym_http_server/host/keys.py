@@ -142,7 +142,7 @@ def _of_env(env: Any) -> Json | None:
         return None
     if noop is None and hasattr(env.action_space, "n"):
         noop = int(getattr(env.action_space, "start", 0))
-    return {"keys": _listed(pairs), "noop": noop}
+    return {"keys": _listed(pairs), "noop": noop, "wait": noop is None}
 
 
 def _names(keys: Any) -> tuple[str, ...] | None:

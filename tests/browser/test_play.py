@@ -29,6 +29,7 @@ navigator.getGamepads = () => [null, globalThis.pad];
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     flags = ("--step-deadline", "10", "--import", "tests.support.envs.toys")
+    flags += ("--import", "tests.support.envs.agent_worlds")
     with Server(*flags, "--import", "tests.support.envs.hostile") as started:
         yield started
 
@@ -280,3 +281,36 @@ def test_one_stuck_instance_does_not_hold_up_the_wall(
     assert api.get(rows).json()["instances"], "the call is over"
     agent.join()
     other.close()
+
+
+def test_the_keyboard_moves_the_agent_whose_turn_it_is(
+    api: Api, page: CheckedPage
+) -> None:
+    instance = api.create("arena/Turns-v0", kwargs={"turns": 3})
+    play(page, instance)
+    page.shows("reset")
+    for key, action in (("Digit3", {"one": 2}), ("Digit5", {"two": 4})):
+        page.strike(key)
+        taken(page, action)
+    assert steps_of(instance) == 2
+    page.strike("Digit1")
+    # Both agents have ended, and pass by themselves.
+    wait_until(lambda: steps_of(instance) == 5, SECONDS, "the end of the episode")
+    titles = "[...document.querySelectorAll('.curve-title')].map((e) => e.innerText)"
+    expected = ["Return of one", "Return of two", "Length"]
+    wait_until(lambda: page.run(titles)[:3] == expected, SECONDS, "the curves")
+    page.choose_tab("Spaces")
+    page.shows("aec: one, two")
+    instance.close()
+
+
+def test_by_hand_only_those_act_that_live(api: Api, page: CheckedPage) -> None:
+    instance = api.create("arena/Parallel-v0")
+    instance.reset()
+    open_instance(page, instance)
+    assert not page.run("document.querySelectorAll('.play').length")
+    for steps in range(4):
+        page.press("[aria-label='Sample and step']")
+        page.shows(f"length {steps + 1}")
+    page.shows("reward born 6, right 2 ·")
+    instance.close()

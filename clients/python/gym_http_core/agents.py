@@ -206,6 +206,21 @@ class AECAgentEnv(AgentEnv):
         """Return the agent whose turn it is, as a list."""
         return [self.world.agent_selection] if self.agents else []
 
+    def get_wrapper_attr(self, name: str) -> Any:
+        """Return an attribute of the environment; by default, digits are its keys."""
+        if name == "get_keys_to_action" and not hasattr(self.world, name):
+            return self._digits
+        return super().get_wrapper_attr(name)
+
+    def _digits(self) -> dict[str, int]:
+        """Return digits from 1 on as keys of the first actions, if they are numbers."""
+        found: list[Any] = [self.agent_space("action", each) for each in self.known()]
+        if not all(isinstance(each, gymnasium.spaces.Discrete) for each in found):
+            return {}
+        first = min((int(each.start) for each in found), default=0)
+        end = max((int(each.start + each.n) for each in found), default=0)
+        return {str(key - first + 1): key for key in range(first, min(end, first + 9))}
+
     def is_over(self, agent: Any) -> bool:
         """Whether the only action of an agent is ``None``, as its episode has ended."""
         world = self.world

@@ -5,6 +5,7 @@ import { action, h } from "./elements.js";
 import { EpisodePoints } from "./episode_points.js";
 import { Exports } from "./exports.js";
 import { request } from "./server.js";
+import { partsOf } from "./texts.js";
 
 const EVERY = 2000;
 /** How many are compared at most, which is how many colours there are. */
@@ -111,7 +112,8 @@ class ComparePage {
     const points = await each.load(this.#context.call);
     if (this.#isOver) return;
     for (const { total, length, ...at } of points) {
-      const y = Array.isArray(total) ? total.reduce((sum, part) => sum + part, 0) : total;
+      const parts = partsOf(total).map(([, part]) => part);
+      const y = parts.length > 1 ? parts.reduce((sum, part) => sum + part, 0) : parts[0];
       this.#returns.series(each.label).add({ ...at, y: y ?? NaN });
       this.#lengths.series(each.label).add({ ...at, y: length ?? NaN });
     }

@@ -5,15 +5,16 @@ import { meanBetween } from "./chart_scale.js";
 import { h } from "./elements.js";
 import { EpisodePoints } from "./episode_points.js";
 import { Exports } from "./exports.js";
+import { partsOf } from "./texts.js";
 
-/** Components of rewards whose returns are drawn, at most. */
-const MAX_COMPONENTS = 8;
+/** Components of rewards, or agents, whose returns are drawn, at most. */
+const MOST = 8;
 const EMPTY = "No episode has ended";
 
 /** Draws episodes once each, whether they come from the list or from a watcher. */
 export class CurvesPanel {
   #charts = new ChartGroup();
-  #returns = [this.#charts.chart({ label: "Return", empty: EMPTY })];
+  #returns = new Map([["", this.#charts.chart({ label: "Return", empty: EMPTY })]]);
   #lengths = this.#charts.chart({ label: "Length", unit: "steps", empty: EMPTY });
   #times = this.#charts.chart({ label: "Step time", unit: "ms", along: ["time"], empty: "No step has been taken yet" });
   #points = new EpisodePoints();
@@ -25,7 +26,7 @@ export class CurvesPanel {
   /** @param {string} id Of the instance. */
   constructor(id) {
     this.#id = id;
-    const drawn = [...this.#returns, this.#lengths, this.#times];
+    const drawn = [...this.#returns.values(), this.#lengths, this.#times];
     const compare = h("a", { href: `#/compare/${encodeURIComponent(id)}` }, "Compare with others");
     this.element = h(
       "div",
@@ -46,9 +47,10 @@ export class CurvesPanel {
   /** Draw episodes that ended, in the order of their numbers. */
   addEpisodes(episodes) {
     for (const { total, length, ...at } of this.#points.add(episodes)) {
-      const parts = Array.isArray(total) ? total.slice(0, MAX_COMPONENTS) : [total];
-      if (parts.length > this.#returns.length) this.#split(parts.length);
-      parts.forEach((y, index) => this.#returns[index].add({ ...at, y }));
+      for (const [name, y] of partsOf(total)) {
+        const label = Array.isArray(total) ? `Return, component ${+name + 1}` : `Return of ${name}`;
+        this.#chartOf(name, label)?.add({ ...at, y });
+      }
       this.#lengths.add({ ...at, y: length });
     }
   }
@@ -59,17 +61,22 @@ export class CurvesPanel {
   }
 
   #offer() {
-    this.#exports.offer([...this.#returns, this.#lengths], { instances: [this.#id] });
+    this.#exports.offer([...this.#returns.values(), this.#lengths], { instances: [this.#id] });
   }
 
-  /** Replace the curve of returns by one for each component of the rewards. */
-  #split(count) {
-    const labels = Array.from({ length: count }, (_, index) => `Return, component ${index + 1}`);
-    const before = this.#returns;
-    this.#returns = labels.map((label) => this.#charts.chart({ label }));
-    before[0].element.before(...this.#returns.map(({ element }) => element));
-    before.forEach(({ element }) => element.remove());
+  /** Return the curve of a component or an agent, which may be new; null beyond the most. */
+  #chartOf(name, label) {
+    const charts = this.#returns;
+    if (charts.has(name)) return charts.get(name);
+    const whole = charts.get("");
+    if (charts.size === MOST && !whole) return null;
+    const made = this.#charts.chart({ label });
+    this.#lengths.element.before(made.element);
+    whole?.element.remove();
+    charts.delete("");
+    charts.set(name, made);
     this.#offer();
+    return made;
   }
 
   /** Draw the mean time of the steps between two rows of the list of instances. */

@@ -4,6 +4,7 @@ import { ansiRuns } from "./ansi.js";
 import { numberText } from "./chart_scale.js";
 import { h } from "./elements.js";
 import { PictureWords } from "./picture_words.js";
+import { partsOf } from "./texts.js";
 
 /** Characters of a value in words. */
 const SHOWN = 300;
@@ -93,12 +94,16 @@ export function wordsOf(update) {
   if (update.envs) words.push(`environment 0 of ${update.envs}`);
   if (update.action !== null && update.action !== undefined) words.push(`action ${short(update.action)}`);
   for (const name of ["reward", "return"]) {
-    const parts = [update[name]].flat().filter((part) => typeof part === "number");
-    if (parts.length) words.push(`${name} ${parts.map(numberText).join(", ")}`);
+    const value = update[name];
+    const parts = partsOf(value).filter(([, part]) => typeof part === "number");
+    const named = parts.map(([of, part]) => `${Array.isArray(value) ? "" : of} ${numberText(part)}`.trim());
+    if (named.length) words.push(`${name} ${named.join(", ")}`);
   }
   if (typeof update.length === "number") words.push(`length ${update.length}`);
-  if (update.terminated) words.push("terminated");
-  if (update.truncated) words.push("truncated");
+  for (const flag of ["terminated", "truncated"]) {
+    const set = partsOf(update[flag]).filter(([, each]) => each);
+    if (set.length) words.push([...set.map(([agent]) => agent), flag].join(" ").trim());
+  }
   return words.join(" · ");
 }
 

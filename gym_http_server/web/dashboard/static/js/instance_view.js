@@ -224,7 +224,7 @@ class InstancePage {
     }
   }
 
-  #showSpaces({ action_space, observation_space, spaces_version }) {
+  #showSpaces({ action_space, observation_space, spaces_version, api, agents, possible_agents: all }) {
     this.#spacesVersion = spaces_version ?? 0;
     this.#spaces.lastChild.replaceWith(
       h(
@@ -232,6 +232,7 @@ class InstancePage {
         { class: "facts spaces" },
         ...spaceRows("Actions", action_space),
         ...spaceRows("Observations", observation_space),
+        ...(api ? [h("dt", {}, "Agents"), h("dd", {}, `${api}: ${(all ?? agents).join(", ")}`)] : []),
       ),
     );
   }
@@ -240,6 +241,7 @@ class InstancePage {
     if (described.realtime && !this.#hasClock) this.#tabs.add("Clock", this.#realtime.element);
     this.#hasClock = Boolean(described.realtime);
     this.#showSpaces(described);
+    this.#stepper.note(described);
     if (!this.#context.may("step")) return;
     const mayStep = () => this.#mayStep();
     if (!this.#row?.num_envs && isPlayable(keys, described.action_space)) {

@@ -119,7 +119,11 @@ export class PlayPanel {
   #begin(fps) {
     const env = {
       reset: () => this.#stepper.reset(),
-      step: async (action) => ({ done: isDone(await this.#stepper.step(action)) }),
+      step: async (action) => {
+        let answer = await this.#stepper.step(action);
+        while (this.#stepper.mustPass) answer = await this.#stepper.step(null);
+        return { done: isDone(answer) };
+      },
     };
     const onEnd = (error) => this.#ended(error);
     const analog = () => this.#axes?.action();

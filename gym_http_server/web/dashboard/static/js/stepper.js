@@ -12,6 +12,8 @@ const STEP = { op: Op.STEP, path: "step/" };
 /** Opens a stream with the first call. To leave does not end the instance. */
 export class Stepper {
   #session;
+  /** What was last known of agents: who there are, whose turn it is, and who has ended. */
+  #last = {};
 
   /**
    * @param {string} id Of the instance.
@@ -37,14 +39,34 @@ export class Stepper {
     return this.#send(RESET, requested);
   }
 
-  /** Take a step with a plain action, which the server casts. */
+  /** Take a step with a plain action, which the server casts; of several, those that act now. */
   step(action) {
     this.onStep();
-    return this.#send(STEP, { action });
+    return this.#send(STEP, { action: this.#acting(action) });
+  }
+
+  /** Whether it is the turn of an agent that can only pass. */
+  get mustPass() {
+    const { agents = [], agent_selection: turn, terminated, truncated } = this.#last;
+    return turn !== undefined && agents.length > 0 && Boolean(terminated?.[turn] || truncated?.[turn]);
+  }
+
+  #acting(action) {
+    const { agents, agent_selection: turn } = this.#last;
+    if (!agents) return action;
+    if (this.mustPass) return { [turn]: null };
+    const acting = turn === undefined ? agents : [turn];
+    return Object.fromEntries(acting.map((agent) => [agent, action?.[agent] === undefined ? action : action[agent]]));
+  }
+
+  /** Take what the description of the instance, or an answer, says about agents. */
+  note(answer) {
+    this.#last = answer;
   }
 
   async #send(call, body) {
     const answer = await this.#session.sendRequest(call, bodyOf(body));
+    this.note(answer);
     this.onSpaces(answer.spaces_version ?? 0);
     return answer;
   }
@@ -66,6 +88,7 @@ export class Stepper {
 }
 
 /** Whether the answer to a step ends the episode; of a vector, none does. */
-export function isDone({ terminated, truncated }) {
+export function isDone({ agents, terminated, truncated }) {
+  if (agents) return !agents.length;
   return [terminated, truncated].some((each) => each === true);
 }

@@ -36,3 +36,8 @@ export function bytesText(bytes) {
   }
   return `${Number(amount.toPrecision(3))} ${LENGTHS[unit]}`;
 }
+
+/** The numbers in a reward or return, by component or by agent; a single one has no name. */
+export function partsOf(value) {
+  return typeof value === "object" && value ? Object.entries(value) : [["", value]];
+}

@@ -3,7 +3,7 @@
 import { h } from "./elements.js";
 import { PictureWords } from "./picture_words.js";
 import { stateText } from "./states.js";
-import { number } from "./texts.js";
+import { number, partsOf } from "./texts.js";
 
 const EVERY = 2000;
 const MOST = 50;
@@ -141,7 +141,7 @@ class Tile {
   }
 
   #show(update, blob) {
-    this.#words.textContent = `return ${[update.return].flat().map(number).join(", ")} · length ${number(update.length)}`;
+    this.#words.textContent = `return ${partsOf(update.return).map(([, part]) => number(part)).join(", ")} · length ${number(update.length)}`;
     this.#age.note(update, Boolean(blob), performance.now());
     this.#printAge();
     this.#text.hidden = !update.ansi;
