@@ -43,6 +43,7 @@ ROUTES = [
 OPERATIONS = {operation for _, _, operation in ROUTES}
 ON_RUNS = {operation for path, _, operation in ROUTES if "{run}" in path}
 ON_INSTANCES = {operation for path, _, operation in ROUTES if "{instance_id}" in path}
+ON_RECORDINGS = {operation for path, _, operation in ROUTES if "{directory}" in path}
 INSTANCE_ID = re.compile("[0-9a-f]{8}")
 # Operations that end or may break their instance need a new one each time.
 DESTRUCTIVE = {"env_close", "env_delete", "env_set_attribute", "env_call_attribute"}
@@ -97,6 +98,14 @@ class Live:
         if not self.names:
             self.names = _run(self.api, FIRST.get(operation))
         return self.names
+
+    def record(self, directory: str) -> None:
+        """Record an episode, unless there is such a recording."""
+        if self.api.get(f"/v1/recordings/{directory}/").status != 200:
+            no_content(self.shared.post("monitor/start/", {"directory": directory}))
+            self.shared.reset()
+            self.shared.step(0)
+            no_content(self.shared.post("monitor/close/"))
 
     def close_own(self) -> None:
         if self.own is not None:
