@@ -165,6 +165,7 @@ class FleetMember:
             number,
         )
         self._page.fence()
+        self._nodes.gone |= dict.fromkeys(self._nodes.own.numbers, "node-lost")
         with contextlib.suppress(OSError, FrameError, msgspec.MsgspecError):
             self._ask(Op.END_ALL, "node-lost")
             self._take_number(())

@@ -79,15 +79,15 @@ if wanted ~= '' then
 end
 local handed = redis.call('HSCAN', P..'handed', 0, 'COUNT', 1)[2]
 if handed[1] then return take(handed[1], handed[2]) end
-for i = 0, COUNT - 1 do
-  local n = string.format('%03x', (ARGV[5] + i * ARGV[6]) % COUNT)
+for i = 0, TOP - 1 do
+  local n = string.format('%03x', (ARGV[5] + i * ARGV[6]) % TOP)
   if redis.call('EXISTS', P..'number:'..n) == 0
       and redis.call('HEXISTS', P..'gone', n) == 0 then
     return take(n, 0)
   end
 end
 return false
-""".replace("COUNT", str(NUMBERS))
+""".replace("TOP", str(NUMBERS))
 _RENEW = """
 local owner, record, fleet, epoch, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 for i = 6, #ARGV do
@@ -151,7 +151,7 @@ end
 return 1
 """
 _BIND = """
-redis.call('SET', P..ARGV[1], ARGV[2], 'NX', 'EX', DAY)
+if ARGV[2] ~= '' then redis.call('SET', P..ARGV[1], ARGV[2], 'NX', 'EX', DAY) end
 return redis.call('GET', P..ARGV[1])
 """
 #: IDs below which an ended node lets another one go on with its number.
@@ -369,7 +369,7 @@ class FleetStore:
         Args:
             creator: Name of the token, whose keys are its own.
             key: The key.
-            node: Number and boot of the node.
+            node: Number and boot of the node; "" to bind it to none.
 
         Raises:
             StoreAway: The store does not answer.
@@ -387,5 +387,5 @@ class FleetStore:
         return self._bind(f"run:{run}", number)
 
     def _bind(self, name: str, number: str) -> str:
-        found: bytes = self._run(_BIND, name, number)
-        return found.decode("latin-1")
+        found: bytes | None = self._run(_BIND, name, number)
+        return (found or b"").decode("latin-1")

@@ -1,17 +1,24 @@
 """Three servers of a fleet on loopback, which clients use as one."""
 
+import contextlib
+import json
 import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
+import psutil
 import pytest
 
+from gym_http_server.fleet.signatures import Signatures
+from gym_http_server.fleet.store import FleetStore
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.fleet import TOKEN, Redis, fleet, wait_until_known
+from tests.support.fleet import TOKEN, Redis, fleet, node, wait_until_known
 from tests.support.raw import Response
 from tests.support.server import Server
+from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 
@@ -131,6 +138,113 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     assert set(nodes.apis[1].instances()) == {each.id for each in instances.values()}
     for each in instances.values():
         no_content(each.close())
+
+
+def test_a_server_that_was_lost_ends_its_instances_and_joins_anew(
+    nodes: Fleet,
+) -> None:
+    here, there = nodes.apis[0], nodes.apis[2]
+    lost, other = here.create(node="three"), here.create(node="two")
+    key = ok(create_with_key(here, "on-three", node="three"))["instance_id"]
+    own = own_record(nodes.servers[2])
+    (number,) = own["numbers"]
+    assert number == lost.id[:3] == key[:3]
+    with stopped(nodes.servers[2]):
+        nodes.redis.command("zrem", "{gym}:alive", number)
+        path = f"/v1/envs/{lost.id}/step/"
+        refused = wait_until(lambda: refusal(here.post(path, {"action": 1})), 20.0)
+        assert refused == (503, "node-away", None)
+        error(create_with_key(here, "on-three", node="three"), 503, "node-away")
+        other.reset(seed=1)
+        no_content(here.create().close())
+        lose(nodes.redis, own)
+        wait_until(
+            lambda: (
+                refusal(here.post(path, {"action": 1}))
+                == (410, "instance-ended", "node-lost")
+            )
+        )
+        refused = create_with_key(here, "on-three", node="three")
+        error(refused, 502, "outcome-unknown")
+    wait_until(lambda: own_record(nodes.servers[2])["numbers"] != [number])
+    ended = there.post(path, {"action": 1})
+    assert refusal(ended) == (410, "instance-ended", "node-lost")
+    wait_until_known(nodes.redis, nodes.servers)
+    new = here.create(node="three")
+    assert new.id[:3] not in (number, other.id[:3])
+    assert set(there.instances()) == {new.id, other.id}
+    for each in (new, other):
+        no_content(each.close())
+
+
+def refusal(answer: Response) -> tuple[int, str, str | None] | None:
+    """Return what a problem says, or None."""
+    if answer.status < 400:
+        return None
+    problem = json.loads(answer.body)
+    return answer.status, problem["code"], problem.get("reason")
+
+
+def own_record(server: Server) -> dict[str, Any]:
+    """Return the record of a server, from its run directory."""
+    (page,) = server.run_dir.glob("*/nodes")
+    own: dict[str, Any] = json.loads(page.read_text())["own"]
+    return own
+
+
+@contextlib.contextmanager
+def stopped(server: Server) -> Iterator[None]:
+    """Stop all processes of a server for a while."""
+    processes = [*server.members(), psutil.Process(server.pid)]
+    for each in processes:
+        each.suspend()
+    try:
+        yield
+    finally:
+        for each in processes:
+            each.resume()
+
+
+def test_a_killed_server_costs_its_instances_alone(nodes: Fleet) -> None:
+    with node(nodes.redis, "four") as four:
+        wait_until_known(nodes.redis, [*nodes.servers, four])
+        api = nodes.apis[0]
+        lost = api.create(node="four")
+        four.kill_and_restart()
+        wait_until_known(nodes.redis, [*nodes.servers, four])
+        refused = refusal(lost.post("reset/"))
+        assert refused is not None
+        assert refused[:2] == (410, "server-restarted")
+        # It goes on counting where the killed one may have been.
+        new = api.create(node="four")
+        assert new.id[:3] == lost.id[:3]
+        assert new.id != lost.id
+        own = own_record(four)
+        with stopped(four):
+            nodes.redis.command("zrem", "{gym}:alive", new.id[:3])
+            for _ in range(10):
+                no_content(api.create().close())
+            lose(nodes.redis, own)
+        assert wait_until(lambda: refusal(new.post("reset/")))[2] == "node-lost"
+    wait_until_known(nodes.redis, nodes.servers)
+
+
+def lose(redis: Redis, own: dict[str, Any]) -> None:
+    """Mark a server as lost, as others do after 30 seconds."""
+    store = FleetStore(redis.url, "0.1.0", Signatures(TOKEN))
+    assert store.lose(own["numbers"][0], own["boot"])
+    store.close()
+
+
+def test_a_server_that_ends_in_order_says_so(nodes: Fleet) -> None:
+    api = nodes.apis[0]
+    with node(nodes.redis, "five") as five:
+        wait_until_known(nodes.redis, [*nodes.servers, five])
+        ended = api.create(node="five")
+    wait_until_known(nodes.redis, nodes.servers)
+    wait_until(
+        lambda: refusal(ended.post("reset/")) == (410, "instance-ended", "node-drained")
+    )
 
 
 def test_a_step_with_a_key_is_executed_once_whichever_servers_get_it(

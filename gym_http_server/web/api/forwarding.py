@@ -38,6 +38,27 @@ __all__ = ["forwarded"]
 _REFUSALS = frozenset({429, 503})
 
 
+def _nodes_for(peers: Peers, creator: str, key: str, wish: _Wish) -> list[Record]:
+    """Return the nodes to create an instance on, in their order.
+
+    Raises:
+        Problem: There is none.
+    """
+    try:
+        nodes = [peers.named(wish.node)] if wish.node else peers.candidates()
+    except Problem:
+        # The node may have had the request before it was gone.
+        bound = peers.bind(creator, key, None) if key else None
+        if bound is None:
+            raise
+        return [bound]
+    if key:
+        # The only one that may ever have this request.
+        bound = peers.bind(creator, key, nodes[0])
+        nodes = nodes[:1] if bound is None else [bound]
+    return nodes
+
+
 class _Wish(msgspec.Struct):
     """Where a client wants an instance."""
 
@@ -83,10 +104,7 @@ def _create(
     key = key_of(environ)
     body = read_body(environ, web.settings.max_body)
     wish = _read_wish(body, forms(environ))
-    nodes = [peers.named(wish.node)] if wish.node else peers.candidates()
-    if key:
-        # The only one that may ever have this request.
-        nodes = [peers.bind(caller_of(environ).name, key, nodes[0])]
+    nodes = _nodes_for(peers, caller_of(environ).name, key, wish)
     refusals: list[Answer | Problem] = []
     for node in nodes:
         try:

@@ -26,7 +26,7 @@ MOST_ENDED = 100
 MOST_RECORDINGS = 1000
 
 
-class _Row(msgspec.Struct):
+class _Place(msgspec.Struct):
     """What decides the place of an instance or a recording in a list."""
 
     age_s: float = 0.0
@@ -152,7 +152,7 @@ def _merged_env(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]
 
 
 _rows_of_json = msgspec.json.Decoder(_Rows).decode
-_place = msgspec.json.Decoder(_Row).decode
+_place = msgspec.json.Decoder(_Place).decode
 
 
 def _rows_of(answer: Answer) -> _Rows:

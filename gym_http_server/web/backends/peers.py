@@ -169,13 +169,13 @@ class Peers:
             raise Draining(f"the server {name} is stopping and makes no new instances")
         return known[name]
 
-    def bind(self, creator: str, key: str, node: Record) -> Record:
+    def bind(self, creator: str, key: str, node: Record | None) -> Record | None:
         """Bind a create key to a node, unless it is bound; return the one that has it.
 
         Args:
             creator: Name of the token, whose keys are its own.
             key: The key.
-            node: The node.
+            node: The node; ``None`` to bind it to none.
 
         Raises:
             FleetAway: The store does not answer.
@@ -185,11 +185,14 @@ class Peers:
         try:
             if self._page.fenced:
                 raise StoreAway("the store has not answered for 10 s")
-            bound = self.store.bind_key(creator, key, f"{node.numbers[-1]}:{node.boot}")
+            named = "" if node is None else f"{node.numbers[-1]}:{node.boot}"
+            bound = self.store.bind_key(creator, key, named)
         except StoreAway as away:
             raise FleetAway(
                 f"creates with a key wait: {away}", headers={"Retry-After": "1"}
             ) from None
+        if not bound:
+            return None
         number, _, boot = bound.partition(":")
         nodes = self.nodes
         if boot == nodes.own.boot:

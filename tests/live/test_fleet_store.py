@@ -1,0 +1,177 @@
+"""What the servers of a fleet agree on in a real Redis server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from gym_http_server.fleet.numbers import NUMBERS, NodeNumber
+from gym_http_server.fleet.signatures import Signatures
+from gym_http_server.fleet.store import FleetStore, NumberTaken, StoreAway
+from tests.support.fleet import Redis, redis_server
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain]
+
+START = b"", b"0"
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[Redis]:
+    """A Redis server."""
+    with redis_server() as redis:
+        yield redis
+
+
+@pytest.fixture
+def store(redis: Redis) -> Iterator[FleetStore]:
+    """An empty store."""
+    redis.command("flushall")
+    store = store_of(redis)
+    yield store
+    store.close()
+
+
+def store_of(
+    redis: Redis, version: str = "0.1.0", token: str = "a-token-of-the-fleet"
+) -> FleetStore:
+    return FleetStore(redis.url, version, Signatures(token))
+
+
+def claim(store: FleetStore, directory: str = "", boot: str = "b") -> NodeNumber:
+    number = store.claim(directory, boot, None)
+    assert number is not None
+    return number
+
+
+def gone(store: FleetStore, number: NodeNumber) -> str:
+    """Return why a number is gone, as another node learns it."""
+    other = store.claim("", "looking", None)
+    assert other is not None
+    changes = store.renew(":looking", (other.number,), b"record", START)
+    return changes.gone.get(number.number, "")
+
+
+def test_boots_get_different_numbers_until_all_are_taken(store: FleetStore) -> None:
+    found = {claim(store, boot=f"b{each}").number for each in range(200)}
+    assert len(found) == 200
+    others = {f"{{gym}}:number:{number:03x}": ":x" for number in range(NUMBERS - 1)}
+    store._client.mset(others)
+    assert claim(store).number == "fff" or "fff" in found
+    assert store.claim("", "late", None) is None
+
+
+def test_a_number_rests_for_a_day(store: FleetStore, redis: Redis) -> None:
+    number = claim(store)
+    kept = int(redis.command("ttl", f"{{gym}}:number:{number.number}"))
+    assert 86_000 < kept <= 86_400
+    store.leave(":b", NodeNumber(number.number, 5_000))
+    assert int(redis.command("ttl", f"{{gym}}:number:{number.number}")) > 86_000
+    assert gone(store, number) == "node-drained"
+
+
+def test_a_boot_without_ids_gives_its_number_back(
+    store: FleetStore, redis: Redis
+) -> None:
+    for _ in range(10):
+        store.leave(":b", claim(store))
+    assert redis.command("keys", "{gym}:number:*").split() == []
+
+
+def test_a_number_with_few_ids_is_handed_on_with_its_count(store: FleetStore) -> None:
+    first = claim(store)
+    store.leave(":b", NodeNumber(first.number, 999))
+    assert claim(store, boot="next") == (first.number, 999)
+    assert claim(store, boot="third").number != first.number
+
+
+def test_a_data_directory_keeps_its_number(store: FleetStore) -> None:
+    first = claim(store, "dir", "b")
+    store.leave("dir:b", NodeNumber(first.number, 7))
+    assert claim(store, boot="other").number != first.number
+    kept = NodeNumber(first.number, 7)
+    assert store.claim("dir", "again", kept) == kept
+    # While another boot has it, it is that one's alone.
+    other = store.claim("elsewhere", "x", kept)
+    assert other is not None
+    assert other.number != first.number
+    with pytest.raises(NumberTaken):
+        store.renew("dir:b", (first.number,), b"record", START)
+
+
+def test_a_lost_number_is_nobodys_until_a_day_has_passed(store: FleetStore) -> None:
+    number = claim(store, "dir", "b")
+    store.renew("dir:b", (number.number,), b"record", START)
+    # It has a record.
+    assert not store.lose(number.number, "b")
+    lose(store, number)
+    with pytest.raises(NumberTaken):
+        store.renew("dir:b", (number.number,), b"record", START)
+    assert gone(store, number) == "node-lost"
+    again = store.claim("dir", "again", number)
+    assert again is not None
+    assert again.number != number.number
+
+
+def lose(store: FleetStore, number: NodeNumber) -> None:
+    store._client.zrem("{gym}:alive", number.number)
+    assert store.lose(number.number, "b")
+    assert not store.lose(number.number, "b")
+
+
+def test_a_restarted_node_is_not_lost(store: FleetStore) -> None:
+    number = claim(store, "dir", "b")
+    store.claim("dir", "again", number)
+    assert not store.lose(number.number, "b")
+
+
+def test_only_what_has_changed_is_sent(store: FleetStore) -> None:
+    one, two = claim(store, boot="1"), claim(store, boot="2")
+    store.renew(":1", (one.number,), b"first", START)
+    changes = store.renew(":2", (two.number,), b"second", START)
+    assert changes.records == {one.number: b"first", two.number: b"second"}
+    assert changes.alive == {one.number, two.number}
+    since = changes.epoch, changes.clock
+    assert store.renew(":2", (two.number,), b"second", since).records == {}
+    store.renew(":1", (one.number,), b"third", START)
+    changes = store.renew(":2", (two.number,), b"second", since)
+    assert changes.records == {one.number: b"third"}
+
+
+def test_a_store_that_came_back_empty_is_filled_again(
+    store: FleetStore, redis: Redis
+) -> None:
+    number = claim(store)
+    before = store.renew(":b", (number.number,), b"record", START)
+    redis.command("flushall")
+    since = before.epoch, before.clock
+    changes = store.renew(":b", (number.number,), b"record", since)
+    assert changes.records == {number.number: b"record"}
+    assert redis.command("get", f"{{gym}}:number:{number.number}").strip() == ":b"
+
+
+def test_another_version_and_another_token_are_not_admitted(
+    store: FleetStore, redis: Redis
+) -> None:
+    assert store.admit("first") == ""
+    assert store_of(redis, "0.1.7").admit("second") == ""
+    assert "0.1, and this one 0.2" in store_of(redis, "0.2.0").admit("third")
+    other = store_of(redis, token="another-token-of-another")
+    assert "another fleet token" in other.admit("fourth")
+    number = claim(store)
+    changes = store.renew(":b", (number.number,), b"record", START)
+    assert b"fourth" in changes.refused
+
+
+def test_a_key_is_bound_once(store: FleetStore, redis: Redis) -> None:
+    assert store.bind_key("ada", "secret-key", "0a1:b") == "0a1:b"
+    assert store.bind_key("ada", "secret-key", "0a2:c") == "0a1:b"
+    assert store.bind_key("bob", "secret-key", "0a2:c") == "0a2:c"
+    assert "secret-key" not in redis.command("keys", "*")
+
+
+def test_a_store_that_does_not_answer_is_away() -> None:
+    with redis_server() as redis:
+        store = store_of(redis)
+        redis.stop()
+        with pytest.raises(StoreAway, match=r"127\.0\.0\.1"):
+            store.claim("", "b", None)
+        store.close()
