@@ -152,7 +152,8 @@ build/envpool/.installed: $(VENV)/.dev
 openenv: build/openenv/.installed build/openenv-core/.installed ## Play with OpenEnv's own clients, 0.10 and 0.3 (installs both)
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/openenv/openenv_checks.py
 
-build/openenv/.installed: client := openenv==0.10.0
+# The second package is for the benchmark of OpenEnv's own server.
+build/openenv/.installed: client := openenv==0.10.0 gymnasium==1.4.0
 build/openenv-core/.installed: client := openenv-core==0.3.0
 build/openenv/.installed build/openenv-core/.installed: $(VENV)/.dev
 	@echo "Installing $(client) …"

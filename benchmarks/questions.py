@@ -13,6 +13,7 @@ from benchmarks.host_start import host_start
 from benchmarks.measuring import Plan
 from benchmarks.neighbours import spin_neighbour, spin_neighbour_idle
 from benchmarks.observing import observe_500, record_steps
+from benchmarks.openenv import openenv, openenv_server
 from benchmarks.pixels import pixels64, pixels64_local
 from benchmarks.realtime import realtime, realtime_cpu
 from benchmarks.relay import relay_1k, relay_5m, relay_100k
@@ -49,6 +50,8 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "vector64_hosts2": vector64_hosts2,
     "vector64_async": vector64_async,
     "vector64_async_heavy": vector64_async_heavy,
+    "openenv": openenv,
+    "openenv_server": openenv_server,
     "pixels64": pixels64,
     "pixels64_local": pixels64_local,
     "external": external,

@@ -66,9 +66,19 @@ def original_server(cores: Cores) -> contextlib.AbstractContextManager[Server]:
 
 
 @contextlib.contextmanager
-def program(cores: Cores, module: str, *arguments: str) -> Iterator[Server]:
-    """Run a module that serves, and prints its address as our server does."""
-    with _folder() as folder, _started([module, *arguments], cores, folder) as server:
+def program(
+    cores: Cores, module: str, *arguments: str, python: str | Path = sys.executable
+) -> Iterator[Server]:
+    """Run a module that serves, and prints its address as our server does.
+
+    Args:
+        cores: Cores on which it runs.
+        module: The module.
+        arguments: Its arguments.
+        python: The Python that runs it.
+    """
+    command = [module, *arguments]
+    with _folder() as folder, _started(command, cores, folder, python) as server:
         yield server
 
 
@@ -86,10 +96,12 @@ def _folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _started(module: list[str], cores: Cores, folder: Path) -> Iterator[Server]:
+def _started(
+    module: list[str], cores: Cores, folder: Path, python: str | Path = sys.executable
+) -> Iterator[Server]:
     with open(folder / "log", "w+b") as log, pinned(cores):
         process = subprocess.Popen(
-            [sys.executable, "-m", *module],
+            [python, "-m", *module],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -34,18 +34,22 @@ port, count = map(int, sys.argv[1:])
 server = Server.__new__(Server)
 server.port, server.token = port, None
 clients = [OpenEnvClient.connect(server, timeout=120) for _ in range(count)]
-for each in clients:
-    each.reset(seed=1)
-print("ready", flush=True)
 sockets = {each._socket: each for each in clients}
-while True:
-    ready = select.select([sys.stdin, *sockets], [], [])[0]
-    if sys.stdin in ready:
-        break
-    for sock in ready:
+
+def answer_pings(timeout):
+    ready = select.select([sys.stdin, *sockets], [], [], timeout)[0]
+    for sock in set(ready) - {sys.stdin}:
         opcode, payload = sockets[sock].read_frame()
         assert opcode == PING, (opcode, payload)
         sockets[sock].send_frame(PONG, payload)
+    return sys.stdin in ready
+
+for each in clients:
+    each.reset(seed=1)
+    answer_pings(0)
+print("ready", flush=True)
+while not answer_pings(None):
+    pass
 rewards = [each.step(1)["reward"] for each in clients]
 print(sum(rewards), flush=True)
 time.sleep(600)

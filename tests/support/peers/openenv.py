@@ -5,7 +5,8 @@ from typing import Any, Self
 
 from tests.support.api import Api, Instance
 from tests.support.server import Server
-from tests.support.websocket import WebSocket
+from tests.support.strict_json import parse_strictly
+from tests.support.websocket import PING, PONG, WebSocket
 
 __all__ = ["OpenEnvClient"]
 
@@ -34,6 +35,15 @@ class OpenEnvClient(WebSocket):
             Instance(Api(server), ""),
             **{"path": path, "sec_websocket_protocol": None, **more},
         )
+
+    def receive(self) -> Any:
+        """Read an answer; answer pings meanwhile, as all clients do."""
+        opcode, payload = self.read_frame()
+        while opcode == PING:
+            self.send_frame(PONG, payload)
+            opcode, payload = self.read_frame()
+        assert opcode == 1, (opcode, payload)
+        return parse_strictly(payload.decode())
 
     def ask(self, kind: str, data: Any = None) -> Any:
         """Send a message; return the answer, with its type."""
