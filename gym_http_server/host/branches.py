@@ -64,6 +64,8 @@ _LEAST_BYTES = 64 << 20
 #: Of what the host may use, or the machine or container has left, the part for all
 #: branches.
 _MEMORY_SHARE = 0.5
+#: Time after which a branch that sends nothing may have ended.
+_LOOK_SECONDS = 0.1
 #: Time to end what a branch has left. If it forks faster, it goes on in the instance.
 _ORPHANS_SECONDS = 1.0
 #: A thread of SDL, of which a fork needs no copy: it only keeps time.
@@ -203,9 +205,10 @@ class Branches:
         problems = [each.get("error", {}) for each in results]
         if all(each.get("code") == ResetNeeded.default_code for each in problems):
             raise ResetNeeded(problems[0]["message"])
+        plain = [each.get("plain") for each in results]
         return [
-            orjson.Fragment(each["plain"].rstrip()) if "plain" in each else each
-            for each in results
+            orjson.Fragment(text) if isinstance(text, bytes) else each
+            for text, each in zip(plain, results, strict=True)
         ]
 
     def check(self) -> None:
@@ -254,13 +257,15 @@ class Branches:
                     poll.register(pipe, select.POLLIN)
                 if not running:
                     return results
-                ready = poll.poll(max(0.0, ends - time.monotonic()) * 1000)
-                if not ready:
-                    for branch in running.values():
-                        results[branch.number] = _late(self._limits.seconds)
-                    for index in waiting:
-                        results[index] = _late(self._limits.seconds)
+                left_s = ends - time.monotonic()
+                if left_s <= 0:
+                    late = _late(self._limits.seconds)
+                    numbers = [each.number for each in running.values()]
+                    for number in (*numbers, *waiting):
+                        results[number] = late
                     return results
+                ready = poll.poll(min(left_s, _LOOK_SECONDS) * 1000)
+                ended = []
                 for pipe, _ in ready:
                     branch = running[pipe]
                     data = os.read(pipe, _READ_BYTES)
@@ -272,12 +277,16 @@ class Branches:
                             "results: request fewer, or without their observations"
                         )
                     if not data or _is_whole(branch.received):
-                        poll.unregister(pipe)
-                        del running[pipe]
-                        status = _end(pipe, branch.pid)
-                        others = {each.pid for each in running.values()}
-                        _end_orphans(others | recording)
-                        results[branch.number] = _result(branch, status)
+                        ended.append(pipe)
+                if not ready:
+                    # A process that it has left may hold its pipe.
+                    ended = [each for each in running if _has_ended(running[each].pid)]
+                for pipe in ended:
+                    poll.unregister(pipe)
+                    branch = running.pop(pipe)
+                    status = _end(pipe, branch.pid)
+                    _end_orphans({each.pid for each in running.values()} | recording)
+                    results[branch.number] = _result(branch, status)
         finally:
             for pipe, branch in running.items():
                 _end(pipe, branch.pid)
@@ -366,7 +375,9 @@ class _Play:
                 return encode(Form.BINARY, value)
             # What only plain JSON has a form for is written here, as a step writes it.
             errors = {name: value[name] for name in ("error",) if name in value}
-            return encode(Form.BINARY, errors | {"plain": plain_json.dumps(value)})
+            return encode(
+                Form.BINARY, errors | {"plain": plain_json.dumps(value).rstrip()}
+            )
         except env_exceptions() as error:
             problem = {"error": _described(problem_of_error(error))}
             return encode(Form.BINARY, problem | {"steps": value["steps"]})
@@ -484,6 +495,16 @@ def _end_orphans(others: set[int]) -> None:
                 os.waitpid(pid, 0)
 
 
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended, which is still to be waited for."""
+    try:
+        kept = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, pid, kept) is not None
+    except ChildProcessError:
+        # As in `_end`.
+        return True
+
+
 def _end(pipe: int, pid: int) -> int | None:
     """End a branch and its process group; return how it ended, if that is known."""
     os.close(pipe)
@@ -501,8 +522,10 @@ def _end(pipe: int, pid: int) -> int | None:
 def _result(branch: _Branch, status: int | None) -> Json:
     if _is_whole(branch.received):
         with contextlib.suppress(BadValue):
-            value: Json = binary.decode(bytes(branch.received[_SIZE.size :]))
-            return value
+            value: Any = binary.decode(bytes(branch.received[_SIZE.size :]))
+            # Whatever has the pipe can write to it.
+            if isinstance(value, dict) and isinstance(value.get("error", {}), dict):
+                return value
     words = f"the process of this branch ended{_how(status)}; the instance is as it was"
     return {"error": _described(EnvCrashed(words))}
 

@@ -274,6 +274,7 @@ def test_what_a_fork_does_not_have_is_refused(
         ("Leak", "env-error", "MemoryError"),
         ("RaiseKeyError", "env-error", "KeyError"),
         ("CloseDescriptors", "env-crashed", ""),
+        ("ForgesResults", "env-crashed", ""),
     ],
 )
 def test_the_vice_of_a_branch_is_its_own(
@@ -320,6 +321,14 @@ def test_daemons_of_the_instance_survive_its_branches(hostile: Any) -> None:
     parent = daemon.parent()
     assert parent is not None
     assert processes.titled(parent, "supervisor")
+
+
+def test_a_crash_is_noticed_though_a_fork_has_the_pipe(hostile: Any) -> None:
+    instance = hostile("DiesBesideItsFork")
+    instance.reset()
+    (branch,) = calls.ok(instance.post("rollout/", {"branches": [[1]]}))["branches"]
+    assert branch["error"]["code"] == "env-crashed"
+    assert "exit status 3" in branch["error"]["message"]
 
 
 def test_a_fork_in_a_branch_answers_nothing(hostile: Any) -> None:

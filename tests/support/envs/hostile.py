@@ -3,10 +3,13 @@
 A server loads this module with ``--import tests.support.envs.hostile``.
 """
 
+import contextlib
 import ctypes
 import multiprocessing
 import os
 import signal
+import stat
+import struct
 import subprocess
 import sys
 import time
@@ -16,6 +19,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+
+from gym_http_wire.values import binary
 
 #: Prints the IDs of a daemon and of its child, each in a session of its own.
 NESTED_DAEMONS = """
@@ -208,6 +213,28 @@ class Daemonise(Hostile):
             check=True,
         )
         return {"daemon": int(started.stdout)}
+
+
+class ForgesResults(Hostile):
+    """Writes a result of its own to all pipes, and ends."""
+
+    def misbehave(self) -> None:
+        body = binary.encode({"error": 5, "plain": 7})
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                if stat.S_ISFIFO(os.fstat(int(name)).st_mode) and int(name) > 2:
+                    os.write(int(name), struct.pack("<Q", len(body)) + body)
+        os._exit(3)
+
+
+class DiesBesideItsFork(Hostile):
+    """Leaves a fork, which has its descriptors, and ends."""
+
+    def misbehave(self) -> None:
+        if os.fork():
+            os._exit(3)
+        os.setsid()
+        time.sleep(600)
 
 
 class OutlivesBranches(Hostile):
