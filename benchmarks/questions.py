@@ -20,6 +20,7 @@ from benchmarks.relay import relay_1k, relay_5m, relay_100k
 from benchmarks.remote_env import remote_env_rest
 from benchmarks.report import Row
 from benchmarks.rest import client_rest, rest_1, rest_4, rest_16
+from benchmarks.resuming import resume_20000
 from benchmarks.show import show_breakout, show_cartpole, show_halfcheetah
 from benchmarks.streams import remote_env_same, stream_same, stream_split
 from benchmarks.thousands import instances_10000
@@ -65,6 +66,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "show_breakout": show_breakout,
     "show_halfcheetah": show_halfcheetah,
     "record_steps": record_steps,
+    "resume_20000": resume_20000,
     "observe_500": observe_500,
     "realtime": realtime,
     "realtime_cpu": realtime_cpu,

@@ -105,6 +105,7 @@ class Batching:
         recordings: What recordings use; see `Recordings`.
         changed: Called with a request, the attribute that it is about, and its members,
             after the same was done to the environment.
+        drawn: Called after an action was drawn from the action space.
     """
 
     def __init__(
@@ -116,9 +117,11 @@ class Batching:
         limits: BranchLimits | None,
         recordings: Recordings,
         changed: Callable[[Op, str | None, Json], None],
+        drawn: Callable[[], None],
     ) -> None:
         self._operations = operations
         self._changed = changed
+        self._drawn = drawn
         self._limits = limits
         self._recordings = recordings
         self._watch = watch
@@ -240,7 +243,7 @@ class Batching:
     def _random_actions(self) -> Iterator[Any]:
         while True:
             action = self._operations.sample("action", None, None)
-            self._changed(Op.ACTION_SAMPLE, None, {})
+            self._drawn()
             yield action
 
     def _checked(self, action: Any) -> Any:

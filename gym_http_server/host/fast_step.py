@@ -115,13 +115,14 @@ class FastStepper:
         page.finish_step(time.monotonic_ns(), operations.steps, operations.episodes)
         if answer is not None:
             message, answer_signature, answer_leaves = answer
+            if monitor is not None:
+                # A host may be killed at any moment, and answered steps are recorded.
+                self._handlers.record_step(action, outcome)
             stream.send(message)
             self._sessions.keep_step(
                 (session, number, signature, leaves, answer_signature, answer_leaves)
             )
-            if monitor is not None:
-                self._handlers.record_step(action, outcome)
-            elif self._watchers:
+            if monitor is None and self._watchers:
                 self._broadcast.publish(_STEP, outcome, {"action": action})
         else:
             frame = frame_of(request)

@@ -125,6 +125,8 @@ class Handlers:
         self.recorder: StepRecorder | None = None
         self.video: VideoRecorder | None = None
         self.drawn_seed: int | None = None
+        # Actions that a rollout has drawn since the last record.
+        self._draws = 0
         self._last_monitor: Monitor | None = None
         self._inspection = inspection
         self._page = activity.page
@@ -145,6 +147,7 @@ class Handlers:
             branches,
             self._recordings,
             self._record_change,
+            self._count_draw,
         )
         exact.on_generator = functools.partial(
             self._record_change, Op.SET_GENERATOR, None
@@ -225,7 +228,8 @@ class Handlers:
             ends = self._operations.episode_end(value["terminated"], value["truncated"])
             self.monitor.step(value["reward"], *ends)
             if self.recorder is not None:
-                self.recorder.step(action, value)
+                self.recorder.step(action, value, self._draws)
+                self._draws = 0
             if self.video is not None:
                 self.video.step(value)
         self._broadcast.publish(_STEP, value, {"action": action})
@@ -252,6 +256,18 @@ class Handlers:
             if env_warnings.pending:
                 reply = env_warnings.attach(reply, frame.kind, streamed=streamed)
             return reply
+
+    def _roll_out(self, frame: Frame) -> Frame:
+        try:
+            return self._batching.rollout(frame)
+        finally:
+            # The last ones may have been drawn for no step.
+            for _ in range(self._draws):
+                self._record_change(Op.ACTION_SAMPLE, None, {})
+            self._draws = 0
+
+    def _count_draw(self) -> None:
+        self._draws += 1
 
     def _change(self, frame: Frame) -> Any:
         """Execute a request that may change the environment, and record it."""
@@ -480,7 +496,7 @@ class Handlers:
         Op.RESET: _reset,
         Op.STEP: _step,
         Op.RENDER: _render,
-        Op.ROLLOUT: lambda self, frame: self._batching.rollout(frame),
+        Op.ROLLOUT: _roll_out,
         Op.EPISODES: _episodes,
         Op.KEYS: _keys,
         Op.MONITOR: _monitor,

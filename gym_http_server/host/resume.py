@@ -24,12 +24,14 @@ from gym_http_core.operations import Operations
 from gym_http_server.errors import CannotResume, ResumeDiffers
 from gym_http_server.host import env_warnings
 from gym_http_server.host.step_recorder import COUNTED, reset_members, step_members
+from gym_http_wire.frames import VALUE_HEADER
 from gym_http_wire.problems import BadParameter, ExternalAway
 from gym_http_wire.spaces import elided
-from gym_http_wire.step_parts import HEAD, Kind
-from gym_http_wire.step_records import Record, StepDecoder, StepEncoder
+from gym_http_wire.step_parts import BODY, HEADER_START, Kind, header_size
+from gym_http_wire.step_records import Record, StepDecoder
 from gym_http_wire.values import BadValue, Unsent, UnsupportedValue, binary
 from gym_http_wire.values.infos import with_unsent
+from gym_http_wire.values.writing import Writing
 
 __all__ = ["Resumed", "replay"]
 
@@ -132,16 +134,26 @@ def _lineage(open_part: OpenPart) -> list[_Segment]:
     segments: list[_Segment] = []
     part = 0
     while (file := open_part(part)) is not None:
-        with contextlib.closing(_decoded(file)) as records:
-            first, _ = next(records, (None, b""))
-        if first is not None and isinstance(first.value, dict):
-            after = first.value.get("after", 0)
-            if first.kind == Kind.HEADER and type(after) is int and after >= 0:
-                while segments and segments[-1].start >= after:
-                    segments.pop()
-                segments.append(_Segment(part, after, first.value))
+        header = _header_of(file)
+        after = header.get("after", 0) if isinstance(header, dict) else -1
+        if type(after) is int and after >= 0:
+            while segments and segments[-1].start >= after:
+                segments.pop()
+            segments.append(_Segment(part, after, header))
         part += 1
     return segments
+
+
+def _header_of(file: int) -> Any:
+    """Return the header of a part, or ``None``; close its file."""
+    with os.fdopen(file, "rb") as part:
+        start = part.read(HEADER_START)
+        data = start + part.read(header_size(start))
+    try:
+        first = next(iter(StepDecoder().feed(data)), None)
+    except BadValue:
+        return None
+    return first.value if first is not None and first.kind == Kind.HEADER else None
 
 
 def _records(open_part: OpenPart, segments: list[_Segment]) -> Iterator[_Recorded]:
@@ -182,7 +194,6 @@ class _Replay:
         records: Records that were replayed, as `COUNTED` counts them.
         steps: Steps among them.
         reset: Whether the environment was reset, or its generator set.
-        last: The last one of a reset, a step or a failure, with ``op``.
     """
 
     def __init__(
@@ -191,11 +202,12 @@ class _Replay:
         self.records = 0
         self.steps = 0
         self.reset = False
-        self.last: Json | None = None
+        self._last: tuple[str, Json] | None = None
         self._operations = operations
         self._exact = exact
         self._verify = verify
-        self._encoder = StepEncoder()
+        self._writing = Writing()
+        self._signatures: dict[int, bytes] = {}
         self._play = {
             Kind.RESET: self._reset,
             Kind.STEP: self._step,
@@ -203,11 +215,16 @@ class _Replay:
             Kind.FAILURE: self._failure,
         }
 
+    @property
+    def last(self) -> Json | None:
+        """The last record of a reset, a step or a failure, with ``op``."""
+        return None if self._last is None else {"op": self._last[0], **self._last[1]}
+
     def may_follow(self, record: Record) -> bool:
         """Whether a record is replayed after the last wanted step."""
         # The state from which the first step is taken is that after the first reset.
         return record.kind not in COUNTED or (
-            not self.steps and (self.last is None or record.kind == Kind.CHANGE)
+            not self.steps and (self._last is None or record.kind == Kind.CHANGE)
         )
 
     def play(self, record: Record, data: bytes) -> None:
@@ -218,7 +235,7 @@ class _Replay:
         """
         if record.kind == Kind.HEADER:
             # Each part has signatures of its own.
-            self._encoder = StepEncoder()
+            self._signatures.clear()
         play = self._play.get(record.kind)
         if play is None:
             self._compare(record, data, record.value)
@@ -241,15 +258,19 @@ class _Replay:
         given = {"seed": seed, "options": copy.copy(options)}
         result = self._exact.reset(given)
         self.reset = True
-        self.last = {"op": "reset", **value}
+        self._last = "reset", value
         return reset_members(seed, options, result, drawn="drawn" in value)
 
     def _step(self, value: Json) -> Json:
         action = value["action"]
-        result = self._exact.step({"action": action})
+        for _ in range(value.get("draws", 0)):
+            self._operations.sample("action", None, None)
+        if self._operations.checks_actions:
+            self._operations.check_action(action)
+        result = self._exact.take(action)
         self.steps += 1
-        self.last = {"op": "step", **value}
-        return step_members(action, result)
+        self._last = "step", value
+        return step_members(action, result, value.get("draws", 0))
 
     def _change(self, value: Json) -> Json:
         op, name, given = value["op"], value["name"], value["given"]
@@ -275,7 +296,7 @@ class _Replay:
 
     def _failure(self, value: Json) -> Json:
         op, given = value["op"], value["given"]
-        self.last = dict(value)
+        self._last = op, value
         try:
             if "action" in given:
                 self._exact.step({"action": given["action"]})
@@ -298,12 +319,13 @@ class _Replay:
         """
         if not self._verify:
             return
+        recorded = self._split(data)
         try:
-            made = self._encoder.encode(record.kind, record.at_ns, members)
+            signature, leaves = self._writing.split(members)
         except UnsupportedValue:
             members = with_unsent(members)[0]
-            made = self._encoder.encode(record.kind, record.at_ns, members)
-        if made[HEAD.size :] == data:
+            signature, leaves = self._writing.split(members)
+        if (signature, b"".join(leaves)) == recorded:
             return
         again = binary.decode(binary.encode(members))
         found = _first_difference(record.value, again, "")
@@ -316,9 +338,20 @@ class _Replay:
                 replayed=_shown(replayed),
             )
 
+    def _split(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return signature and leaves of a record, which was decoded before."""
+        size, number = VALUE_HEADER.unpack_from(data, BODY.size)
+        start = BODY.size + VALUE_HEADER.size
+        if not size:
+            return self._signatures[number], data[start:]
+        signature = data[start : start + size]
+        if number:
+            self._signatures[number] = signature
+        return signature, data[start + size :]
+
     def _differs(self, words: str, **extras: Any) -> ResumeDiffers:
         where = f"step {self.steps}"
-        if self.last is not None and self.last["op"] == "reset":
+        if self._last is not None and self._last[0] == "reset":
             where = f"the reset after step {self.steps}" if self.steps else "the reset"
         return ResumeDiffers(
             f"the environment differs from the recording at {where}: {words}. "

@@ -157,9 +157,9 @@ class StepRecorder:
         """Record a reset; ``drawn`` is whether this host has drawn the seed."""
         self._write(Kind.RESET, reset_members(seed, options, value, drawn=drawn))
 
-    def step(self, action: Any, value: Any) -> None:
-        """Record a step."""
-        self._write(Kind.STEP, step_members(action, value))
+    def step(self, action: Any, value: Any, draws: int = 0) -> None:
+        """Record a step, before which so many actions were drawn from the space."""
+        self._write(Kind.STEP, step_members(action, value, draws))
 
     def change(self, op: str, name: str | None, given: Any) -> None:
         """Record that a request other than a reset or a step changed the environment.
@@ -258,9 +258,9 @@ def reset_members(
     }
 
 
-def step_members(action: Any, value: Any) -> dict[str, Any]:
+def step_members(action: Any, value: Any, draws: int = 0) -> dict[str, Any]:
     """Return the members of the record of a step."""
-    return {
+    members = {
         "action": action,
         "observation": value["observation"],
         "reward": value["reward"],
@@ -268,3 +268,6 @@ def step_members(action: Any, value: Any) -> dict[str, Any]:
         "truncated": value["truncated"],
         "info": value["info"],
     }
+    if draws:
+        members["draws"] = draws
+    return members

@@ -226,3 +226,29 @@ def test_ends_of_episodes_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) ->
     assert len(general) <= 4
     assert not set(ends[2:]) & set(general)
     host.close()
+
+
+def test_a_step_is_recorded_before_it_is_answered(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a host that is killed at any moment has recorded each answered step."""
+    events: list[str] = []
+
+    class Recording:
+        error = ""
+
+        def step(self, *values: Any) -> None:
+            events.append("recorded")
+
+    # The first ones teach both sides their signatures.
+    for number in range(1, 6):
+        host.step(number, {"action": number % 2})
+    handlers = host.dispatch.handlers
+    monkeypatch.setattr(handlers, "monitor", Recording())
+    monkeypatch.setattr(handlers, "recorder", Recording())
+    send = host.stream.send
+    monkeypatch.setattr(
+        host.stream, "send", lambda data: (events.append("answered"), send(data))
+    )
+    assert host.step(6, {"action": 0})
+    assert events == ["recorded", "recorded", "answered"]

@@ -36,6 +36,8 @@ __all__ = [
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 
 _START = HEAD.size + BODY.size
+# Faster than the lookup in an enumeration.
+_KINDS = {int(kind): kind for kind in Kind}
 
 
 class Record(NamedTuple):
@@ -123,26 +125,32 @@ class StepDecoder:
         self._rest += data
         if not self._begun and not self._begin():
             return records
-        start = 0
-        while not self.ended and len(self._rest) >= start + HEAD.size:
-            size, checksum = HEAD.unpack_from(self._rest, start)
+        # A slice of a view is copied once, and that of a bytearray twice.
+        with memoryview(self._rest) as rest:
+            start = self._read_whole(rest, records)
+        del self._rest[:start]
+        return records
+
+    def _read_whole(self, rest: memoryview, records: list[tuple[Record, bytes]]) -> int:
+        """Append the whole records of some bytes; return the bytes that they have."""
+        start, most = 0, len(rest)
+        while not self.ended and most >= start + HEAD.size:
+            size, checksum = HEAD.unpack_from(rest, start)
             if not size:
                 self.ended = True
-                start = len(self._rest)
-                break
+                return most
             end = start + HEAD.size + size
             if not BODY.size <= size <= MAX_RECORD_BYTES:
                 self._damage()
-            elif len(self._rest) < end:
+            elif most < end:
                 break
             else:
-                body = bytes(self._rest[start + HEAD.size : end])
+                body = bytes(rest[start + HEAD.size : end])
                 record = self._record(body, checksum)
                 if record is not None:
                     records.append((record, body))
                     start = end
-        del self._rest[:start]
-        return records
+        return start
 
     def _begin(self) -> bool:
         if bytes(self._rest[: len(MAGIC)]) != MAGIC[: len(self._rest)]:
@@ -164,8 +172,8 @@ class StepDecoder:
         try:
             # A copy: arrays of a value are views, which need their alignment.
             value = self._received.read(body[BODY.size :], 0)
-            return Record(Kind(kind), at_ns, value)
-        except ValueError:
+            return Record(_KINDS[kind], at_ns, value)
+        except (KeyError, ValueError):
             self._damage()
             return None
 

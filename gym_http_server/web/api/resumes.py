@@ -29,6 +29,8 @@ __all__ = ["may_resume", "read_resume"]
 
 Json = dict[str, Any]
 _BESIDE = ("resume", "step", "verify", "label", "for", "node")
+#: Members that a recorded request may have; ``arguments`` stands for two of them.
+_RECORDED = {*CREATE, "arguments"} - {*_BESIDE, "record"} | {"label"}
 
 
 def may_resume(body: bytes) -> bool:
@@ -99,7 +101,7 @@ def _recorded(folder: int, directory: str) -> Json:
     for number in reversed(part_numbers(os.listdir(folder))):
         found = header_member(_beginning(folder, part_name(number)), "request")
         if isinstance(found, dict):
-            return found
+            return {name: found[name] for name in _RECORDED & found.keys()}
         if found is not None:
             break
     raise CannotResume(
