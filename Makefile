@@ -149,13 +149,14 @@ build/envpool/.installed: $(VENV)/.dev
 	@touch $@
 
 .PHONY: openenv
-openenv: build/openenv/.installed build/openenv-core/.installed ## Play with OpenEnv's own clients, 0.10 and 0.3 (installs both)
+openenv: build/openenv/.installed build/openenv-core/.installed build/mcp/.installed ## Play with OpenEnv's own clients, 0.10 and 0.3, and over MCP (installs them)
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/openenv/openenv_checks.py
 
 # The second package is for the benchmark of OpenEnv's own server.
 build/openenv/.installed: client := openenv==0.10.0 gymnasium==1.4.0
 build/openenv-core/.installed: client := openenv-core==0.3.0
-build/openenv/.installed build/openenv-core/.installed: $(VENV)/.dev
+build/mcp/.installed: client := mcp==2.3.0
+build/openenv/.installed build/openenv-core/.installed build/mcp/.installed: $(VENV)/.dev
 	@echo "Installing $(client) …"
 	@$(BIN)/python -m venv $(@D)
 	@$(@D)/bin/pip install --quiet $(client)

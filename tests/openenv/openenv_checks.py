@@ -106,3 +106,41 @@ def test_the_example(name: str, server: Server) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("8 games"), done.stdout
+
+
+MCP = """
+import asyncio, sys
+from mcp import Client, StdioServerParameters
+
+async def main():
+    command = StdioServerParameters(command=sys.executable, args=sys.argv[1:])
+    async with Client(command) as client:
+        listed = await client.list_tools()
+        print(sorted(tool.name for tool in listed.tools))
+        await client.call_tool("reset", {"seed": 42})
+        result = await client.call_tool("step", {"action": 1})
+        print(result.structured_content["reward"])
+        refused = await client.call_tool("step", {"action": 7})
+        print(refused.is_error, "must be an integer" in str(refused.content))
+
+asyncio.run(main())
+"""
+
+
+def test_an_assistant_plays_over_mcp(server: Server) -> None:
+    python = ROOT / "build" / "mcp" / "bin" / "python"
+    example = ROOT / "examples" / "mcp_server.py"
+    done = subprocess.run(
+        [python, "-c", MCP, example, server.url, "CartPole-v1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "['actions', 'reset', 'step']",
+        "1.0",
+        "True True",
+    ]
+    wait_until(lambda: Api(server).instances() == {}, 10.0, "the end")

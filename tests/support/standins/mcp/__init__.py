@@ -1,0 +1,1 @@
+"""A stand-in for the SDK of MCP, which needs thirty other packages."""

@@ -1,0 +1,5 @@
+"""Errors of the stand-in."""
+
+
+class ToolError(Exception):
+    """What an assistant is told."""
