@@ -3,7 +3,6 @@
 CHAOS_TIMES=100 takes 10,000 steps.
 """
 
-import itertools
 import os
 import threading
 from pathlib import Path
@@ -34,11 +33,13 @@ def test_the_log_of_the_world_is_what_both_saw(tmp_path: Path) -> None:
     ended = threading.Event()
 
     def cut() -> None:
-        """Cut connections of the seats, before requests and before answers."""
-        for number in itertools.count():
-            if ended.wait(0.2):
-                return
-            proxy.cut_after(number % 2)
+        """Cut a connection of a seat at every tenth step, on either way."""
+        seen = 0
+        while not ended.wait(0.01):
+            # Else no handshake might succeed.
+            if len(log) >= seen + 1 / FAULTS:
+                seen = len(log)
+                proxy.cut_after(proxy.cuts % 2)
 
     with (
         Server() as server,
@@ -76,7 +77,7 @@ def test_the_log_of_the_world_is_what_both_saw(tmp_path: Path) -> None:
     assert {each["a"] // 100_000 for each in steps} == {0, 1}
     cuts = [line["cut"] for line in b.written() if "cut" in line]
     assert cuts == ["a left the episode"]
-    assert proxy.cuts > 3
+    assert proxy.cuts >= 5
 
 
 def assert_seen(

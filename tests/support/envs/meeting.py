@@ -61,7 +61,7 @@ class Meeting(ParallelEnv[Agent, Any, Any]):
         assert list(actions) == self.agents
         self._count += 1
         self.log.append({agent: int(action) for agent, action in actions.items()})
-        if self.log[-1].get(self.possible_agents[0]) == 666:
+        if self.log[-1].get(self.possible_agents[0]) == 999_999:
             raise ArithmeticError("the number of the beast")
         seen = np.array([actions.get(agent, -1) for agent in self.possible_agents])
         acted = self.agents
