@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -429,27 +429,31 @@ class Launcher:
         return line
 
     def _drain(self) -> None:
-        """Let running calls finish while new instances are refused; then end all.
+        """Let instances and running calls finish while new ones are refused; end all.
 
         A second signal ends all processes at once.
         """
         log.info("stopping")
         self._draining = True
+        settings = self._inherited.settings
         try:
             self._run.begin_draining()
         except OSError as error:
             log.warning("new instances are not refused while stopping: %s", error)
+        signalled = self._waits(settings.drain_delay, 0.1, lambda: True)
+        signalled = signalled or self._waits(
+            settings.drain_until_idle, LOOK_SECONDS, self._has_instances
+        )
+        try:
+            self._run.begin_stopping()
+        except OSError as error:
+            log.warning("requests may wait while stopping: %s", error)
         began_ns = time.monotonic_ns()
-        deadline = time.monotonic() + self._inherited.settings.drain_delay
-        while time.monotonic() < deadline:
-            if self._signalled(deadline - time.monotonic()):
-                self.kill()
-                return
-        deadline = time.monotonic() + self._inherited.settings.drain_timeout
-        while self._in_flight(began_ns) and time.monotonic() < deadline:
-            if self._signalled(0.05):
-                self.kill()
-                return
+        if signalled or self._waits(
+            settings.drain_timeout, 0.05, lambda: self._in_flight(began_ns)
+        ):
+            self.kill()
+            return
         self._stop(self._gunicorn, GUNICORN_SECONDS)
         for listener in self._listeners:
             listener.close()
@@ -457,8 +461,35 @@ class Launcher:
         self._end_strays()
         self._leave()
 
+    def _waits(
+        self, seconds: float, look: float, condition: Callable[[], bool]
+    ) -> bool:
+        """Wait while a condition holds; return whether a signal arrived meanwhile.
+
+        Args:
+            seconds: How long at most.
+            look: Seconds between two looks.
+            condition: The condition.
+        """
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and condition():
+            if self._signalled(min(look, left)):
+                return True
+        return False
+
+    def _has_instances(self) -> bool:
+        """Whether an instance is left, or is being made."""
+        if self._dead() or self._silent():
+            return False
+        try:
+            status = SupervisorClient(self._run).status(TIMEOUT_SECONDS)
+        except Problem:
+            # It is busy, or `_silent` finds out.
+            return True
+        return bool(status["slots"]["taken"])
+
     def _in_flight(self, began_ns: int) -> bool:
-        """Whether a call that was in flight when draining began still is."""
+        """Whether a call that was in flight when stopping began still is."""
         try:
             status = SupervisorClient(self._run).status(TIMEOUT_SECONDS)
         except Problem:

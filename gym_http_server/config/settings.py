@@ -384,6 +384,13 @@ class Settings:
         least=0,
         unit="s",
     )
+    drain_until_idle: float = declare(
+        0.0,
+        "Time after SIGTERM for which instances are served until they are closed; "
+        "there are no new ones.",
+        least=0,
+        unit="s",
+    )
     drain_timeout: float = declare(
         6.0,
         "Time that calls in flight get to end after SIGTERM.",
@@ -505,7 +512,8 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
     "Log": ("log_level", "access_log", None, "log_format"),
     "HTTP": (
         *(None, "max_body", "max_answer", "answer_budget", "max_waiting"),
-        *("request_deadline", "stream_relay", "drain_delay", "drain_timeout"),
+        *("request_deadline", "stream_relay"),
+        *("drain_delay", "drain_until_idle", "drain_timeout"),
         "no_dashboard",
     ),
 }

@@ -8,7 +8,8 @@
      ├─ supervisor.sock      requests to the supervisor
      ├─ broker.sock          requests to the broker, once there is one
      ├─ relay.sock           requests to the relay, once there is one
-     ├─ serving              renamed to draining when the server is about to stop
+     ├─ serving              renamed to draining when no new instances are made
+     ├─ waiting              renamed to stopping when no request may wait any more
      ├─ tickets/             unused tickets
      ├─ trash/               directories of ended instances, until they are removed
      ├─ tango                ID of the instance that an agent of Tango's had last

@@ -65,11 +65,16 @@ class RunDir:
 
     @property
     def draining(self) -> str:
-        """Path of the file that exists when the server is about to stop."""
+        """Path of the file that exists when the server makes no new instances."""
         return f"{self.path}/draining"
 
+    @property
+    def stopping(self) -> str:
+        """Path of the file that exists when no request may wait any more."""
+        return f"{self.path}/stopping"
+
     def begin_draining(self) -> None:
-        """Mark the server as about to stop.
+        """Mark the server as one that makes no new instances.
 
         Raises:
             OSError: The run directory is damaged.
@@ -77,9 +82,21 @@ class RunDir:
         # A full disk may have no room for a new file; a rename needs none.
         os.rename(self._serving, self.draining)
 
+    def begin_stopping(self) -> None:
+        """Mark the server as one whose instances end now.
+
+        Raises:
+            OSError: The run directory is damaged.
+        """
+        os.rename(self._waiting, self.stopping)
+
     @property
     def _serving(self) -> str:
         return f"{self.path}/serving"
+
+    @property
+    def _waiting(self) -> str:
+        return f"{self.path}/waiting"
 
     def shortage(self) -> str:
         """Return the resource that the disk lacks for another instance, or ""."""
@@ -195,6 +212,7 @@ class RunDir:
         try:
             lock = _create(f"{path}/{LOCK}")
             os.close(_create(run._serving))
+            os.close(_create(run._waiting))
             os.mkdir(run.trash, 0o700)
             os.mkdir(run.requests, 0o700)
         except OSError as error:

@@ -286,7 +286,7 @@ class Requests:
         self._thumbnails.add(bytes(frame.body).decode(), connection)
 
     def _status(self, connection: RequestSocket, frame: Frame) -> None:
-        if os.path.exists(self._run.draining):
+        if os.path.exists(self._run.stopping):
             # The launcher requests the status until no call is in flight.
             self._hosts.drain()
         serving = self._hosts.serving()

@@ -102,6 +102,55 @@ def test_drain_delay_goes_on_serving(make_server: Callable[..., Server]) -> None
     assert server.wait_exit(10.0) == 0
 
 
+def test_instances_are_served_until_they_are_closed(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--drain-until-idle", "1h")
+    api = Api(server)
+    instances = [api.create() for _ in range(2)]
+    instances[0].reset(seed=0)
+    os.kill(server.pid, signal.SIGTERM)
+    wait_until(lambda: api.get("/readyz").status == 503, message="readiness 503")
+    calls.error(api.post("/v1/envs/", {"env_id": "CartPole-v1"}), 503, "draining")
+    api.get("/v1/")
+    for instance in instances:
+        instance.reset(seed=0)
+        for action in (0, 1, 0):
+            instance.step(action)
+        assert api.instances()
+        instance.close()
+    assert server.wait_exit(10.0) == 0
+
+
+def test_instances_are_served_for_a_time_at_most(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--drain-until-idle", "2s")
+    instance = Api(server).create()
+    began = time.monotonic()
+    os.kill(server.pid, signal.SIGTERM)
+    wait_until(lambda: Api(server).get("/readyz").status == 503, message="503")
+    instance.reset()
+    assert server.wait_exit(15.0) == 0
+    assert time.monotonic() - began > 2.0
+
+
+def test_a_request_with_a_clock_waits_until_the_server_stops(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--drain-until-idle", "1h")
+    api = Api(server)
+    clocked = api.create(realtime={"mode": "elastic", "hz": 2, "default_action": 0})
+    clocked.reset()
+    os.kill(server.pid, signal.SIGTERM)
+    wait_until(lambda: api.get("/readyz").status == 503, message="readiness 503")
+    for _ in range(2):
+        api.get("/v1/")
+        clocked.step(0)
+    clocked.close()
+    assert server.wait_exit(10.0) == 0
+
+
 def test_shutdown_by_request(make_server: Callable[..., Server]) -> None:
     server = make_server("--enable-shutdown")
     answer = Api(server).post("/v1/shutdown/")

@@ -143,7 +143,7 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
     client = environ.get("gunicorn.socket")
 
     def gone() -> bool:
-        return web.draining or (client is not None and client.has_left())
+        return web.stopping or (client is not None and client.has_left())
 
     owner = caller_of(environ).only
     try:

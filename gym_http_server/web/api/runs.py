@@ -74,7 +74,7 @@ def _forward(
         body = b""
     wait_s = head.args.get("wait_s", 0)
     client = environ.get("gunicorn.socket")
-    waiting = LongPoll(wait_s, client, lambda: web.draining) if wait_s else None
+    waiting = LongPoll(wait_s, client, lambda: web.stopping) if wait_s else None
     try:
         answer = web.relay.call(row.op, head, body, waiting=waiting)
     except Abandoned:

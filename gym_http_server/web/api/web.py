@@ -139,8 +139,13 @@ class Web:
 
     @property
     def draining(self) -> bool:
-        """Whether the server is about to stop."""
+        """Whether the server makes no new instances, as it will stop."""
         return os.path.exists(self.run.draining)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether no request may wait any more."""
+        return os.path.exists(self.run.stopping)
 
     def answer(self, environ: Environ, route: Route, **arguments: Any) -> Answer:
         """Call a view behind the guard; turn exceptions into answers."""

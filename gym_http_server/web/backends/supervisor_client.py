@@ -53,7 +53,7 @@ class SupervisorClient:
         self._path = run.supervisor_socket
         self._progress = run.progress
 
-    def status(self, timeout_s: float = TIMEOUT_SECONDS) -> dict[str, int]:
+    def status(self, timeout_s: float = TIMEOUT_SECONDS) -> dict[str, Any]:
         """Return the supervisor's counts.
 
         Raises:
