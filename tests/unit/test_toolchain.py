@@ -19,6 +19,7 @@ TOOLS = {
     *("g++", "clang", "libclang-rt-dev", "libcurl4-openssl-dev"),
     *("nlohmann-json3-dev", "libboost-dev", "cmake", "doxygen", "git", "pkg-config"),
     *("nodejs", "npm", "chromium", "prometheus", "redis-server", "systemd"),
+    "kubernetes-client",
 }
 
 
