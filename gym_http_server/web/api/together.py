@@ -1,4 +1,4 @@
-"""Answers of a node about all nodes of its fleet: lists, put together."""
+"""Answers of a node about all nodes of its fleet: their lists, put together."""
 
 from __future__ import annotations
 
@@ -171,6 +171,25 @@ def _with_node(row: msgspec.Raw, name: str, before: str) -> msgspec.Raw:
     return msgspec.Raw(bytes(row).replace(mark, node + mark, 1))
 
 
+def _with_nodes(
+    peers: Peers, row: Operation, view: View, web: Web, environ: Environ
+) -> Answer:
+    """Describe this node, and name all of them, of which a create may choose one."""
+    nodes = peers.nodes
+    records = [nodes.own, *(each.record for each in nodes.others)]
+    named = [
+        {
+            "draining": each.draining,
+            "free": each.free,
+            "node": each.name,
+            "slots": each.slots,
+        }
+        for each in sorted(records, key=lambda each: each.name)
+    ]
+    described = decoded(view(web, environ)) | {"nodes": named}
+    return json_answer(msgspec.json.encode(described, order="sorted") + b"\n")
+
+
 def _anywhere(
     peers: Peers,
     row: Operation,
@@ -204,6 +223,7 @@ LISTS: dict[str, Any] = {
     "instances": _list_of(_instances),
     "recordings": _list_of(_recordings),
     "registry": _list_of(_registry),
+    "server_info": _with_nodes,
     "recording": _anywhere,
     "recording_file": _anywhere,
 }
