@@ -136,3 +136,27 @@ def test_looking_ends_with_the_last_socket(kept: Kept) -> None:
         assert len(all_kept) == 1
     looking.join(timeout=WAIT_S)
     assert looking.dead
+
+
+def test_what_ends_with_a_client_is_not_interrupted() -> None:
+    done = []
+
+    def on_left() -> None:
+        gevent.sleep(0.05)
+        done.append(True)
+
+    mine, client = socketpair()
+    with client, gevent.Timeout(WAIT_S):
+        with KeptSocket(mine, 100, on_left, lambda: None) as kept:
+            kept.begin(b"", b"")
+            client.close()
+            assert kept.receive() is None
+        assert done == [True]
+    gevent.get_hub().destroy(destroy_loop=True)
+
+
+def test_a_flood_does_not_hold_up_the_end(kept: Kept) -> None:
+    kept.client.sendall(frame(1, b"x") * 10)
+    assert kept.kept.receive() == b"x"
+    kept.kept.close(Close.NORMAL)
+    assert kept.kept.receive() is None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import gevent  # type: ignore[import-untyped]
-from gevent.lock import BoundedSemaphore, RLock  # type: ignore[import-untyped]
+from gevent.lock import RLock, Semaphore  # type: ignore[import-untyped]
 from gevent.queue import Queue  # type: ignore[import-untyped]
 from gevent.socket import wait_write  # type: ignore[import-untyped]
 
@@ -71,7 +71,7 @@ class KeptSocket:
         self._reader = MessageReader(masked=True, max_message=max_message)
         self._inbox = Queue()
         # One message waits besides the one being answered, so that memory is limited.
-        self._room = BoundedSemaphore(2)
+        self._room = Semaphore(2)
         self._sending = RLock()
         self._busy = False
         self._closing = False
@@ -84,11 +84,15 @@ class KeptSocket:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._closing and not self.left and self._reading is not None:
+            # A socket that is closed with bytes unread would lose the last ones sent.
+            self._reading.join(timeout=LINGER_S)
+        self._cut()
+        self._closing = True
+        self._room.release()
         if self._reading is not None:
-            if self._closing:
-                # A socket that is closed with bytes unread would lose the last ones.
-                self._reading.join(timeout=LINGER_S)
-            self._reading.kill()
+            # It is not killed: it may have begun to end what ends with the client.
+            self._reading.join()
         self._socket.close()
 
     def begin(self, answer: bytes, early: bytes) -> None:
@@ -121,6 +125,7 @@ class KeptSocket:
             return
         self._closing = True
         self._inbox.put(None)
+        self._room.release()
         self.send(Opcode.CLOSE, close_of(code, reason))
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
@@ -190,6 +195,7 @@ class KeptSocket:
         if opcode == Opcode.TEXT:
             if not self._closing:
                 self._room.acquire()
+            if not self._closing:
                 self._inbox.put(payload)
         elif opcode == Opcode.PING:
             self.send(Opcode.PONG, payload)
