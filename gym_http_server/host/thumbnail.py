@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import resource
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
-from gymnasium.envs import registration
 
-from gym_http_core.env_errors import env_exceptions
 from gym_http_core.vectors import operations_of
 from gym_http_server.datadir.thumbnails import Drawn, changed_ns
+from gym_http_server.errors import UnknownEnv
 from gym_http_server.host import fork_guard
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.host.making import make
@@ -49,18 +46,17 @@ def draw(env_id: str, modules: Sequence[str], send: Callable[[bytes], None]) -> 
     """
     for module in modules:
         importlib.import_module(module)
-    spec = registration.registry.get(env_id)
-    if spec is None:
-        send(UNKNOWN)
-        return
     _limit_memory()
     fork_guard.claim()
-    send(msgspec.json.encode(_drawn_from(spec)) + b"\n")
     try:
         env = make(CreateRequest(env_id, render_mode="rgb_array"))
+    except UnknownEnv:
+        send(UNKNOWN)
+        return
     except BadParameter:
         # Its observations may be images.
         env = make(CreateRequest(env_id))
+    send(msgspec.json.encode(_drawn_from(env_id, type(env.unwrapped))) + b"\n")
     operations = operations_of(env)
     observation, _ = operations.reset(SEED, None)
     images = Pictures(operations).view(observation).images
@@ -68,17 +64,12 @@ def draw(env_id: str, modules: Sequence[str], send: Callable[[bytes], None]) -> 
         send(to_jpeg(images, SIZE).data)
 
 
-def _drawn_from(spec: registration.EnvSpec) -> Drawn:
-    creator: Any = spec.entry_point
-    # The reason is raised again when it is made.
-    with contextlib.suppress(*env_exceptions()):
-        if isinstance(creator, str):
-            creator = registration.load_env_creator(creator)
-    module = sys.modules.get(getattr(creator, "__module__", ""))
+def _drawn_from(env_id: str, kind: type) -> Drawn:
+    module = sys.modules.get(kind.__module__)
     path = os.path.abspath(getattr(module, "__file__", None) or "")
     if not os.path.isfile(path):
-        return Drawn(spec.id)
-    return Drawn(spec.id, path, changed_ns(path))
+        return Drawn(env_id)
+    return Drawn(env_id, path, changed_ns(path))
 
 
 def _limit_memory() -> None:
