@@ -32,7 +32,6 @@ from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.processes.log_lines import SUPERVISOR
 from gym_http_server.processes.poller import Poller
 from gym_http_server.processes.service_process import isolate
-from gym_http_server.processes.titles import set_title
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.removal import remove
 from gym_http_server.supervisor.forks import start_child
@@ -215,7 +214,6 @@ class Thumbnails:
     def _draw(self, env_id: str, parent: int, end: int) -> None:
         """Draw an environment in this process, in the sandbox."""
         os.setsid()
-        set_title(f"thumbnail of {env_id}")
         null = os.open(os.devnull, os.O_WRONLY)
         isolation.print_to(null)
         isolation.isolate(

@@ -228,8 +228,8 @@ def test_it_shows_which_command_and_python_the_environment_has(
         (instance_id,) = Api(server).instances()
         Instance(Api(server), instance_id).close()
         # The list would ask once a second while the server ends.
-        page.run("location.hash = '#/new'")
-        page.shows("environments")
+        page.run("location.hash = '#/recordings'")
+        page.shows("There are no recordings")
 
 
 def test_the_server_draws_and_tests_actions_of_opaque_spaces(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from gym_http_server.host.mark import DRAWING
 from tests.support import api as calls
 from tests.support.api import Api, error, ok
 from tests.support.envs import drawn
@@ -113,6 +114,8 @@ def test_environments_that_cannot_be_drawn_have_no_picture_and_leave_nothing(
     error(thumbnail(api, "../../etc/passwd"), 404, "not-found")
     # The sandbox refuses the file beside the module.
     assert thumbnail(api, PAINTED).status == 204
-    wait_until(lambda: not server.services("thumbnail"), 5.0, "the end of the children")
     wait_until(lambda: not server.environments(), 5.0, "the end of what it started")
-    assert not (server.run_dir / "fffffffe").exists()
+    wait_until(
+        lambda: not server.services("thumbnails"), 5.0, "the end of its children"
+    )
+    assert not list(server.run_dir.glob(f"*/{DRAWING}"))

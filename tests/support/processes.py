@@ -13,6 +13,7 @@ _GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
 # gunicorn has its parent's title for a moment.
 _COMING_AND_GOING = (
     *("archiver", "fork server", "spare host", "monitor file", "registry"),
+    "thumbnails",
 )
 _STAYING = (
     *("supervisor", "remover", "broker", "gateway", "relay"),

@@ -18,6 +18,7 @@ from typing import ClassVar, Self
 
 import psutil
 
+from gym_http_server.host.mark import DRAWING
 from gym_http_server.linux.machine import chosen_workers
 from tests.support import processes
 from tests.support.wait import wait_until
@@ -30,7 +31,8 @@ PYTHON = "TEST_SERVER_PYTHON"
 # as its process, as pytest's does.
 _END_WITH_TEST = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
 _READY = re.compile(r"Listening on (https?://\S+)")
-_INSTANCE_FOLDER = re.compile(r"[0-9a-f]{8}")
+# Not that of a drawing, which comes and goes.
+_INSTANCE_FOLDER = re.compile(f"(?!{DRAWING})[0-9a-f]{{8}}")
 
 
 class Server:

@@ -25,7 +25,7 @@ test("ticks are round numbers within the range", () => {
 test("a range leaves out what is not finite, and has room around one value", () => {
   assert.deepEqual(rangeOf([3, NaN, -1, Infinity]), [-1, 3]);
   assert.deepEqual(rangeOf([]), [0, 1]);
-  assert.deepEqual(rangeOf([0]), [-1, 1]);
+  assert.deepEqual(rangeOf([0]), [0, 1]);
   assert.deepEqual(rangeOf([-20]), [-22, -18]);
   assert.equal(scaled(5, [0, 10], [100, 0]), 50);
 });

@@ -22,6 +22,7 @@ const ROUTES = [
 const loaded = new Map([["./overview_view.js", overview]]);
 const main = document.querySelector("main");
 const signOut = document.querySelector(".sign-out");
+const scoped = document.querySelectorAll("[data-scope]");
 const context = { call, openStream, watch, go: (hash) => (location.hash = hash), toast, ask, may, about: null };
 let shown = null;
 
@@ -88,7 +89,7 @@ async function begin() {
     return;
   }
   signOut.hidden = !token();
-  for (const link of document.querySelectorAll("[data-scope]")) link.hidden = !may(link.dataset.scope);
+  for (const link of scoped) link.hidden = !may(link.dataset.scope);
   route();
 }
 
@@ -96,7 +97,7 @@ function askForToken() {
   if (shown?.isSignIn) return;
   const wasWrong = Boolean(token());
   setToken("");
-  signOut.hidden = true;
+  for (const each of [signOut, ...scoped]) each.hidden = true;
   context.about = null;
   show(() => signInView(wasWrong, (given) => (setToken(given), (shown.isSignIn = false), begin())));
   shown.isSignIn = true;

@@ -323,7 +323,7 @@ class Chart {
       const places = kept.map((index) => `${(this.#x(each.xs[index]) - left).toFixed(1)} ${this.#y(ys[index]).toFixed(1)}`);
       // A line of one point has no length.
       const d = places.length === 1 ? `M${places[0]}h0.01` : `M${places.join("L")}`;
-      return svg("path", { class: `${name} ${each.ink}`, d });
+      return svg("path", { class: `${name} ${each.ink}${places.length === 1 ? " chart-point" : ""}`, d });
     };
     return this.#weight ? [path(each.ys, "chart-raw"), path(each.smooth, "curve-line")] : [path(each.ys, "curve-line")];
   }

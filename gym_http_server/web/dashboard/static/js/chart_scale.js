@@ -52,7 +52,9 @@ export function rangeOf(values) {
   }
   if (low > high) return [0, 1];
   if (low < high) return [low, high];
-  const room = Math.abs(low) / 10 || 1;
+  // It may be a count.
+  if (low === 0) return [0, 1];
+  const room = Math.abs(low) / 10;
   return [low - room, low + room];
 }
 

@@ -15,7 +15,7 @@ export class FactsPanel {
 
   show(row) {
     const facts = row.reason === undefined ? runningFacts(row) : endedFacts(row);
-    const rows = facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, String(value))]);
+    const rows = facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, typeof value === "number" ? value.toLocaleString("en") : value)]);
     this.#list.replaceChildren(...rows);
   }
 }

@@ -37,6 +37,8 @@ export class FramePanel {
     this.#words.textContent = wordsOf(update);
     if (typeof update.ansi === "string") this.#showText(update.ansi);
     if (blob) this.#showPicture(blob);
+    // The first picture moves nothing.
+    this.element.classList.toggle("is-blank", update.why === "not-reset" && this.#picture.hidden);
     this.#age.note(update, Boolean(blob), performance.now());
     this.#printAge();
   }
@@ -89,7 +91,7 @@ export class FramePanel {
 /** Describe an update in one line. */
 export function wordsOf(update) {
   if (update.error) return `Error: ${update.error}`;
-  if (update.op === null || update.op === undefined) return "Nothing has happened yet.";
+  if (update.op === null || update.op === undefined) return update.why ? "" : "Nothing has happened yet.";
   const words = [update.op];
   if (update.envs) words.push(`environment 0 of ${update.envs}`);
   if (update.action !== null && update.action !== undefined) words.push(`action ${short(update.action)}`);

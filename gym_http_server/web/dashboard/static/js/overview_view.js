@@ -79,7 +79,11 @@ class Overview {
   }
 
   async begin() {
-    if (!this.#context.may("read")) return this.#judge("bad", "This token may not see instances", "It has not the scope read.", []);
+    if (!this.#context.may("read")) {
+      this.element.replaceChildren(this.element.firstChild);
+      this.element.firstChild.lastChild.remove();
+      return this.#judge("blind", "This token may not see instances", "It has not the scope read.", []);
+    }
     await this.#load();
     // The second list gives rates, so it is not waited for long.
     if (!this.#isOver) this.#timer = setTimeout(() => this.begin(), this.#turn === 1 ? EVERY / 2 : EVERY);

@@ -19,12 +19,12 @@ export function view(wasWrong, onToken) {
     h("input", { autocomplete: "username", hidden: "", value: location.host }),
     h("label", {}, "Token", input),
     h("p", { class: "soft" }, "It is kept in this tab until you close it, and is sent to this server only."),
-    h("button", { type: "submit" }, "Sign in"),
+    h("button", { type: "submit", class: "primary" }, "Sign in"),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (input.value.trim()) onToken(input.value.trim());
   });
   queueMicrotask(() => input.focus());
-  return { element: h("div", {}, h("h1", {}, "Sign in"), form), dispose() {} };
+  return { element: h("div", { class: "view sign-in" }, h("h1", {}, "Sign in"), form), dispose() {} };
 }

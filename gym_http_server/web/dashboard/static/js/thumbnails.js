@@ -7,7 +7,7 @@ const urls = new Map();
 
 /** Make what stands for an environment: a letter until `show` has its picture. */
 export function tileOf(letter) {
-  return h("span", { class: "thumbnail", "aria-hidden": "true" }, letter);
+  return h("span", { class: "thumbnail", "aria-hidden": "true", "data-letter": letter });
 }
 
 /** Put the picture of an environment into a tile; without one the letter stays. */
