@@ -259,6 +259,8 @@ class Batching:
     def _answer(
         self, frame: Frame, taken: Episode | Rollout, play: Callable[[BatchRun], None]
     ) -> Frame:
+        if not wants_lossless(frame):
+            self._operations.check_plain()
         budget = AnswerBudget(frame.form >> 4, self._max_answer)
         run = BatchRun(self._operations, budget, self._watch)
         try:

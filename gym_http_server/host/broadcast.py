@@ -198,6 +198,7 @@ class Broadcast:
     def _plain(self, op: int, value: Any) -> Any:
         if op == _RENDER:
             return value["rendered"]
+        self._operations.check_plain()
         if op == Op.STEP:
             value = dict(value)
             self._operations.make_plain(value)

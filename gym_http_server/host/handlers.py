@@ -302,6 +302,8 @@ class Handlers:
     def _reset(self, frame: Frame) -> Json:
         given = codec.optional_object(frame)
         env_warnings.add_unknown(RESET, given, "the reset")
+        if not codec.wants_lossless(frame):
+            self._operations.check_plain()
         if not codec.lossless(frame):
             given = plain_requests.read_reset(given, self._operations)
         # Vectors take the mask out of it.

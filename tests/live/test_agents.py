@@ -173,6 +173,7 @@ def test_only_lossless_forms_have_agents_whose_ids_are_no_strings(
     for path, body in (("reset/", {}), ("step/", {"action": {"0": 1}})):
         problem = error(made.post(path, body), 501, "unsupported-value")
         assert "the agent 0 has an ID that is no string" in problem["message"]
+    error(made.post("rollout/", {"max_steps": 1}), 501, "unsupported-value")
     headers = {"Content-Type": TYPED, "Accept": TYPED}
     answer = made.post("reset/", data=typed.encode({}), headers=headers)
     assert typed.decode(answer.body)["agents"] == [0, ("b", 1)]
@@ -197,6 +198,7 @@ def test_spaces_state_and_frames_are_those_of_the_environment(server: Server) ->
     # As in the environment, both have one object, with one random generator.
     assert env.observation_space("left") is env.observation_space("right")
     assert_identical(env.state(), here.state())
+    assert env.state_space == here.state_space
     assert_identical(env.render(), here.render())
     with pytest.raises(KeyError):
         env.action_space("nobody")

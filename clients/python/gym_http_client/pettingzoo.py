@@ -139,6 +139,12 @@ class _RemoteAgents(Remote):
         bind(space, call)
         return space
 
+    @property
+    def state_space(self) -> Space:
+        """The space of the state of the whole environment, if it has one."""
+        found = self._request("GET", "attributes/state_space/")["value"]
+        return parse_space(found, imported=True)
+
     def state(self) -> Any:
         """Return the state of the whole environment."""
         return self._called("state")

@@ -17,7 +17,8 @@ from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
-from gym_http_core.agents import AgentEnv, AgentOperations
+from gym_http_core.agent_operations import AgentOperations
+from gym_http_core.agents import AgentEnv
 from gym_http_core.attributes import get_attribute
 from gym_http_core.env_errors import env_call, env_error, env_exceptions, text_of
 from gym_http_core.episode_log import VectorEpisodeLog
