@@ -21,6 +21,7 @@ from benchmarks.remote_env import remote_env_rest
 from benchmarks.report import Row
 from benchmarks.rest import client_rest, rest_1, rest_4, rest_16
 from benchmarks.resuming import resume_20000
+from benchmarks.several_agents import agents_multiwalker, agents_rps
 from benchmarks.show import show_breakout, show_cartpole, show_halfcheetah
 from benchmarks.streams import remote_env_same, stream_same, stream_split
 from benchmarks.thousands import instances_10000
@@ -53,6 +54,8 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "vector64_async_heavy": vector64_async_heavy,
     "openenv": openenv,
     "openenv_server": openenv_server,
+    "agents_rps": agents_rps,
+    "agents_multiwalker": agents_multiwalker,
     "pixels64": pixels64,
     "pixels64_local": pixels64_local,
     "external": external,

@@ -165,6 +165,11 @@ _OWN = frozenset(
 )
 
 
+def _agents_of(answer: dict[str, Any]) -> list[Any]:
+    """Return the agents that are left; all who have flags, if nothing else is said."""
+    return answer["agents"] if "agents" in answer else list(answer["terminated"])
+
+
 class RemoteParallelEnv(_RemoteAgents, ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
     """An environment on a server, with the interface of a `pettingzoo.ParallelEnv`.
 
@@ -204,7 +209,8 @@ class RemoteParallelEnv(_RemoteAgents, ParallelEnv[Any, Any, Any]):  # type: ign
             Observations, rewards, terminations, truncations and infos by agent.
         """
         answer = self._request("POST", "step/", {"action": actions})
-        self.agents = answer["agents"]
+        # Not by `__setattr__`, which looks whose attribute it is.
+        self.__dict__["agents"] = _agents_of(answer)
         return (
             answer["observation"],
             answer["reward"],
@@ -231,6 +237,7 @@ class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
     """
 
     API = "aec"
+    _observed: dict[Any, Any]
     OWN = _OWN | {
         "agent_selection",
         "infos",
@@ -264,11 +271,15 @@ class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
         return self._called("observe", agent)
 
     def _take_turn(self, answer: dict[str, Any]) -> None:
-        self.agents = answer["agents"]
-        self.agent_selection = answer["agent_selection"]
-        self.rewards = answer["reward"]
-        self.terminations = answer["terminated"]
-        self.truncations = answer["truncated"]
-        self.infos = answer["info"]
-        self._cumulative_rewards = answer["cumulative_rewards"]
-        self._observed: dict[Any, Any] = answer["observation"]
+        (observed,) = answer["observation"] or (None,)
+        # Not by `__setattr__`, which looks whose attribute it is.
+        self.__dict__ |= {
+            "agents": _agents_of(answer),
+            "agent_selection": answer.get("agent_selection", observed),
+            "rewards": answer["reward"],
+            "terminations": answer["terminated"],
+            "truncations": answer["truncated"],
+            "infos": answer["info"],
+            "_cumulative_rewards": answer["cumulative_rewards"],
+            "_observed": answer["observation"],
+        }

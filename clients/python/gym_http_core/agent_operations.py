@@ -27,6 +27,7 @@ __all__ = ["AgentOperations"]
 
 Values = dict[Any, Any]
 Check = Callable[[Any], None]
+_ABSENT = object()
 #: Methods that return a space of an agent, and which one.
 _SPACES = {"action_space": "action", "observation_space": "observation"}
 
@@ -145,6 +146,20 @@ class AgentOperations(Operations):
         version = self.space_changes.version
         return members | {SPACES_VERSION: version} if version else members
 
+    def step_members(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Return the same for a step, without what its results say already.
+
+        Text is of any length, and an answer without text is encoded several times as
+        fast: the agents are mostly those that have flags, and of agents that take
+        turns, the next one is that with an observation.
+        """
+        members = self.further_members()
+        if members["agents"] == list(step["terminated"]):
+            del members["agents"]
+        if members.get("agent_selection", _ABSENT) in step["observation"]:
+            del members["agent_selection"]
+        return members
+
     def cast_action(self, plain: object) -> Any:
         """Convert plain JSON to the actions of agents.
 
@@ -239,16 +254,11 @@ class AgentOperations(Operations):
         return super().step(action)
 
     def _check_agents(self, action: Values, acting: list[Any]) -> None:
-        if len(action) == len(acting) and all(agent in action for agent in acting):
+        if action.keys() == dict.fromkeys(acting).keys():
+            passing = env_call("agents", self.env.passing)
             for agent in acting:
-                over = env_call("step", self.env.is_over, agent)
-                if action[agent] is None and not over:
-                    raise InvalidAction(f"{agent!r:.80} has no action: expected one")
-                if action[agent] is not None and over:
-                    raise InvalidAction(
-                        f"the action of {agent!r:.80} is {action[agent]!r:.80}: "
-                        "expected null (None), since its episode has ended"
-                    )
+                if (action[agent] is None) != (agent in passing):
+                    raise _wrong_pass(agent, action[agent])
             return
         named = f"expected an action of each of {acting!r:.500}"
         if len(acting) == 1:
@@ -286,6 +296,9 @@ class AgentOperations(Operations):
         Raises:
             TypeError, ValueError, OverflowError: Flags or rewards are neither.
         """
+        step.setdefault("agents", list(step["terminated"]))
+        if "cumulative_rewards" in step and step["observation"]:
+            (step["agent_selection"],) = step["observation"]
         for name in ("terminated", "truncated"):
             step[name] = {agent: bool(flag) for agent, flag in step[name].items()}
         truncated = step["truncated"]
@@ -336,18 +349,16 @@ class AgentOperations(Operations):
             EnvError: A space raised another exception.
         """
         drawn = super().sample(which, seed, mask)
-        return drawn | self._over() if which == "action" else drawn
+        if which == "action":
+            drawn |= dict.fromkeys(self.env.passing())
+        return drawn
 
     def _sampled_space(self, which: str) -> gymnasium.Space[Any]:
         acting = self.env.acting() if which == "action" else []
         if not acting:
             return self.space(which)
-        over = self._over()
-        return self.env.spaces(which, [each for each in acting if each not in over])
-
-    def _over(self) -> Values:
-        env = self.env
-        return {agent: None for agent in env.acting() if env.is_over(agent)}
+        passing = self.env.passing()
+        return self.env.spaces(which, [each for each in acting if each not in passing])
 
     def has(self, which: str, value: object) -> bool:
         """Whether a dict has elements of the spaces of the agents that it names."""
@@ -431,6 +442,15 @@ def _by_agent(action: Any) -> Values:
             "each agent that acts, by its ID"
         )
     return action
+
+
+def _wrong_pass(agent: Any, action: Any) -> InvalidAction:
+    if action is None:
+        return InvalidAction(f"{agent!r:.80} has no action: expected one")
+    return InvalidAction(
+        f"the action of {agent!r:.80} is {action!r:.80}: expected null (None), since "
+        "its episode has ended"
+    )
 
 
 def _described(space: gymnasium.Space[Any]) -> Any:

@@ -109,9 +109,9 @@ class AgentEnv:
         """Return the agents that act in the next step."""
         return self.agents
 
-    def is_over(self, agent: Any) -> bool:
-        """Whether the only action of an agent is ``None``, as its episode has ended."""
-        return False
+    def passing(self) -> list[Any]:
+        """Return those of them whose only action is ``None``, as they have ended."""
+        return []
 
     def agent_space(self, which: str, agent: Any) -> gymnasium.Space[Any]:
         """Return the ``"action"`` or the ``"observation"`` space of an agent."""
@@ -175,7 +175,9 @@ class ParallelAgentEnv(AgentEnv):
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Take the actions of all agents."""
-        return self.world.step(action)  # type: ignore[no-any-return]
+        # PettingZoo has defaultdicts there, which arrive as dicts.
+        observed, rewards, terminated, truncated, infos = self.world.step(action)
+        return observed, dict(rewards), dict(terminated), dict(truncated), infos
 
 
 class AECAgentEnv(AgentEnv):
@@ -202,10 +204,14 @@ class AECAgentEnv(AgentEnv):
         end = max((int(each.start + each.n) for each in found), default=0)
         return {str(key - first + 1): key for key in range(first, min(end, first + 9))}
 
-    def is_over(self, agent: Any) -> bool:
-        """Whether the only action of an agent is ``None``, as its episode has ended."""
+    def passing(self) -> list[Any]:
+        """Return this agent, if its only action is ``None``, as it has ended."""
         world = self.world
-        return bool(world.terminations[agent] or world.truncations[agent])
+        return [
+            agent
+            for agent in self.acting()
+            if world.terminations[agent] or world.truncations[agent]
+        ]
 
     def turn(self) -> Values:
         """Return what an answer has besides the results of a step."""

@@ -87,7 +87,7 @@ class LosslessCalls:
         # As a local variable, which Python calls faster than an attribute.
         spaces_may_differ = self._glance
         if spaces_may_differ():
-            value |= self._operations.further_members()
+            value |= self._operations.step_members(value)
         return value
 
     def render(self) -> Values:

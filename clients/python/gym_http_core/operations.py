@@ -115,6 +115,14 @@ class Operations(Attributes):
             self._has_other_space = self.checks_actions = True
         return {SPACES_VERSION: changes.version} if changes.version else {}
 
+    def step_members(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Return what the answer to a step has besides its results.
+
+        Args:
+            step: The results.
+        """
+        return self.further_members()
+
     def _new_log(self) -> Any:
         return EpisodeLog()
 

@@ -66,9 +66,17 @@ export class Stepper {
 
   async #send(call, body) {
     const answer = await this.#session.sendRequest(call, bodyOf(body));
+    this.#complete(answer);
     this.note(answer);
     this.onSpaces(answer.spaces_version ?? 0);
     return answer;
+  }
+
+  /** Add what an answer about agents leaves out, since its other members say it. */
+  #complete(answer) {
+    if (!this.#last.agents || !answer.terminated) return;
+    answer.agents ??= Object.keys(answer.terminated);
+    if (answer.cumulative_rewards) answer.agent_selection ??= Object.keys(answer.observation)[0];
   }
 
   /** The session of its requests, for a watcher that shows each of them. */
