@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from pettingzoo.classic.connect_four.connect_four import env as connect_four
+from pettingzoo.classic.rps.rps import parallel_env as rps
 
 from gym_http_client import RemoteVectorEnv
 from gym_http_client.gym3 import (
@@ -24,6 +26,7 @@ from gym_http_client.gym3 import (
     discrete_scalar,
     type_of,
 )
+from gym_http_client.pettingzoo import RemoteAECEnv, RemoteParallelEnv
 from tests.support.identity import assert_identical
 from tests.support.server import Server
 
@@ -342,3 +345,32 @@ def test_a_remote_vector_is_like_a_local_one(
             assert repr(one) == repr(other)
     assert begun > 3
     assert remote.callmethod("render_mode") == ["rgb_array"] * 3
+
+
+@pytest.mark.parametrize(
+    ("remote", "module", "local"),
+    [
+        (RemoteParallelEnv, "classic.rps_v2", rps),
+        (RemoteAECEnv, "classic.connect_four_v3", connect_four),
+    ],
+)
+def test_a_remote_world_is_like_a_local_one(
+    server: Server, remote: Any, module: str, local: Any
+) -> None:
+    envs = [
+        Gym3Env(remote(server.url, f"pettingzoo/{module}"), seed=3),
+        Gym3Env(local(), seed=3),
+    ]
+    dice = np.random.default_rng(5)
+    begun = 0
+    for _ in range(60):
+        results = [env.observe() for env in envs]
+        assert_identical(*results)
+        assert_identical(*(env.get_info() for env in envs))
+        begun += results[0][2].all()
+        actions = dice.integers(0, envs[0].ac_space.eltype.n, envs[0].num)
+        for env in envs:
+            env.act(actions)
+    assert begun > 1
+    for env in envs:
+        env.close()

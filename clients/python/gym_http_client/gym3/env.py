@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gym_http_client.envs.vector_infos import split_infos, split_observations
+from gym_http_client.gym3.agents_vector import AgentsVectorEnv
 from gym_http_client.gym3.types import Env, types_of
 
 __all__ = ["Gym3Env"]
@@ -39,8 +40,9 @@ class Gym3Env(Env):
     ``terminated`` and ``truncated``, which gym3 does not have, are in the infos.
 
     Args:
-        env: A `RemoteVectorEnv`, or any other vector. From now on, use it only through
-            this object.
+        env: A `RemoteVectorEnv`, or any other vector; or a world with several agents,
+            with PettingZoo's interface, of which each agent is an environment. From now
+            on, use it only through this object.
         seed: Seed of its first reset: an integer, or a list with one for each
             environment.
         options: Options of each reset.
@@ -58,11 +60,13 @@ class Gym3Env(Env):
 
     def __init__(
         self,
-        env: VectorEnv[Any, Any, Any],
+        env: VectorEnv[Any, Any, Any] | Any,
         *,
         seed: Any = None,
         options: dict[str, Any] | None = None,
     ) -> None:
+        if hasattr(env, "possible_agents"):
+            env = AgentsVectorEnv(env)
         observed, acted = types_of(env)
         super().__init__(ob_space=observed, ac_space=acted, num=env.num_envs)
         try:
