@@ -281,6 +281,8 @@ class Branches:
                 if not ready:
                     # A process that it has left may hold its pipe.
                     ended = [each for each in running if _has_ended(running[each].pid)]
+                    # It may have sent its results meanwhile.
+                    ended = [] if poll.poll(0) else ended
                 for pipe in ended:
                     poll.unregister(pipe)
                     branch = running.pop(pipe)
