@@ -155,11 +155,14 @@ def _serve(settings: Settings, given: Settings) -> int:
         RunDir.make(settings.run_dir) as run,
     ):
         scheme = "https" if settings.certfile else "http"
-        fleet_token = ""
+        token = node_url = ""
         if settings.fleet:
-            settings, fleet_token = prepare(settings, address(listeners[0], scheme))
+            own = address(listeners[0], scheme)
+            settings, token, node_url = prepare(settings, own)
         launcher = Launcher(
-            *(settings, run, listeners, external, zmq, given, certificate, fleet_token)
+            *(settings, run, listeners, external, zmq, given, certificate),
+            fleet_token=token,
+            node_url=node_url,
         )
         try:
             envs = _start(launcher)

@@ -133,6 +133,7 @@ class Launcher:
         given: The settings as they were given, for a reload.
         certificate: The certificate of a server with TLS.
         fleet_token: The token of its fleet, or "".
+        node_url: Where other servers of its fleet reach it.
     """
 
     def __init__(
@@ -145,8 +146,10 @@ class Launcher:
         given: Settings | None = None,
         certificate: Certificate | None = None,
         fleet_token: str = "",
+        node_url: str = "",
     ) -> None:
         self._inherited = Inherited(settings, run.path, certificate, fleet_token)
+        self._node_url = node_url
         self._membership: Membership | None = None
         self._given = given or settings
         self._run = run
@@ -197,8 +200,8 @@ class Launcher:
 
     def _join(self) -> Membership:
         inherited = self._inherited
-        run_path = inherited.run_path
-        return Membership(inherited.settings, inherited.fleet_token, run_path)
+        token, run_path = inherited.fleet_token, inherited.run_path
+        return Membership(inherited.settings, token, self._node_url, run_path)
 
     def _leave(self) -> None:
         """Leave the fleet, once no instance is left."""

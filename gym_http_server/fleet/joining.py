@@ -25,8 +25,8 @@ SHORTEST = 16
 log = logging.getLogger("gym_http_server.fleet")
 
 
-def prepare(settings: Settings, url: str) -> tuple[Settings, str]:
-    """Return the settings of a node, and the fleet token.
+def prepare(settings: Settings, url: str) -> tuple[Settings, str, str]:
+    """Return the settings of a node, the fleet token, and the node's URL.
 
     Args:
         settings: The settings.
@@ -36,7 +36,8 @@ def prepare(settings: Settings, url: str) -> tuple[Settings, str]:
         StartError: A setting of the fleet is wrong.
     """
     token = _read_token(settings)
-    return _settle(settings, url), token
+    node_url = _settle_url(settings, url)
+    return _settle_name(settings, node_url), token, node_url
 
 
 def _read_token(settings: Settings) -> str:
@@ -71,15 +72,15 @@ def _read_token(settings: Settings) -> str:
     return token
 
 
-def _settle(settings: Settings, url: str) -> Settings:
-    """Return the settings with URL and name of this node.
+def _settle_url(settings: Settings, url: str) -> str:
+    """Return where the others reach this node.
 
     Args:
         settings: The settings.
         url: The address on which the server listens.
 
     Raises:
-        StartError: The URL or the name cannot be used.
+        StartError: They cannot, or must not.
     """
     node_url = (settings.node_url or url).rstrip("/")
     if not is_url(node_url):
@@ -97,6 +98,10 @@ def _settle(settings: Settings, url: str) -> Settings:
             f"other servers would send the names of tokens to {node_url} in plain "
             "HTTP: use https://, or --fleet-plain if the network is private"
         )
+    return node_url
+
+
+def _settle_name(settings: Settings, node_url: str) -> Settings:
     port = urlsplit(node_url).port or 443
     name = settings.node_name or f"{socket.gethostname()}:{port}"
     if not NAME(name):
@@ -104,7 +109,7 @@ def _settle(settings: Settings, url: str) -> Settings:
             f"--node-name is {name!r:.200}: expected up to 100 letters, digits, and "
             "_ . : -"
         )
-    return dataclasses.replace(settings, node_url=node_url, node_name=name)
+    return dataclasses.replace(settings, node_name=name)
 
 
 def may_be_called(url: str, settings: Settings) -> bool:
@@ -133,13 +138,14 @@ class Membership:
     Args:
         settings: The settings, after `prepare`.
         token: The fleet token.
+        url: The node's URL.
         run_path: The run directory.
 
     Raises:
         StartError: The fleet does not admit the server, or has no number left.
     """
 
-    def __init__(self, settings: Settings, token: str, run_path: str) -> None:
+    def __init__(self, settings: Settings, token: str, url: str, run_path: str) -> None:
         self.boot = secrets.token_hex(8)
         self._file = NumberFile(settings.data_dir)
         version = gym_http_server.__version__
@@ -161,7 +167,7 @@ class Membership:
             )
         record = Record(
             (number.number,),
-            *(self.boot, settings.node_name, settings.node_url, version),
+            *(self.boot, settings.node_name, url, version),
             slots=settings.max_instances,
             free=settings.max_instances,
         )

@@ -1,6 +1,7 @@
 """Three servers of a fleet on loopback, which clients use as one."""
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -9,16 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import psutil
 import pytest
 
+from gym_http_client import RemoteEnv
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.fleet import TOKEN, Redis, fleet, node, wait_until_known
+from tests.support.identity import assert_identical
 from tests.support.raw import Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
+from tests.support.websocket import TEXT, WebSocket
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 
@@ -245,6 +250,64 @@ def test_a_server_that_ends_in_order_says_so(nodes: Fleet) -> None:
     wait_until(
         lambda: refusal(ended.post("reset/")) == (410, "instance-ended", "node-drained")
     )
+
+
+def shake(api: Api, instance_id: str, ticket: str) -> Response:
+    """Try to open a stream with a ticket, and reset over it."""
+    instance = Instance(api, instance_id)
+    path = instance.path(f"stream?ticket={ticket}")
+    with WebSocket.to(instance, path=path, sec_websocket_protocol=TEXT) as stream:
+        if stream.response.status == 101:
+            assert stream.call(op="reset", seed=1)["status"] == 200
+        return stream.response
+
+
+def test_a_ticket_of_any_server_opens_a_stream_once_at_any_server(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    # One of each server's.
+    for each in {each.id[:3]: each.id for each in made}.values():
+        for issuing, api in itertools.product(nodes.apis, nodes.apis):
+            for body in ({}, {"instance_id": each}):
+                ticket = ok(issuing.post("/v1/tickets/", body))["ticket"]
+                assert shake(api, each, ticket).status == 101
+                again = shake(nodes.apis[0], each, ticket)
+                error(again, 401, "ticket-refused")
+
+
+def test_forged_tickets_and_those_of_other_instances_open_nothing(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    for server, api in zip(nodes.servers, nodes.apis, strict=True):
+        answer = ok(api.post("/v1/tickets/", {"instance_id": made[0].id}))
+        # The server of the instance has --node-url only if it is the third one.
+        direct = own_record(nodes.servers[2])["numbers"] == [made[0].id[:3]]
+        url = nodes.servers[2].url.replace("http:", "ws:")
+        wanted = f"{url}/v1/envs/{made[0].id}/stream/" if direct else None
+        assert answer.get("stream_url") == wanted, server
+        error(shake(api, made[1].id, answer["ticket"]), 401, "ticket-refused")
+        for forged in ("0" * 32, made[0].id[:3] + "A" * 29, made[1].id[:3] + "A" * 29):
+            error(shake(api, made[0].id, forged), 401, "ticket-refused")
+    # A client cannot ask whose a ticket is.
+    ticket = ok(nodes.apis[0].post("/v1/tickets/"))["ticket"]
+    for members in ({}, {"instance_id": made[0].id}, {"instance_id": made[1].id}):
+        body = {"take": ticket, **members}
+        taken = nodes.apis[0].post(
+            "/v1/tickets/", body, headers={"Idempotency-Key": "take"}
+        )
+        assert ok(taken)["ticket"] != ticket
+    assert shake(nodes.apis[1], made[0].id, ticket).status == 101
+
+
+def test_remote_envs_equal_local_ones_through_any_server(nodes: Fleet) -> None:
+    for server in nodes.servers * 3:
+        with (
+            contextlib.closing(RemoteEnv(server.url, "CartPole-v1")) as remote,
+            contextlib.closing(gymnasium.make("CartPole-v1")) as local,
+        ):
+            assert_identical(remote.reset(seed=5), local.reset(seed=5))
+            for action in (0, 1, 1, 0, 1):
+                assert_identical(remote.step(action), local.step(action))
 
 
 def test_a_step_with_a_key_is_executed_once_whichever_servers_get_it(

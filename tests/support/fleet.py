@@ -17,14 +17,19 @@ from tests.support.wait import wait_until
 TOKEN = "fleet-token-of-the-tests"
 
 
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
 class Redis:
     """A Redis server of its own, without persistence."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ghst-redis-"))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -103,6 +108,12 @@ def fleet(
     """Run servers that know each other, and their store."""
     with redis_server() as redis, contextlib.ExitStack() as stack:
         servers = [node(redis, name, *args) for name in names]
+        # The last one is reached directly; its port is free now.
+        url = f"http://127.0.0.1:{_free_port()}"
+        servers[-1] = node(
+            *(redis, names[-1], "--node-url", url, "--port", url.rpartition(":")[2]),
+            *args,
+        )
         for each in servers:
             each.launch()
             stack.push(each)

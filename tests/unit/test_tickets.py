@@ -43,7 +43,7 @@ def other(tmp_path: Path, clock: Clock) -> Tickets:
 def test_a_ticket_of_another_worker_is_valid_once(one: Tickets, other: Tickets) -> None:
     for name in ("", "ada"):
         ticket = one.issue(name)
-        assert other.take(ticket) == name
+        assert other.take(ticket) == (name, "")
         assert other.take(ticket) is None
         assert one.take(ticket) is None
 
@@ -90,8 +90,8 @@ def test_too_many_are_refused_until_they_expire_or_are_used(
     with pytest.raises(TooManyTickets, match="1024") as caught:
         other.issue()
     assert caught.value.headers == {"Retry-After": "5"}
-    assert one.take(made[0]) == ""
-    assert other.take(one.issue()) == ""
+    assert one.take(made[0]) == ("", "")
+    assert other.take(one.issue("ada", "3c657dbc")) == ("ada", "3c657dbc")
     clock.now_ns += 30 * SECOND
     one.issue()
     one.issue()

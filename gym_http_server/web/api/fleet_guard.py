@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from gym_http_server.access.identities import RUN_ROLE, Identity
+from gym_http_server.access.identities import EVERYONE, RUN_ROLE, Identity
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Unauthorized
@@ -15,8 +15,8 @@ from gym_http_server.operations.row import Operation
 from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.web.api.exchange import Environ, request_id_of
 from gym_http_server.web.api.guard import Guard
-from gym_http_server.web.api.tickets import Tickets
-from gym_http_server.web.backends.peers import SCHEME, PeerCaller, Peers
+from gym_http_server.web.api.tickets import TicketHolder, Tickets
+from gym_http_server.web.backends.peers import SCHEME, TAKING, PeerCaller, Peers
 
 __all__ = ["FORWARDED", "FleetGuard"]
 
@@ -69,7 +69,18 @@ class FleetGuard(Guard):
             return super().check(environ, row)
         environ[FORWARDED] = True
         self.refresh()
+        if environ.get("HTTP_IDEMPOTENCY_KEY") == TAKING and row.name == "ticket_issue":
+            # The ticket is what counts.
+            return EVERYONE
         return self._identity(call)
+
+    def holder_of(self, ticket: str) -> TicketHolder | None:
+        """Use a ticket up on the node that issued it."""
+        node = self._peers.issuer(ticket)
+        if node is None:
+            return super().holder_of(ticket)
+        found = self._peers.take_ticket(node, ticket)
+        return None if found is None else TicketHolder(*found)
 
     def _identity(self, call: PeerCaller) -> Identity:
         if call.run_token:

@@ -12,24 +12,29 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.errors import TooManyInstances
+from gym_http_server.errors import TicketRefused, TooManyInstances
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.create_bodies import small_members
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import (
+    SWITCHED,
     Answer,
     Environ,
     caller_of,
     forms,
+    json_answer,
     key_of,
     read_body,
 )
 from gym_http_server.web.api.fleet_guard import FORWARDED
-from gym_http_server.web.api.passing import decoded, pass_on
+from gym_http_server.web.api.passing import answer_of, decoded, headers_for, pass_on
+from gym_http_server.web.api.service import ticket_request
+from gym_http_server.web.api.streams import check_framing
 from gym_http_server.web.api.together import LISTS, node_header
 from gym_http_server.web.api.web import View, Web
-from gym_http_server.web.backends.peers import Peers
+from gym_http_server.web.backends.handover import relay_both_ways
+from gym_http_server.web.backends.peers import TAKING, PeerAnswer, Peers
 from gym_http_wire.problems import Problem
 
 __all__ = ["forwarded"]
@@ -75,7 +80,9 @@ def forwarded(peers: Peers, row: Operation, view: View) -> View:
     """
     if row.name in _VIEWS:
         return functools.partial(_VIEWS[row.name], peers, row, view)
-    if "<instance_id>" in row.path and not row.takes_ticket:
+    if row.name == "env_stream":
+        return functools.partial(_stream, peers, view)
+    if "<instance_id>" in row.path:
         return functools.partial(_of_instance, peers, row, view)
     return view
 
@@ -94,6 +101,53 @@ def _of_instance(
     node = peers.find(instance_id)
     body = read_body(environ, web.settings.max_body)
     return pass_on(peers, row, web, environ, node, body)
+
+
+def _stream(
+    peers: Peers, view: View, web: Web, environ: Environ, instance_id: str
+) -> Answer:
+    """Relay a stream of another node's instance."""
+    if peers.is_own(instance_id) or FORWARDED in environ or len(instance_id) != 8:
+        return view(web, environ, instance_id=instance_id)
+    check_framing(environ)
+    node = peers.find(instance_id)
+    headers = headers_for(peers, environ, node, "")
+    headers += [("Connection", "Upgrade"), ("Upgrade", environ.get("HTTP_UPGRADE", ""))]
+    opened = peers.open_stream(node, environ["RAW_URI"], headers)
+    if isinstance(opened, PeerAnswer):
+        return answer_of(opened, node)
+    caller, client = caller_of(environ), environ["gunicorn.socket"]
+
+    def take() -> None:
+        early = environ["wsgi.input"].reader.unreader.take_buffered()
+        opened.socket.sendall(early)
+        relay_both_ways(client, opened)
+
+    web.count_stream(caller, client, take)
+    return SWITCHED
+
+
+def _issue_ticket(
+    peers: Peers, row: Operation, view: View, web: Web, environ: Environ
+) -> Answer:
+    """Issue a ticket on the node of its instance, or use one up for another node."""
+    body = read_body(environ, web.settings.max_body)
+    again = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
+    if FORWARDED in environ:
+        if environ.get("HTTP_IDEMPOTENCY_KEY") != TAKING:
+            return view(web, environ | again)
+        holder = web.tickets.take(
+            msgspec.json.decode(body, type=dict[str, str])["take"]
+        )
+        if holder is None:
+            raise TicketRefused("the ticket was used, or is too old")
+        return json_answer(msgspec.json.encode(holder))
+    instance_id = ticket_request(body).instance_id
+    if not instance_id or peers.is_own(instance_id):
+        return view(web, environ | again)
+    # A client's key means nothing here, and must not look like another node's.
+    plain = {k: v for k, v in environ.items() if k != "HTTP_IDEMPOTENCY_KEY"}
+    return pass_on(peers, row, web, plain, peers.find(instance_id), body)
 
 
 def _create(
@@ -169,5 +223,6 @@ def _full(peers: Peers) -> TooManyInstances:
 
 _VIEWS: dict[str, Any] = {
     "env_create": _create,
+    "ticket_issue": _issue_ticket,
     **LISTS,
 }

@@ -37,7 +37,7 @@ from gym_http_server.errors import (
 from gym_http_server.operations.row import Operation
 from gym_http_server.web.api.exchange import MAX_QUERY, Answer, Environ, request_id_of
 from gym_http_server.web.api.page_requests import is_of_script, is_page
-from gym_http_server.web.api.tickets import Tickets
+from gym_http_server.web.api.tickets import TicketHolder, Tickets
 
 __all__ = ["Guard"]
 
@@ -128,7 +128,7 @@ class Guard:
         if row.takes_ticket and environ.get("QUERY_STRING"):
             query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
             if "ticket" in query:
-                return self._take(query["ticket"][-1])
+                return self._take(query["ticket"][-1], environ)
         if self._keys is None:
             return EVERYONE
         identity = self._keys.identify(shown)
@@ -289,18 +289,26 @@ class Guard:
             return False
         return True
 
-    def _take(self, ticket: str) -> Identity:
+    def _take(self, ticket: str, environ: Environ) -> Identity:
         # A request with a ticket is refused if the ticket is wrong, also on a server
         # without a token: so clients behave the same on both.
-        name = self._tickets.take(ticket)
-        identity = None if name is None else self.named(name)
+        holder = self.holder_of(ticket)
+        identity = None if holder is None else self.named(holder.name)
+        if holder is not None and holder.instance_id:
+            folders = environ["PATH_INFO"].split("/")
+            identity = identity if holder.instance_id in folders else None
         if identity is None:
             raise TicketRefused(
                 "the ticket opens no stream: it is unknown to this server, was used "
-                "before, or is too old; POST /v1/tickets/ issues a new one",
+                "before, is too old, or is for another instance; POST /v1/tickets/ "
+                "issues a new one",
                 headers={"WWW-Authenticate": _CHALLENGE},
             )
         return identity
+
+    def holder_of(self, ticket: str) -> TicketHolder | None:
+        """Use a ticket up; return ``None`` if it is not valid."""
+        return self._tickets.take(ticket)
 
     def named(self, name: str) -> Identity | None:
         """Return the identity of a token's name; ``None`` if no token has it."""

@@ -20,9 +20,9 @@ from gym_http_server.web.api.exchange import (
     request_id_of,
 )
 from gym_http_server.web.api.web import Web
-from gym_http_server.web.backends.peers import PeerCaller, Peers
+from gym_http_server.web.backends.peers import PeerAnswer, PeerCaller, Peers
 
-__all__ = ["decoded", "joined", "pass_on"]
+__all__ = ["answer_of", "decoded", "headers_for", "joined", "pass_on"]
 
 #: Not sent on: they are of this connection, or have been checked here.
 _KEPT_HERE = frozenset(
@@ -56,6 +56,21 @@ def pass_on(
     if row.keyed and not key:
         # So that it may be sent again if its answer is lost.
         key = secrets.token_hex(16)
+    answer = peers.request(
+        *(node, environ["REQUEST_METHOD"], environ["RAW_URI"]),
+        headers_for(peers, environ, node, key),
+        body,
+        repeatable=row.keyed or not row.has_effect,
+        budget=web.hosts.budget,
+        timeout_s=timeout_s,
+    )
+    return answer_of(answer, node)
+
+
+def headers_for(
+    peers: Peers, environ: Environ, node: Record, key: str
+) -> list[tuple[str, str]]:
+    """Return the headers of a request to a node, which acts for the same caller."""
     method, target = environ["REQUEST_METHOD"], environ["RAW_URI"]
     request_id, caller = request_id_of(environ), caller_of(environ)
     call = PeerCaller("" if caller.run_token else caller.name, caller.run_token)
@@ -70,12 +85,15 @@ def pass_on(
         for name, value in environ.items()
         if name.startswith("HTTP_") and name not in _KEPT_HERE
     ]
-    answer = peers.request(
-        *(node, method, target, headers, body),
-        repeatable=row.keyed or not row.has_effect,
-        budget=web.hosts.budget,
-        timeout_s=timeout_s,
-    )
+    return headers
+
+
+def answer_of(answer: PeerAnswer, node: Record) -> Answer:
+    """Return a node's answer as one of this node.
+
+    Raises:
+        NodeAway: It is malformed.
+    """
     if answer.status not in STATUS_LINES:
         raise NodeAway(f"the server {node.name} answered with {answer.status}")
     added = _ADDED_HERE if answer.status < 400 else _ADDED_TO_PROBLEMS

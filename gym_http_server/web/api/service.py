@@ -38,7 +38,7 @@ from gym_http_wire.problems import (
     DiskFull,
 )
 
-__all__ = ["VIEWS", "about", "check_processes"]
+__all__ = ["VIEWS", "about", "check_processes", "ticket_request"]
 
 CAPABILITIES = (
     "api",
@@ -185,11 +185,33 @@ def _thumbnail(web: Web, environ: Environ, env_id: str) -> Answer:
 
 
 def _ticket(web: Web, environ: Environ) -> Answer:
-    read_body(environ, web.settings.max_body)
-    ticket = web.tickets.issue(caller_of(environ).name)
-    answer = _json({"expires_in_s": LIFETIME_S, "ticket": ticket})
+    body = read_body(environ, web.settings.max_body)
+    instance_id = ticket_request(body).instance_id
+    if instance_id:
+        web.hosts.check(instance_id, caller_of(environ).only)
+    ticket = web.tickets.issue(caller_of(environ).name, instance_id, web.number)
+    issued: dict[str, Any] = {"expires_in_s": LIFETIME_S, "ticket": ticket}
+    node_url = web.settings.node_url if web.settings.fleet else ""
+    if instance_id and node_url:
+        url = node_url.rstrip("/").replace("http", "ws", 1)
+        issued["stream_url"] = f"{url}/v1/envs/{instance_id}/stream/"
+    answer = _json(issued)
     # A ticket in a cache is used or too old soon, but need not be there at all.
     return answer._replace(headers=[*answer.headers, ("Cache-Control", "no-store")])
+
+
+class TicketRequest(msgspec.Struct):
+    """The body of a request for a ticket; all else in it is ignored."""
+
+    instance_id: str = ""
+
+
+def ticket_request(body: bytes) -> TicketRequest:
+    """Read for which instance a ticket is; older clients send any body."""
+    try:
+        return msgspec.json.decode(body, type=TicketRequest)
+    except (msgspec.MsgspecError, RecursionError):
+        return TicketRequest()
 
 
 def _health(web: Web, environ: Environ) -> Answer:

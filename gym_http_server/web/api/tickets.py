@@ -7,8 +7,8 @@ the stream. A used ticket in a log or a history cannot open another stream.
 An unused ticket is a symbolic link in the run directory, which all web workers share.
 To use a ticket is to unlink it, which succeeds once. The link's name is a digest:
 neither the name nor the duration of a search for it reveals the ticket. The link's
-target has the time at which the ticket expires, and the name of the token that it was
-issued to.
+target has the time at which the ticket expires, the name of the token that it was
+issued to, and the instance whose stream it opens, if it is only for one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,31 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Container
+from typing import NamedTuple
 
 from gym_http_server.access.shares import share_used_up
 from gym_http_server.errors import ShareUsedUp, TooManyTickets
 from gym_http_wire.problems import DiskFull
 
-__all__ = ["LIFETIME_S", "MAX_TICKETS", "Tickets"]
+__all__ = ["LIFETIME_S", "MAX_TICKETS", "TicketHolder", "Tickets"]
 
 LIFETIME_S = 30
 #: Limit of unused tickets, so that they fill neither disk nor memory.
 MAX_TICKETS = 1024
 _BYTES = 24
 _TICKET = re.compile(r"[A-Za-z0-9_-]{32}").fullmatch
+
+
+class TicketHolder(NamedTuple):
+    """Who may open which stream.
+
+    Attributes:
+        name: Name of the token that the ticket stands for.
+        instance_id: The instance; "": any.
+    """
+
+    name: str
+    instance_id: str = ""
 
 
 class Tickets:
@@ -49,43 +62,41 @@ class Tickets:
         self._folder = folder
         self._clock = clock
 
-    def issue(self, name: str = "") -> str:
+    def issue(self, name: str = "", instance_id: str = "", number: str = "") -> str:
         """Make a ticket.
 
         Args:
             name: Name of the token that it stands for.
+            instance_id: The instance whose stream it opens; "": that of any.
+            number: The number of this server in its fleet, with which it begins.
 
         Raises:
             TooManyTickets: Too many tickets are unused.
             ShareUsedUp: Too many of them are this token's.
             DiskFull: It cannot be stored.
         """
-        ticket = secrets.token_urlsafe(_BYTES)
+        ticket = number + secrets.token_urlsafe(_BYTES)[len(number) :]
         expires_ns = self._clock() + LIFETIME_S * 10**9
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._make_room(name)
             # A link is created with its target in one step, unlike a file with content.
-            os.symlink(f"{expires_ns} {name}", self._path(ticket))
+            os.symlink(f"{expires_ns} {name} {instance_id}", self._path(ticket))
         except OSError as error:
             raise DiskFull(f"the ticket cannot be stored: {error.strerror}") from None
         return ticket
 
-    def take(self, ticket: str) -> str | None:
-        """Use a ticket up.
-
-        Returns:
-            Name of the token that it stands for; ``None`` if the ticket is not valid.
-        """
+    def take(self, ticket: str) -> TicketHolder | None:
+        """Use a ticket up; return ``None`` if it is not valid."""
         if not _TICKET(ticket):
             return None
         path = self._path(ticket)
         try:
-            expires_ns, name = _read(path)
+            expires_ns, holder = _read(path)
             os.unlink(path)
         except (OSError, ValueError):
             return None
-        return name if self._clock() < expires_ns else None
+        return holder if self._clock() < expires_ns else None
 
     def revoke(self, names: Container[str]) -> None:
         """Remove the tickets that stand for tokens of these names."""
@@ -93,7 +104,7 @@ class Tickets:
             for file in os.listdir(self._folder):
                 path = f"{self._folder}/{file}"
                 with contextlib.suppress(OSError, ValueError):
-                    if _read(path)[1] in names:
+                    if _read(path)[1].name in names:
                         os.unlink(path)
 
     def _path(self, ticket: str) -> str:
@@ -122,7 +133,7 @@ class Tickets:
         for link in links:
             path = f"{self._folder}/{link}"
             try:
-                expires_ns, name = _read(path)
+                expires_ns, (name, _) = _read(path)
                 if expires_ns <= self._clock():
                     os.unlink(path)
                     continue
@@ -134,7 +145,7 @@ class Tickets:
         return held
 
 
-def _read(path: str) -> tuple[int, str]:
-    """Read when a ticket expires, and the name of its token."""
-    expires_ns, _, name = os.readlink(path).partition(" ")
-    return int(expires_ns), name
+def _read(path: str) -> tuple[int, TicketHolder]:
+    """Read when a ticket expires, and what it is for."""
+    expires_ns, name, instance_id = os.readlink(path).split(" ")
+    return int(expires_ns), TicketHolder(name, instance_id)

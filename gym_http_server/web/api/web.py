@@ -119,6 +119,7 @@ class Web:
         self.run = run
         self.data_dir = DataDir(settings, run.path)
         self.tickets = Tickets(run.tickets)
+        self._peers = peers
         self.guard = (
             Guard(settings, self.tickets, memory)
             if peers is None
@@ -136,6 +137,11 @@ class Web:
         self.under_way = Shares("requests under way in a web worker", MOST_UNDER_WAY)
         self.tls_streams = Shares("streams over TLS in a web worker", MOST_UNDER_WAY)
         self._refusals: dict[str, LimitedLog] = {}
+
+    @property
+    def number(self) -> str:
+        """The number of this server in its fleet; "" without one."""
+        return "" if self._peers is None else self._peers.nodes.own.numbers[-1]
 
     @property
     def draining(self) -> bool:

@@ -10,10 +10,10 @@ import contextlib
 import os
 import socket
 import threading
+from typing import Protocol
 
 import msgspec
 
-from gym_http_server.web.backends.call_socket import CallSocket
 from gym_http_server.web.backends.host_client import HostClient
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
@@ -81,7 +81,19 @@ def detach(client: socket.socket) -> None:
         os.dup2(dead.fileno(), client.fileno())
 
 
-def relay_both_ways(client: socket.socket, connection: CallSocket) -> None:
+class Connected(Protocol):
+    """A connection to a process that has begun to send."""
+
+    @property
+    def socket(self) -> socket.socket:
+        """The socket."""
+
+    @property
+    def early(self) -> bytes:
+        """What it has sent."""
+
+
+def relay_both_ways(client: socket.socket, connection: Connected) -> None:
     """Relay between a client and another process until one of them closes."""
     host = connection.socket
     # The client's own socket has deadlines, and a stream has none.

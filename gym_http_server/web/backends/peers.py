@@ -7,6 +7,7 @@ is decided by the connection.
 from __future__ import annotations
 
 import random
+import secrets
 import socket
 import ssl
 import time
@@ -14,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
+
+import msgspec
 
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import (
@@ -34,11 +37,14 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.backends.budget import LARGE, Budget, LargeBody
 from gym_http_wire.problems import BadParameter, OutcomeUnknown
 
-__all__ = ["SCHEME", "PeerAnswer", "PeerCaller", "Peers"]
+__all__ = ["SCHEME", "TAKING", "PeerAnswer", "PeerCaller", "Peers"]
 
 #: How a node authenticates itself, in the header Authorization: fast requests have it.
 SCHEME = "Fleet "
 CONNECT_SECONDS = 1.0
+TICKET_SECONDS = 5.0
+#: In place of a key, in the request that uses up a ticket.
+TAKING = "take"
 #: Seconds without a byte after which the node's record is looked at.
 LOOK_SECONDS = 1.0
 MAX_IDLE = 64
@@ -58,8 +64,8 @@ class PeerCaller(NamedTuple):
         run_token: SHA-256 of its token in hex, if it is a run's.
     """
 
-    name: str
-    run_token: str
+    name: str = ""
+    run_token: str = ""
 
 
 class PeerAnswer(NamedTuple):
@@ -74,6 +80,18 @@ class PeerAnswer(NamedTuple):
     status: int
     headers: list[tuple[str, str]]
     body: bytes | LargeBody
+
+
+class PeerStream(NamedTuple):
+    """A stream of another node's instance, after its handshake.
+
+    Attributes:
+        socket: The connection to the node.
+        early: What the node has sent: the answer to the handshake, and more.
+    """
+
+    socket: socket.socket
+    early: bytes
 
 
 class _Lost(Exception):
@@ -210,6 +228,58 @@ class Peers:
             headers={"Retry-After": "1"},
         )
 
+    def issuer(self, ticket: str) -> Record | None:
+        """Return the other node that issued a ticket; ``None`` if none did."""
+        self.nodes  # noqa: B018
+        node = self._by_number.get(number_of(ticket))
+        return None if node is None else node.record
+
+    def take_ticket(self, node: Record, ticket: str) -> tuple[str, str] | None:
+        """Use a ticket up on the node that issued it.
+
+        Returns:
+            Name of the token that it stands for, and the instance that it is for.
+        """
+        target, request_id, caller = "/v1/tickets/", secrets.token_hex(8), PeerCaller()
+        body = msgspec.json.encode({"take": ticket})
+        shown = self.authorization(node, caller, "POST", target, request_id, TAKING)
+        headers = [("Authorization", shown), ("X-Request-Id", request_id)]
+        headers.append(("Idempotency-Key", TAKING))
+        # If its answer is lost, the ticket is.
+        answer = self.request(
+            *(node, "POST", target, headers, body),
+            repeatable=False,
+            timeout_s=TICKET_SECONDS,
+        )
+        if answer.status != 200:
+            return None
+        return msgspec.json.decode(answer.body, type=tuple[str, str])
+
+    def open_stream(
+        self, node: Record, target: str, headers: Iterable[tuple[str, str]]
+    ) -> PeerAnswer | PeerStream:
+        """Pass the handshake of a stream on to a node.
+
+        Returns:
+            The stream; or the node's answer, if it refuses the handshake.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+        data = _request_head("GET", target, node, headers)
+        try:
+            connection = self._connect(node, fresh=True)
+        except OSError:
+            raise _away(node) from None
+        try:
+            return connection.open_stream(data, self)
+        except (_Lost, OSError):
+            connection.close()
+            raise _away(node) from None
+        except BaseException:
+            connection.close()
+            raise
+
     def candidates(self) -> list[Record]:
         """Return three nodes to create an instance on, the better of two first."""
         nodes = self.nodes
@@ -268,7 +338,7 @@ class Peers:
         body: bytes,
         *,
         repeatable: bool,
-        budget: Budget,
+        budget: Budget | None = None,
         timeout_s: float | None = None,
     ) -> PeerAnswer:
         """Send a request to a node, and return its answer.
@@ -280,16 +350,14 @@ class Peers:
             headers: Without those of connection and body.
             body: The body.
             repeatable: Whether it may be sent again if its answer is lost.
-            budget: Counts a large answer.
+            budget: Counts a large answer; ``None`` if none can be.
             timeout_s: Seconds to wait; ``None``: as long as the node is there.
 
         Raises:
             NodeAway: The node does not answer.
         """
-        lines = [f"{method} {target} HTTP/1.1", f"Host: {urlsplit(node.url).netloc}"]
-        lines += [f"{name}: {value}" for name, value in headers]
-        lines.append(f"Content-Length: {len(body)}")
-        data = "\r\n".join((*lines, "", "")).encode("latin-1") + body
+        sized = (*headers, ("Content-Length", str(len(body))))
+        data = _request_head(method, target, node, sized) + body
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         for last in (not repeatable, True):
             try:
@@ -306,11 +374,7 @@ class Peers:
             if connection.kept:
                 self._keep(node, connection)
             return answer
-        raise NodeAway(
-            f"the server {node.name} of this fleet does not answer; send the request "
-            "again",
-            headers={"Retry-After": "1"},
-        )
+        raise _away(node)
 
     def is_away(self, boot: str) -> bool:
         """Whether the member finds a node neither in the store nor by connecting."""
@@ -348,6 +412,21 @@ class Peers:
                 del self._idle[boot]
 
 
+def _request_head(
+    method: str, target: str, node: Record, headers: Iterable[tuple[str, str]]
+) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {urlsplit(node.url).netloc}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+def _away(node: Record) -> NodeAway:
+    return NodeAway(
+        f"the server {node.name} of this fleet does not answer; send the request again",
+        headers={"Retry-After": "1"},
+    )
+
+
 class _Connection:
     """A connection to a node, with one request at a time.
 
@@ -381,7 +460,7 @@ class _Connection:
         return False
 
     def exchange(
-        self, data: bytes, budget: Budget, peers: Peers, deadline: float | None
+        self, data: bytes, budget: Budget | None, peers: Peers, deadline: float | None
     ) -> PeerAnswer:
         """Send a request and receive its answer.
 
@@ -390,6 +469,28 @@ class _Connection:
             OSError: The same.
             AnswerBudgetFull: There is no room for it.
         """
+        head, rest = self._begin(data, peers, deadline)
+        return self._finish(head, rest, budget, peers, deadline)
+
+    def open_stream(self, data: bytes, peers: Peers) -> PeerAnswer | PeerStream:
+        """Send a handshake; return the stream, or the answer that refuses it.
+
+        Raises:
+            _Lost: There is none.
+            OSError: The same.
+        """
+        head, rest = self._begin(data, peers, None)
+        if head.startswith(b"HTTP/1.1 101 "):
+            self._socket.settimeout(None)
+            return PeerStream(self._socket, head + b"\r\n\r\n" + rest)
+        answer = self._finish(head, rest, None, peers, None)
+        self.close()
+        return answer
+
+    def _begin(
+        self, data: bytes, peers: Peers, deadline: float | None
+    ) -> tuple[bytes, bytes]:
+        """Send a request; return the head of its answer, and what follows it."""
         self._socket.settimeout(LOOK_SECONDS)
         self._socket.sendall(data)
         begun = b""
@@ -398,8 +499,19 @@ class _Connection:
             if len(begun) > MAX_HEAD:
                 raise _Lost
         head, _, rest = begun.partition(b"\r\n\r\n")
+        return head, rest
+
+    def _finish(
+        self,
+        head: bytes,
+        rest: bytes,
+        budget: Budget | None,
+        peers: Peers,
+        deadline: float | None,
+    ) -> PeerAnswer:
+        """Receive the rest of an answer."""
         status, headers, size, self.kept = _read_head(head)
-        if size <= LARGE:
+        if budget is None or size <= LARGE:
             parts = [rest]
             left = size - len(rest)
             while left > 0:
