@@ -17,6 +17,7 @@ from gym_http_server.errors import (
     CreateDeadline,
     Draining,
     EnvCrashed,
+    StepDeadline,
     TooManyInstances,
 )
 from gym_http_server.host.create_request import Arguments
@@ -269,6 +270,12 @@ class Tombstone(Struct, frozen=True):
             return CreateDeadline(
                 f"making {self.env_id} took longer than the "
                 f"{settings.create_deadline:g} s allowed; raise --create-deadline"
+            )
+        if self.reason == "step-deadline":
+            return StepDeadline(
+                f"a call of {self.env_id} took longer than the "
+                f"{settings.step_deadline:g} s allowed while its recording was "
+                "repeated; raise --step-deadline"
             )
         if self.reason == "shutdown":
             return Draining("the server is stopping and makes no new instances")

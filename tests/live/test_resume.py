@@ -1,8 +1,10 @@
 """A recording from the beginning is resumed: a new instance at the same state."""
 
 import json
+import shlex
 import shutil
 import struct
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,10 +25,10 @@ from gym_http_wire.step_records import (
     StepEncoder,
 )
 from tests.support import token_file
-from tests.support.api import Api, error, no_content, ok
+from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.envs.resumable import Walker
 from tests.support.identity import assert_identical
-from tests.support.server import Server
+from tests.support.server import ROOT, Server
 
 pytestmark = pytest.mark.live
 WALKER = "resumable/Walker-v0"
@@ -487,6 +489,62 @@ def test_forged_recordings_are_refused(
         (each,) = ok(api.get("/v1/instances/?search=" + made))["instances"][:1]
         assert each["owner"] == "root"
         no_content(api.post(f"/v1/envs/{made}/close/"))
+
+
+def test_the_deadlines_of_a_resume_are_those_of_its_steps(tmp_path: Path) -> None:
+    signal = tmp_path / "signal"
+    limits = ("--create-deadline", "1", "--step-deadline", "1")
+    with Server(*limits, "--import", "tests.support.envs.resumable") as short:
+        api = Api(short)
+        options = {"seconds": 0.15, "signal": str(signal)}
+        made = api.create("resumable/Slow-v0", kwargs=options, record="slow")
+        made.reset()
+        for _ in range(10):
+            made.step(1)
+        no_content(made.close())
+        resumed = Instance(
+            api, ok(api.post("/v1/envs/", {"resume": "slow"}))["instance_id"]
+        )
+        resumed.step(1)
+        no_content(resumed.close())
+        signal.touch()
+        answer = api.post("/v1/envs/", {"resume": "slow"})
+        problem = error(answer, 504, "step-deadline")
+        assert "while its recording was repeated" in problem["message"]
+
+
+EXTERNAL = """
+import sys
+sys.path.insert(0, {root!r})
+from gym_http_client import serve_env
+from tests.support.envs.resumable import Walker
+serve_env(Walker, "stdio:", name="walker")
+"""
+
+
+def test_an_external_environment_is_resumed_and_gets_what_the_client_sends(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "walker.py"
+    program.write_text(EXTERNAL.format(root=str(ROOT)))
+    command = shlex.join([sys.executable, str(program)])
+    with Server("--env-command", f"walker={command}") as server:
+        env = RemoteEnv(server.url, "external/walker", record="external")
+        env.reset()
+        env.reset(seed=4)
+        walk(env, [0, 2, 1])
+        env.close()
+        records = read(server.data_dir / "external")
+        resets = [each.value for each in records if each.kind == Kind.RESET]
+        assert [each["seed"] for each in resets] == [None, 4]
+        # Nobody knows the seed of its first episode.
+        with pytest.raises(ServerError, match="differs from the recording at the re"):
+            resume(server.url, "external")
+        local = Walker()
+        local.reset(seed=4)
+        walk(local, [0, 2, 1])
+        with resume(server.url, "external", verify=False) as env:
+            assert_identical(walk(env, [2, 0]), walk(local, [2, 0]))
 
 
 def test_older_servers_are_asked_first(

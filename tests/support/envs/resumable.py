@@ -24,7 +24,9 @@ class Walker(gymnasium.Env[Any, Any]):
     def __init__(self, start: Any = (0.0,), render_mode: str | None = None) -> None:
         self.render_mode = render_mode
         self.start = np.asarray(start, np.float64)
-        self.observation_space = spaces.Box(-np.inf, np.inf, self.start.shape)
+        self.observation_space = spaces.Box(
+            -np.inf, np.inf, self.start.shape, np.float64
+        )
         self.pace = 1.0
         self.jumps = 0
 
@@ -75,6 +77,23 @@ class HasUnsent(Walker):
         return (*result, {"unsent": Unsent()})  # type: ignore[return-value]
 
 
+class Slow(Walker):
+    """Takes its time for each step, and far too long after a signal to do so.
+
+    Args:
+        seconds: The time for a step.
+        signal: A file; while it is there, a step takes a minute.
+    """
+
+    def __init__(self, seconds: float, signal: str, **more: Any) -> None:
+        super().__init__(**more)
+        self.seconds, self.signal = seconds, signal
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        time.sleep(60.0 if os.path.exists(self.signal) else self.seconds)
+        return super().step(action)
+
+
 class TakesNoSeed(Walker):
     """Has a reset without a seed."""
 
@@ -85,4 +104,5 @@ class TakesNoSeed(Walker):
 gymnasium.register("resumable/Walker-v0", Walker, disable_env_checker=True)
 gymnasium.register("resumable/ReadsClock-v0", ReadsClock, disable_env_checker=True)
 gymnasium.register("resumable/HasUnsent-v0", HasUnsent, disable_env_checker=True)
+gymnasium.register("resumable/Slow-v0", Slow, disable_env_checker=True)
 gymnasium.register("resumable/TakesNoSeed-v0", TakesNoSeed, disable_env_checker=True)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _ZEROMQ = "tcp"
 # Members of create requests that servers have to know.
 _CAPABILITIES = ("record", "resume")
+# The steps of a long recording may take so long.
+_RESUME_SECONDS = 3600.0
 
 
 class Server:
@@ -116,6 +118,7 @@ class Server:
             made = create(self._address, request, self._time_limit, self._retries)
             end_at_exit(made)
             return made
+        resumes = "resume" in needed
         body, media_type = body_of(request)
         link = self.link()
         try:
@@ -125,7 +128,7 @@ class Server:
             reply = link.request(
                 *("POST", "/v1/envs/", body),
                 content_type=media_type,
-                creation_wait=wait_of(request),
+                creation_wait=_RESUME_SECONDS if resumes else wait_of(request),
             )
             warnings = reply.headers.get(HEADER.lower())
             if reply.status != HTTPStatus.OK:
