@@ -465,12 +465,18 @@ def _close_sockets(files: Iterable[int]) -> None:
 
 
 def _limit(room: int) -> None:
-    """Let this process have so many bytes of private memory more than now."""
-    data = int(_text("/proc/self/statm").split()[5]) * _PAGE
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = data + room
-    if hard == resource.RLIM_INFINITY or most < hard:
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    """Let this process have so many bytes of private memory more than now.
+
+    Shared memory counts as address space only, of which much is never used.
+    """
+    size, *_, data, _ = map(int, _text("/proc/self/statm").split())
+    for kind, most in (
+        (resource.RLIMIT_DATA, data * _PAGE + room),
+        (resource.RLIMIT_AS, size * _PAGE + 2 * room),
+    ):
+        _, hard = resource.getrlimit(kind)
+        if hard == resource.RLIM_INFINITY or most < hard:
+            resource.setrlimit(kind, (most, hard))
 
 
 def _is_whole(received: bytearray) -> bool:

@@ -275,6 +275,7 @@ def test_what_a_fork_does_not_have_is_refused(
         ("RaiseKeyError", "env-error", "KeyError"),
         ("CloseDescriptors", "env-crashed", ""),
         ("ForgesResults", "env-crashed", ""),
+        ("LeaksShared", "env-error", "OSError"),
     ],
 )
 def test_the_vice_of_a_branch_is_its_own(

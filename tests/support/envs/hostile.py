@@ -5,6 +5,7 @@ A server loads this module with ``--import tests.support.envs.hostile``.
 
 import contextlib
 import ctypes
+import mmap
 import multiprocessing
 import os
 import signal
@@ -213,6 +214,16 @@ class Daemonise(Hostile):
             check=True,
         )
         return {"daemon": int(started.stdout)}
+
+
+class LeaksShared(Hostile):
+    """Allocates memory that it could share with another process, without end."""
+
+    def misbehave(self) -> None:
+        kept = []
+        while True:
+            kept.append(mmap.mmap(-1, 16 << 20))
+            kept[-1].write(bytes(16 << 20))
 
 
 class ForgesResults(Hostile):
