@@ -310,6 +310,50 @@ def test_remote_envs_equal_local_ones_through_any_server(nodes: Fleet) -> None:
                 assert_identical(remote.step(action), local.step(action))
 
 
+def test_batches_are_of_instances_of_all_servers(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    steps = [{"instance_id": each.id, "action": 1} for each in made]
+    for each in made:
+        each.reset(seed=11)
+    bodies = []
+    for number, api in enumerate(nodes.apis):
+        headers = {"Idempotency-Key": "the-batch"}
+        answer = ok(api.post("/v1/batch/step/", {"steps": steps}, headers=headers))
+        assert answer["pending"] == []
+        named = [each["instance_id"] for each in answer["results"]]
+        assert named == [each.id for each in made]
+        assert {each["replayed"] for each in answer["results"]} == {number > 0}
+        bodies.append([each["answer"] for each in answer["results"]])
+    assert bodies[0] == bodies[1] == bodies[2]
+    # Each was seeded with the same number.
+    assert len({json.dumps(each) for each in bodies[0]}) == 1
+
+
+def test_a_batch_answers_when_the_first_have_answered(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    for each in made:
+        each.reset(seed=11)
+    unknown = {"instance_id": "fff00000", "action": 1}
+    steps = [*({"instance_id": each.id, "action": 1} for each in made), unknown]
+    for api in nodes.apis:
+        answer = ok(api.post("/v1/batch/step/", {"steps": steps, "first": 2}))
+        assert len(answer["results"]) >= 2
+        rest = [
+            {"instance_id": each["instance_id"], "action": 1, "key": each["key"]}
+            for each in answer["pending"]
+        ]
+        found = list(answer["results"])
+        if rest:
+            found += ok(api.post("/v1/batch/step/", {"steps": rest}))["results"]
+        status = {each["instance_id"]: each["status"] for each in found}
+        assert status == {**{each.id: 200 for each in made}, "fff00000": 400}
+    for each in made:
+        ended = ok(each.get("episodes/"))["current"][0]
+        assert ended["length"] == len(nodes.apis)
+
+
 def test_a_step_with_a_key_is_executed_once_whichever_servers_get_it(
     nodes: Fleet, made: list[Instance]
 ) -> None:

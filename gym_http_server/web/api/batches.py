@@ -54,7 +54,14 @@ from gym_http_wire.problems import (
     Problem,
 )
 
-__all__ = ["views"]
+__all__ = [
+    "BatchItem",
+    "json_forms",
+    "keys_of",
+    "read_batch",
+    "result_of_problem",
+    "views",
+]
 
 log = logging.getLogger("gym_http_server.api")
 
@@ -65,7 +72,9 @@ _MOST_OF_TOKEN = MAX_UNDER_WAY // 2
 _NO_FRAME = Frame(Op.ANSWER)
 
 
-class _Item(msgspec.Struct, forbid_unknown_fields=True):
+class BatchItem(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A step of a batch."""
+
     instance_id: str
     action: msgspec.Raw = msgspec.Raw()
     actions: msgspec.Raw = msgspec.Raw()
@@ -73,7 +82,7 @@ class _Item(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Request(msgspec.Struct, forbid_unknown_fields=True):
-    steps: list[_Item] | None = None
+    steps: list[BatchItem] | None = None
     first: int | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -108,9 +117,9 @@ class _Batches:
             BadParameter: A step or another parameter is malformed.
             NotAcceptable: The client accepts another form only.
         """
-        form = _json_forms(environ)
-        items, first = _read(read_body(environ, self._web.settings.max_body))
-        keys = _keys(items, key_of(environ))
+        form = json_forms(environ)
+        items, first = read_batch(read_body(environ, self._web.settings.max_body))
+        keys = keys_of(items, key_of(environ))
         replies = _Replies(first, self._web.settings.max_answer)
         owner = caller_of(environ).only
         share = self._share_of(caller_of(environ).name)
@@ -199,7 +208,7 @@ class _Replies:
         return replies
 
 
-def _json_forms(environ: Environ) -> int:
+def json_forms(environ: Environ) -> int:
     """Return the forms of body and answer, as `forms` does.
 
     Raises:
@@ -214,7 +223,7 @@ def _json_forms(environ: Environ) -> int:
     return form
 
 
-def _read(body: bytes) -> tuple[list[_Item], int]:
+def read_batch(body: bytes) -> tuple[list[BatchItem], int]:
     """Read the steps, and how many of them are waited for."""
     call = _decode_request(body)
     items = call.steps
@@ -256,7 +265,7 @@ def _decode_request(body: bytes) -> _Request:
         raise BadJSON(str(error)) from None
 
 
-def _keys(items: list[_Item], key: str) -> list[str]:
+def keys_of(items: list[BatchItem], key: str) -> list[str]:
     """Set the key of each step; a repeated request derives the same keys."""
     return [item.key or _key_for(key, item.instance_id) for item in items]
 
@@ -268,7 +277,7 @@ def _key_for(key: str, instance_id: str) -> str:
     return hashlib.blake2b(named, digest_size=16).hexdigest()
 
 
-def _body(item: _Item) -> bytes:
+def _body(item: BatchItem) -> bytes:
     members = (("action", item.action), ("actions", item.actions))
     given = [b'"%b":%b' % (name.encode(), bytes(raw)) for name, raw in members if raw]
     return b"{%b}" % b",".join(given)
@@ -291,13 +300,18 @@ def _check_json(reply: Frame) -> None:
         raise EnvError("the instance answered with something else than JSON") from None
 
 
+def result_of_problem(problem: Problem, environ: Environ) -> dict[str, Any]:
+    """Return how the answer to a batch has a step that failed."""
+    answer = problem_answer(problem, environ)
+    body = b"".join(parts_of(answer.body)).rstrip()
+    return {"problem": msgspec.Raw(body), "replayed": False, "status": answer.status}
+
+
 def _result_of(reply: _Reply, environ: Environ) -> dict[str, Any]:
     headers = answer_head(reply.frame).headers
     result: dict[str, Any] = {"replayed": "Idempotent-Replayed" in headers}
     if reply.problem is not None:
-        answer = problem_answer(reply.problem, environ)
-        body = b"".join(parts_of(answer.body)).rstrip()
-        result |= {"problem": msgspec.Raw(body), "status": answer.status}
+        result = result_of_problem(reply.problem, environ) | result
     else:
         body = bytes(reply.frame.body).rstrip()
         result |= {"answer": msgspec.Raw(body), "status": reply.frame.status}

@@ -27,6 +27,7 @@ from gym_http_server.web.api.exchange import (
     key_of,
     read_body,
 )
+from gym_http_server.web.api.fleet_batches import split_batch
 from gym_http_server.web.api.fleet_guard import FORWARDED
 from gym_http_server.web.api.passing import answer_of, decoded, headers_for, pass_on
 from gym_http_server.web.api.service import ticket_request
@@ -223,6 +224,7 @@ def _full(peers: Peers) -> TooManyInstances:
 
 _VIEWS: dict[str, Any] = {
     "env_create": _create,
+    "batch_step": split_batch,
     "ticket_issue": _issue_ticket,
     **LISTS,
 }
