@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 from pettingzoo.classic.connect_four.connect_four import env as connect_four
 from pettingzoo.classic.rps.rps import parallel_env as rps
 
@@ -102,6 +103,15 @@ def test_seats_have_the_ids_and_spaces_of_their_agents(server: Server) -> None:
         both(lambda: red.step(7), lambda: one.step(8))
         assert red.render().max() == 1
         assert log == [3, {("red", 0): 7, 1: 8}]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gymnasium_finds_nothing_wrong_with_a_seat(server: Server) -> None:
+    with (
+        served_agents(rps, server.url, name="rps", absent="random"),
+        RemoteEnv(server.url, "external/rps.player_0", wait_s=20) as env,
+    ):
+        check_env(env, skip_render_check=True, skip_close_check=True)
 
 
 def test_seats_of_one_world_belong_together(server: Server) -> None:

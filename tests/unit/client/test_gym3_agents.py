@@ -55,6 +55,7 @@ def test_an_agent_that_died_is_ignored_until_the_episode_ends() -> None:
     assert seen.tolist() == [[1, 2], [-1, 4]]
     env.act(np.array([5, 6]))
     assert env.observe()[2].all()
+    assert [info["truncated"] for info in env.get_info()] == [False, False]
     assert log == [None, {"a": 1, "b": 2}, {"b": 4}, {"b": 6}, None]
 
 

@@ -406,6 +406,17 @@ def test_random_turns_keep_to_the_mask() -> None:
         assert reward in (-1, 0, 1)
 
 
+def test_a_seed_repeats_what_absent_agents_do() -> None:
+    log: list[Any] = []
+    table = Table(meeting(log), act_randomly, held=1)
+    for seed in (5, 6, 5):
+        table.reset("a", seed=seed)
+        table.step("a", 1)
+        table.step("a", 2)
+    assert log[:3] == log[6:] != log[3:6]
+    assert log[1:3] != log[4:6]
+
+
 @pytest.mark.parametrize(
     ("agents", "names"),
     [

@@ -219,6 +219,10 @@ class World:
         requests = [x.asked for x in waiting if isinstance(x.asked, Reset)]
         self._running, self._cut_because = True, ""
         seed, options = requests[0]
+        if seed is not None:
+            # So that absent agents act the same again.
+            for index, space in enumerate(self._action_spaces.values()):
+                space.seed(seed + index)
         self._show(lambda: self._game.reset(seed, options), now)
         return True
 
