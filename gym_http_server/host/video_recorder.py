@@ -158,7 +158,7 @@ class VideoRecorder:
 
     def step(self, value: dict[str, Any]) -> None:
         """Record a step."""
-        over = self._first(value["terminated"]) or self._first(value["truncated"])
+        over = self._is_over(value["terminated"], value["truncated"])
         if self._over:
             # In a vector, the environment has reset itself.
             self._over = over
@@ -185,8 +185,10 @@ class VideoRecorder:
             self._ending = None
         self._page.set_recording(RECORDING_VIDEO, on=False)
 
-    def _first(self, flags: Any) -> bool:
-        return bool(flags[0] if self._is_vector else flags)
+    def _is_over(self, terminated: Any, truncated: Any) -> bool:
+        if self._is_vector:
+            return bool(terminated[0] or truncated[0])
+        return any(self._operations.episode_end(terminated, truncated))
 
     def _begin_episode(self) -> None:
         self._over = False

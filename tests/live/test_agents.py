@@ -44,6 +44,12 @@ RETURNS = {
 }
 
 
+RESUMED = [
+    (PARALLEL, ACTIONS),
+    (TURNS, [{"one": 1}, {"two": 2}, {"one": 3}, {"two": 4}]),
+]
+
+
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
@@ -343,3 +349,49 @@ def test_faults_cost_no_step_and_double_none(server: Server, streams: bool) -> N
         counts = chaos.counts()
     well = sum(counts[each] for each in ("exchanges", "handshakes", "messages"))
     assert counts.total() - well > 5 * TIMES, counts
+
+
+def test_a_video_has_an_episode_until_nobody_is_left(api: Api, data_dir: Path) -> None:
+    made = api.create(PARALLEL, render_mode="rgb_array")
+    no_content(
+        made.post("monitor/start/", {"directory": "video", "video": {"every": 1}})
+    )
+    for _ in range(2):
+        made.reset()
+        for action in ACTIONS:
+            made.step(action)
+    assert ok(made.get("monitor/"))["episodes_written"] == 2
+    no_content(made.post("monitor/close/"))
+    found = sorted(each.name for each in (data_dir / "video").glob("*.mp4"))
+    assert found == ["episode-000000.mp4", "episode-000001.mp4"]
+
+
+def test_watchers_see_each_agent(server: Server, api: Api) -> None:
+    made = api.create(PARALLEL, render_mode="rgb_array")
+    address = Address(server.url)
+    made.reset()
+    with (
+        address.watch(made.id, plain=True) as copies,
+        address.show(made.id, fps=60, share=0.5) as states,
+    ):
+        assert next(copies).value["agents"] == ["left", "right"]
+        step = made.step(ACTIONS[0])
+        assert next(copies).value == step
+        after = (each for each in states if each.state["steps"] == 1)
+        shown = next(each for each in after if each.picture)
+    assert shown.state["return"] == shown.state["reward"] == step["reward"]
+    assert shown.state["action"] == {"left": LEFT, "right": RIGHT}
+
+
+@pytest.mark.parametrize(("env_id", "actions"), RESUMED)
+def test_a_recording_is_resumed(
+    api: Api, env_id: str, actions: list[dict[str, Any]]
+) -> None:
+    directory = f"resumed-{env_id.partition('/')[2]}"
+    made = api.create(env_id, record=directory)
+    made.reset()
+    whole = [made.step(action) for action in actions]
+    made.close()
+    answer = ok(api.post("/v1/envs/", {"resume": directory, "step": 2}))
+    again = Instance(api, answer["instance_id"])
+    assert [again.step(action) for action in actions[2:]] == whole[2:]

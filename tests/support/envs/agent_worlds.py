@@ -73,7 +73,7 @@ class Arena:
     def render(self) -> Any:
         if self.render_mode == "ansi":
             return f"step {self.count}\n"
-        return np.full((4, 4, 3), 10 * self.count, np.uint8)
+        return np.full((32, 32, 3), 10 * self.count, np.uint8)
 
     def close(self) -> None:
         pass
