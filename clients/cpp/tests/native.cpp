@@ -35,6 +35,24 @@ std::vector<float> play(const std::string& url, std::uint64_t seed) {
     return seen;
 }
 
+template <class E>
+void agents(const std::string& url) {
+    EnvOptions options;
+    options.kwargs = {{"max_cycles", 2}};
+    E env(url, "pettingzoo/classic.rps_v2", options);
+    check(env.reset(1).info.members().size() == 2, "infos by agent");
+    Step step = env.step(Json{{"player_0", 0}, {"player_1", 2}});
+    check(step.agents["reward"]["player_0"].template to<double>() == 1.0, "a stone wins");
+    check(step.observation["player_1"].template to<int>() == 0, "and is seen");
+    check(!step.done(), "agents are left");
+    step = env.step(Json{{"player_0", 1}, {"player_1", 1}});
+    check(step.done() && step.truncated, "no agent is left");
+    options.api = "aec";
+    E turns(url, "pettingzoo/classic.rps_v2", options);
+    turns.reset();
+    check(turns.step(Json{{"player_0", 0}}).observation.find("player_1") != nullptr, "a turn");
+}
+
 void threads(const std::string& url) {
     constexpr std::size_t count = 6;
     std::vector<std::vector<float>> together(count);
@@ -352,6 +370,10 @@ int main(int count, char** words) {
         if (command == "vectors") {
             vectors<VectorEnv>(url);
             vectors<StreamVectorEnv>(url);
+        }
+        if (command == "agents") {
+            agents<Env>(url);
+            agents<StreamEnv>(url);
         }
         if (command == "operations") {
             operations<Env>(url);

@@ -164,13 +164,14 @@ function waitOf({ wait_s: wait }) {
   return wait > 0 ? Number(wait) * 1000 : 0;
 }
 
-function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers, waitS, label, realtime }) {
+function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers, api, waitS, label, realtime }) {
   return {
     kwargs,
     seed,
     render_mode: renderMode,
     max_episode_steps: maxEpisodeSteps,
     disable_env_checker: disableEnvChecker,
+    api,
     wrappers,
     wait_s: waitS,
     label,

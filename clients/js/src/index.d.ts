@@ -75,6 +75,8 @@ export interface MakeOptions {
   maxEpisodeSteps?: number;
   /** As for `gymnasium.make`. */
   disableEnvChecker?: boolean;
+  /** Of several agents: whether they act at the same time or one after another. */
+  api?: "parallel" | "aec";
   /** Gymnasium's wrappers, the innermost first. */
   wrappers?: (string | { name: string; kwargs?: Record<string, unknown> })[];
   /** Seconds that the server waits for external environments, on top of `timeout`. */

@@ -5,7 +5,7 @@ import { shown } from "./text.js";
 const CALL = ["timeout", "signal"];
 const SERVER = ["url", "token", "timeout", "maxBody", "stream", "onWarning"];
 const MAKE = [
-  ...["kwargs", "seed", "renderMode", "maxEpisodeSteps", "disableEnvChecker", "wrappers", "waitS", "label"],
+  ...["kwargs", "seed", "renderMode", "maxEpisodeSteps", "disableEnvChecker", "wrappers", "api", "waitS", "label"],
   "realtime",
   ...CALL,
 ];

@@ -56,6 +56,17 @@ for (const how of transports) {
       assert.equal((await env.describe()).steps, 1);
     }));
 
+  test(`several agents have values by agent over ${over}`, { skip }, () =>
+    using(make("pettingzoo/classic.rps_v2", { ...options, kwargs: { max_cycles: 2 } }), async (env) => {
+      assert.deepEqual(Object.keys((await env.reset({ seed: 1 })).info), ["player_0", "player_1"]);
+      const step = await env.step({ player_0: 0, player_1: 2 });
+      assert.deepEqual([step.reward.player_0, step.reward.player_1].map(Number), [1, -1]);
+      assert.deepEqual(step.truncated, { player_0: false, player_1: false });
+      assert.equal(Number(step.observation.player_1.data[0]), 0);
+      const last = await env.step({ player_0: 1, player_1: 1 });
+      assert.deepEqual(last.agents, []);
+    }));
+
   test(`warnings of the server are shown over ${over}`, { skip }, async () => {
     const reply = [];
     await using(make("CartPole-v0", { ...options, onWarning: (each) => reply.push(each) }), async (env) => {

@@ -24,7 +24,7 @@ end
 local MAX_BODY = 268435456
 -- Members of the body that makes an instance; all other options are the client's.
 local MAKING = {
-  "kwargs", "seed", "render_mode", "max_episode_steps", "disable_env_checker", "wrappers",
+  "kwargs", "seed", "render_mode", "max_episode_steps", "disable_env_checker", "wrappers", "api",
   "num_envs", "vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts", "wait_s",
   "label", "realtime",
 }
@@ -106,7 +106,8 @@ end
 --- Make an environment.
 -- @tparam string env_id Gymnasium's name, such as `"CartPole-v1"`
 -- @tparam[opt] table given options of Gymnasium: `kwargs`, `render_mode`, `max_episode_steps`,
--- `disable_env_checker`; `seed` of the first reset; `wrappers`; for a vector `num_envs`,
+-- `disable_env_checker`; of several agents `api`, which is `parallel` or `aec`;
+-- `seed` of the first reset; `wrappers`; for a vector `num_envs`,
 -- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; `wait_s`, the
 -- seconds that the server waits for an external environment, on top of the time limits;
 -- `label`, shown in lists of instances; `realtime`, a clock that does not wait for the

@@ -113,6 +113,7 @@ def test_pkg_config_finds_it(prefix: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
+        "agents",
         "threads",
         "warnings",
         "owners",

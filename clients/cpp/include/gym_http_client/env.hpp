@@ -17,6 +17,7 @@ struct EnvOptions {
     std::optional<std::int64_t> max_episode_steps{};  ///< -1 for no limit.
     std::optional<bool> disable_env_checker{};    ///< As for `gymnasium.make`.
     Json wrappers = Json();                       ///< A list of names, or of objects.
+    std::optional<std::string> api{};  ///< Of several agents: `parallel` or `aec`.
     std::optional<double> wait_s{};  ///< Seconds that the server waits for an external environment.
     std::optional<std::string> label{};  ///< Up to 64 characters, shown in lists.
     Json realtime = Json();  ///< A clock that does not wait; see `RealTimeEnv`.
@@ -38,8 +39,9 @@ struct Step {
     Value info{};             ///< A dict.
     Value realtime{};         ///< Of a `RealTimeEnv` a dict, otherwise None.
     Value rewards{};          ///< Of each channel, NaN without one; None without channels.
+    Value agents{};  ///< Of several agents the answer, with dicts by agent; otherwise None.
 
-    /// Whether the episode is over.
+    /// Whether the episode is over; of several agents, whether none is left.
     bool done() const { return terminated || truncated; }
 };
 
@@ -70,6 +72,7 @@ inline Json request_of(const std::string& env_id, const EnvOptions& options) {
     if (options.disable_env_checker)
         request["disable_env_checker"] = *options.disable_env_checker;
     request["wrappers"] = options.wrappers;
+    if (options.api) request["api"] = *options.api;
     if (options.wait_s) request["wait_s"] = *options.wait_s;
     if (options.label) request["label"] = *options.label;
     if (!options.realtime.is_null()) request["realtime"] = options.realtime;
@@ -82,9 +85,25 @@ inline Value optional_member(const Value& answer, const char* name) {
     return found == nullptr ? Value() : *found;
 }
 
+/// The step of several agents in an answer. @throws UsageError It is not one.
+inline Step agents_step_of(const Value& answer) {
+    // Where nothing else is said, the agents are those that have flags.
+    const Value* left = answer.find("agents");
+    const bool over = (left == nullptr ? answer["terminated"] : *left).size() == 0;
+    Step step;
+    step.observation = answer["observation"];
+    step.info = answer["info"];
+    for (const auto& [agent, flag] : answer["terminated"].members())
+        step.terminated = step.terminated || (over && flag.template to<bool>());
+    step.truncated = over && !step.terminated;
+    step.agents = answer;
+    return step;
+}
+
 /// The step in an answer. @throws ProtocolError It is not one.
 inline Step step_of(const Value& answer, const std::string& url) {
     try {
+        if (answer["terminated"].kind() == Kind::dict) return agents_step_of(answer);
         return {answer["observation"],
                 answer["reward"].to<double>(),
                 answer["terminated"].to<bool>(),
