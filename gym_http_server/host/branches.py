@@ -216,6 +216,7 @@ class Branches:
 
         Raises:
             CannotBranch: A fork of the host would not have all of this one.
+            ForkFailed: The host has no descriptor left.
         """
         if isinstance(self._operations.env, VectorEnv):
             raise CannotBranch(
@@ -223,7 +224,10 @@ class Branches:
                 "branches are of one"
             )
         own, (_, recording) = os.getpid(), self._recordings()
-        others = {int(each) for each in os.listdir("/proc/self/task")} - recording
+        try:
+            others = set(map(int, os.listdir("/proc/self/task"))) - recording
+        except OSError as error:
+            raise _no_room(error) from None
         names = (_text(f"/proc/self/task/{each}/comm") for each in others - {own})
         threads = [name for name in names if name not in ("", _HARMLESS)]
         if threads:
@@ -344,10 +348,7 @@ class _Play:
                 if os.getpid() == parent:
                     os.close(writer)
         except OSError as error:
-            raise ForkFailed(
-                f"the machine has no room for a branch ({error.strerror}): close "
-                "instances, or raise its limit of processes"
-            ) from None
+            raise _no_room(error) from None
         if pid:
             return reader, pid
         self._run(parent, index, room, writer)
@@ -449,6 +450,13 @@ class _Play:
         words = sequence.generate_state(4)
         random.seed(words.tobytes())
         np.random.seed(words)
+
+
+def _no_room(error: OSError) -> ForkFailed:
+    return ForkFailed(
+        f"there is no room for a branch ({error.strerror}): close instances, or raise "
+        "the machine's limits of processes and of open files in a process"
+    )
 
 
 def _close_sockets(files: Iterable[int]) -> None:

@@ -1,6 +1,7 @@
 """What the branches of an environment may allocate, and what they close."""
 
 import os
+import resource
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from gymnasium import spaces
 
 from gym_http_core.operations import Operations
+from gym_http_server.errors import ForkFailed
 from gym_http_server.host.branch_limits import BranchLimits
 from gym_http_server.host.branches import Branches, BranchPlan
 from gym_http_server.linux import machine
@@ -39,12 +41,16 @@ class Allocates(gymnasium.Env[int, int]):
         return 0, 0.0, False, False, {}
 
 
+def branches_of(limits: BranchLimits, files: Sequence[int] = ()) -> Branches:
+    operations = Operations(Allocates())
+    operations.reset(seed=None, options=None)
+    return Branches(operations, limits, 1 << 20, lambda: (list(files), set()))
+
+
 def played(
     limits: BranchLimits, actions: list[int], files: Sequence[int] = ()
 ) -> list[dict[str, Any]]:
-    operations = Operations(Allocates())
-    operations.reset(seed=None, options=None)
-    branches = Branches(operations, limits, 1 << 20, lambda: (list(files), set()))
+    branches = branches_of(limits, files)
     lists = [[action] for action in actions]
     plan = BranchPlan(lists, len(lists), 0, None, reseed=False, whole=False)
     return branches.play(plan, exact=True)
@@ -69,3 +75,17 @@ def test_a_branch_keeps_the_pipe_of_its_results() -> None:
     os.close(writer)
     (found,) = played(BranchLimits(), [1], [writer])
     assert found["steps"] == 1
+
+
+def test_a_host_without_descriptors_has_no_room() -> None:
+    branches = branches_of(BranchLimits())
+    plan = BranchPlan([[1]], 1, 0, None, reseed=False, whole=False)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(ForkFailed, match="no room for a branch"):
+            branches.check()
+        with pytest.raises(ForkFailed, match="no room for a branch"):
+            branches.play(plan, exact=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
