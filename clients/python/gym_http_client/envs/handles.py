@@ -140,7 +140,12 @@ class Handle(ABC, Generic[_S]):
         session: Creates a session of the instance.
         server_url: URL of the server.
         instance_id: The instance.
+
+    Attributes:
+        node: Name of the server of a fleet that made the instance; "" if it is unknown.
     """
+
+    node = ""
 
     def __init__(
         self, session: Callable[[], _S], server_url: str, instance_id: str

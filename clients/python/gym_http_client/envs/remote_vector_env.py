@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gym_http_client.envs.create_requests import create_request, merged
 from gym_http_client.envs.remote import Remote, attribute_read
 from gym_http_client.envs.server import Server
+from gym_http_client.envs.spread_handle import Part, SpreadHandle, chosen_nodes
 from gym_http_wire.specs import rebuild_spec
 
 __all__ = ["RemoteVectorEnv"]
@@ -35,6 +37,10 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         hosts: Number of processes that share a ``"sync"`` vector, or ``"auto"`` for as
             many as the server's cores can run. They step at the same time, with the
             same results as one process.
+        nodes: Number of servers of a [fleet](../../docs/fleet.md) that share the
+            environments, or their names. They step at the same time, with the same
+            results as one server. ``None`` for one server.
+        replace: Whether a reset makes those environments anew whose server was lost.
         render_mode: As in ``gymnasium.make_vec``, but not ``"human"``.
         max_episode_steps: As in ``gymnasium.make``.
         disable_env_checker: As in ``gymnasium.make``.
@@ -79,6 +85,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         vector_kwargs: dict[str, Any] | None = None,
         autoreset_mode: str | AutoresetMode | None = None,
         hosts: int | Literal["auto"] | None = None,
+        nodes: int | Sequence[str] | None = None,
+        replace: bool = False,
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         disable_env_checker: bool | None = None,
@@ -121,13 +129,31 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         kwargs = merged(kwargs, env_kwargs)
         self._made_with = {
             **options,
+            "nodes": nodes,
+            "replace": replace,
             "strict_infos": self._strict_infos,
             "env_kwargs": kwargs,
         }
-        request = create_request(env_id, options, kwargs)
+        server = Server.of(server)
+        if nodes is None:
+            request = create_request(env_id, options, kwargs)
+            if record is not None:
+                request["record"] = record
+            self._hold(server.create(request))
+            return
         if record is not None:
-            request["record"] = record
-        self._hold(Server.of(server).create(request))
+            raise TypeError(
+                f"record is {record!r:.80}, and nodes {nodes!r:.80}: expected one of "
+                "them, since a recording is on one server"
+            )
+
+        def make(node: str, number: int) -> Part:
+            wanted = {**options, "num_envs": number, "node": node or None}
+            handle = server.create(create_request(env_id, wanted, kwargs))
+            return Part(handle.node, handle)
+
+        names = chosen_nodes(server, nodes, num_envs)
+        self._hold(SpreadHandle(num_envs, names, make, replace=replace))
 
     @classmethod
     def _check_kind(cls, answer: dict[str, Any]) -> None:

@@ -138,6 +138,7 @@ class Server:
             link.close()
             raise
         handle = self._handle(link, answer["instance_id"])
+        handle.node = reply.headers.get("gym-node", "")
         end_at_exit(handle)
         try:
             show_header(warnings)
