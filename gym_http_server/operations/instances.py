@@ -259,7 +259,7 @@ CREATE: Members = {
         Text(1, 4096),
         "The directory of a recording that `record` began. The new instance is as the "
         "recorded one was at the end, and goes on recording there. Beside it are only "
-        "`step`, `verify`, `label` and `for`.",
+        "`step`, `verify`, `label`, `for` and `node`.",
     ),
     "step": Member(
         Integer(0), "With `resume`: so many steps are taken, and not all recorded ones."
