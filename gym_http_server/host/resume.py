@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import struct
 import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
@@ -28,8 +29,10 @@ from gym_http_wire.frames import VALUE_HEADER
 from gym_http_wire.problems import BadParameter, ExternalAway
 from gym_http_wire.spaces import elided
 from gym_http_wire.step_parts import BODY, HEADER_START, Kind, header_size
-from gym_http_wire.step_records import Record, StepDecoder
+from gym_http_wire.step_records import StepDecoder
 from gym_http_wire.values import BadValue, Unsent, UnsupportedValue, binary
+from gym_http_wire.values.binary import compile_reader
+from gym_http_wire.values.fixed import fixed_reader, fixed_writer
 from gym_http_wire.values.infos import with_unsent
 from gym_http_wire.values.writing import Writing
 
@@ -38,7 +41,8 @@ __all__ = ["Resumed", "replay"]
 Json = dict[str, Any]
 #: Opens the part with an index for reading; returns ``None`` after the last one.
 OpenPart = Callable[[int], int | None]
-_Recorded = tuple[Record, bytes]
+#: The bytes of a record, and what decodes it.
+_Recorded = tuple[StepDecoder, bytes]
 _CHUNK = 1024 * 1024
 # Seconds after which the host records again that a call begins.
 _QUIET_SECONDS = 0.02
@@ -47,6 +51,9 @@ _CAUSES = (
     "its np_random, or be of another version"
 )
 _SHOWN_CHARS = 120
+# Where the leaves of a record begin whose signature came before.
+_LEAVES = BODY.size + VALUE_HEADER.size
+_DRAWS = struct.Struct("<q")
 
 
 class Resumed(NamedTuple):
@@ -65,6 +72,22 @@ class Resumed(NamedTuple):
     steps: int
     reset: bool
     last: Json | None
+
+
+class _Layout(NamedTuple):
+    """How to read the actions of steps of one signature, without their results.
+
+    Attributes:
+        signature: The signature of the record.
+        action_bytes: The bytes of its action, the first of its leaves.
+        read_action: Reads them.
+        has_draws: Whether the last leaf is the number of draws.
+    """
+
+    signature: bytes
+    action_bytes: int
+    read_action: Callable[[bytes, int], Json]
+    has_draws: bool
 
 
 class _Segment(NamedTuple):
@@ -114,14 +137,15 @@ def replay(
     run = _Replay(operations, exact, verify)
     noted = 0.0
     with env_warnings.muted():
-        for record, data in _records(open_part, segments):
-            if step is not None and run.steps >= step and not run.may_follow(record):
+        for decoder, body in _records(open_part, segments):
+            if step is not None and run.steps >= step and not run.may_follow(body[0]):
                 break
             now = time.monotonic()
             if now > noted:
                 on_call()
                 noted = now + _QUIET_SECONDS
-            run.play(record, data)
+            if not run.play(decoder, body):
+                break
     if step is not None and run.steps < step:
         raise BadParameter(
             f"step is {step}: expected at most {run.steps}, the steps of the recording"
@@ -164,23 +188,25 @@ def _records(open_part: OpenPart, segments: list[_Segment]) -> Iterator[_Recorde
         if file is None:
             # It was deleted just now.
             return
-        with contextlib.closing(_decoded(file)) as records:
-            for record, data in records:
-                if record.kind in COUNTED and number == end:
+        with contextlib.closing(_bodies(file)) as records:
+            for decoder, body in records:
+                counts = body[0] in COUNTED
+                if counts and number == end:
                     break
-                number += record.kind in COUNTED
-                yield record, data
+                number += counts
+                yield decoder, body
         if end is not None and number < end:
             # It was cut, and what followed is not known to be the same episode.
             return
 
 
-def _decoded(file: int) -> Generator[_Recorded, None, None]:
-    """Yield the records of a part, with their bytes, and close its file."""
+def _bodies(file: int) -> Generator[_Recorded, None, None]:
+    """Yield the records of a part, and close its file."""
     decoder = StepDecoder()
     try:
         while not decoder.ended and (data := os.read(file, _CHUNK)):
-            yield from decoder.feed_with_bytes(data)
+            for body in decoder.feed_bodies(data):
+                yield decoder, body
     except BadValue as error:
         raise CannotResume(f"a part of the recording {error}") from None
     finally:
@@ -202,12 +228,13 @@ class _Replay:
         self.records = 0
         self.steps = 0
         self.reset = False
-        self._last: tuple[str, Json] | None = None
+        self._last: tuple[str, Json | _Recorded] | None = None
         self._operations = operations
         self._exact = exact
         self._verify = verify
         self._writing = Writing()
         self._signatures: dict[int, bytes] = {}
+        self._layouts: dict[int, _Layout | None] = {}
         self._play = {
             Kind.RESET: self._reset,
             Kind.STEP: self._step,
@@ -218,38 +245,88 @@ class _Replay:
     @property
     def last(self) -> Json | None:
         """The last record of a reset, a step or a failure, with ``op``."""
-        return None if self._last is None else {"op": self._last[0], **self._last[1]}
+        if self._last is None:
+            return None
+        op, value = self._last
+        if isinstance(value, tuple):
+            decoder, body = value
+            record = decoder.decode(body)
+            value = {} if record is None else record.value
+        return {"op": op, **value}
 
-    def may_follow(self, record: Record) -> bool:
-        """Whether a record is replayed after the last wanted step."""
+    def may_follow(self, kind: int) -> bool:
+        """Whether a record of a kind is replayed after the last wanted step."""
         # The state from which the first step is taken is that after the first reset.
-        return record.kind not in COUNTED or (
-            not self.steps and (self._last is None or record.kind == Kind.CHANGE)
+        return kind not in COUNTED or (
+            not self.steps and (self._last is None or kind == Kind.CHANGE)
         )
 
-    def play(self, record: Record, data: bytes) -> None:
-        """Replay a record, of which the bytes are given, too.
+    def play(self, decoder: StepDecoder, body: bytes) -> bool:
+        """Replay a record; return False if it is damaged.
 
         Raises:
             ResumeDiffers: The environment did something else.
         """
-        if record.kind == Kind.HEADER:
-            # Each part has signatures of its own.
-            self._signatures.clear()
-        play = self._play.get(record.kind)
-        if play is None:
-            self._compare(record, data, record.value)
-            return
+        kind = body[0]
         try:
-            members = play(record.value)
+            if kind == Kind.STEP and self._step_quickly(decoder, body):
+                self.records += 1
+                return True
+            record = decoder.decode(body)
+            if record is None:
+                return False
+            if kind == Kind.HEADER:
+                # Each part has signatures of its own.
+                self._signatures.clear()
+                self._layouts.clear()
+            recorded = self._split(body)
+            if kind in self._play:
+                members = self._play[record.kind](record.value)
+                self._compare(recorded, record.value, members)
+                self.records += 1
         except (ResumeDiffers, ExternalAway):
             raise
         except env_exceptions() as error:
             raise self._differs(
-                f"its {record.kind.name.lower()} raises an exception now: {error}"
+                f"its {Kind(kind).name.lower()} raises an exception now: {error}"
             ) from error
-        self._compare(record, data, members)
-        self.records += 1
+        if kind == Kind.STEP:
+            self._learn(body, record.value)
+        return True
+
+    def _step_quickly(self, decoder: StepDecoder, body: bytes) -> bool:
+        """Replay a step of which only the action is decoded, if that can be."""
+        size, number = VALUE_HEADER.unpack_from(body, BODY.size)
+        layout = None if size else self._layouts.get(number)
+        if layout is None:
+            return False
+        leaves = body[_LEAVES:]
+        action = layout.read_action(leaves[: layout.action_bytes], 0)["action"]
+        draws = _DRAWS.unpack_from(leaves, len(leaves) - _DRAWS.size)[0]
+        members = self._take(action, draws if layout.has_draws else 0)
+        self._last = "step", (decoder, body)
+        if not self._is_same((layout.signature, leaves), members):
+            record = decoder.decode(body)
+            if record is not None:
+                self._explain(record.value, members)
+        return True
+
+    def _learn(self, body: bytes, value: Json) -> None:
+        """Learn how to read the actions of steps that have the same signature."""
+        size, number = VALUE_HEADER.unpack_from(body, BODY.size)
+        if size or number in self._layouts or next(iter(value)) != "action":
+            return
+        signature, parts = Writing().split({"action": value["action"]})
+        layout = None
+        if fixed_writer(signature) is not None:
+            # So the action of each of them has as many bytes.
+            layout = _Layout(
+                self._signatures[number],
+                sum(memoryview(each).nbytes for each in parts),
+                fixed_reader(signature, compile_reader(signature)),
+                "draws" in value,
+            )
+        self._layouts[number] = layout
 
     def _reset(self, value: Json) -> Json:
         seed, options = value["seed"], value["options"]
@@ -262,15 +339,19 @@ class _Replay:
         return reset_members(seed, options, result, drawn="drawn" in value)
 
     def _step(self, value: Json) -> Json:
-        action = value["action"]
-        for _ in range(value.get("draws", 0)):
-            self._operations.sample("action", None, None)
-        if self._operations.checks_actions:
-            self._operations.check_action(action)
+        members = self._take(value["action"], value.get("draws", 0))
+        self._last = "step", value
+        return members
+
+    def _take(self, action: Any, draws: int) -> Json:
+        operations = self._operations
+        for _ in range(draws):
+            operations.sample("action", None, None)
+        if operations.checks_actions:
+            operations.check_action(action)
         result = self._exact.take(action)
         self.steps += 1
-        self._last = "step", value
-        return step_members(action, result, value.get("draws", 0))
+        return step_members(action, result, draws)
 
     def _change(self, value: Json) -> Json:
         op, name, given = value["op"], value["name"], value["given"]
@@ -311,24 +392,40 @@ class _Replay:
             return value
         raise self._differs(f"its {op} raised an exception: {value['error']}")
 
-    def _compare(self, record: Record, data: bytes, members: Json) -> None:
+    def _compare(
+        self, recorded: tuple[bytes, bytes], value: Json, members: Json
+    ) -> None:
         """Check that the members of a record are the same again.
 
         Raises:
             ResumeDiffers: They differ.
         """
+        if not self._is_same(recorded, members):
+            self._explain(value, members)
+
+    def _is_same(self, recorded: tuple[bytes, bytes], members: Json) -> bool:
+        """Whether members are the same as recorded ones, for all that can be sent.
+
+        Args:
+            recorded: Signature and leaves of the recorded ones.
+            members: The members.
+        """
         if not self._verify:
-            return
-        recorded = self._split(data)
+            return True
         try:
             signature, leaves = self._writing.split(members)
         except UnsupportedValue:
-            members = with_unsent(members)[0]
-            signature, leaves = self._writing.split(members)
-        if (signature, b"".join(leaves)) == recorded:
-            return
-        again = binary.decode(binary.encode(members))
-        found = _first_difference(record.value, again, "")
+            return False
+        return (signature, b"".join(leaves)) == recorded
+
+    def _explain(self, value: Json, members: Json) -> None:
+        """Check part by part that the members of a record are the same again.
+
+        Raises:
+            ResumeDiffers: They differ.
+        """
+        again = binary.decode(binary.encode(with_unsent(members)[0]))
+        found = _first_difference(value, again, "")
         if found is not None:
             path, recorded, replayed = found
             raise self._differs(
@@ -338,16 +435,15 @@ class _Replay:
                 replayed=_shown(replayed),
             )
 
-    def _split(self, data: bytes) -> tuple[bytes, bytes]:
+    def _split(self, body: bytes) -> tuple[bytes, bytes]:
         """Return signature and leaves of a record, which was decoded before."""
-        size, number = VALUE_HEADER.unpack_from(data, BODY.size)
-        start = BODY.size + VALUE_HEADER.size
+        size, number = VALUE_HEADER.unpack_from(body, BODY.size)
         if not size:
-            return self._signatures[number], data[start:]
-        signature = data[start : start + size]
+            return self._signatures[number], body[_LEAVES:]
+        signature = body[_LEAVES : _LEAVES + size]
         if number:
             self._signatures[number] = signature
-        return signature, data[start + size :]
+        return signature, body[_LEAVES + size :]
 
     def _differs(self, words: str, **extras: Any) -> ResumeDiffers:
         where = f"step {self.steps}"

@@ -111,28 +111,47 @@ class StepDecoder:
         Raises:
             BadValue: The bytes are no recording, or one of another version.
         """
-        return [record for record, _ in self.feed_with_bytes(data)]
+        records: list[Record] = []
+        for body in self.feed_bodies(data):
+            if (record := self.decode(body)) is None:
+                break
+            records.append(record)
+        return records
 
-    def feed_with_bytes(self, data: bytes | memoryview) -> list[tuple[Record, bytes]]:
-        """Do as `feed`; return the bytes of each record, too, from its kind on.
+    def feed_bodies(self, data: bytes | memoryview) -> list[bytes]:
+        """Do as `feed`, but return the bytes of each record, from its kind on.
 
         Raises:
             BadValue: The bytes are no recording, or one of another version.
         """
-        records: list[tuple[Record, bytes]] = []
         if self.ended:
-            return records
+            return []
         self._rest += data
         if not self._begun and not self._begin():
-            return records
+            return []
+        bodies: list[bytes] = []
         # A slice of a view is copied once, and that of a bytearray twice.
         with memoryview(self._rest) as rest:
-            start = self._read_whole(rest, records)
+            start = self._read_whole(rest, bodies)
         del self._rest[:start]
-        return records
+        return bodies
 
-    def _read_whole(self, rest: memoryview, records: list[tuple[Record, bytes]]) -> int:
-        """Append the whole records of some bytes; return the bytes that they have."""
+    def decode(self, body: bytes) -> Record | None:
+        """Decode a record from its bytes; ``None`` if it is damaged.
+
+        Records that were left out must not be the first ones of their signature.
+        """
+        kind, at_ns = BODY.unpack_from(body)
+        try:
+            # A copy: arrays of a value are views, which need their alignment.
+            value = self._received.read(body[BODY.size :], 0)
+            return Record(_KINDS[kind], at_ns, value)
+        except (KeyError, ValueError):
+            self._damage()
+            return None
+
+    def _read_whole(self, rest: memoryview, bodies: list[bytes]) -> int:
+        """Append the bodies of whole records; return the bytes that these have."""
         start, most = 0, len(rest)
         while not self.ended and most >= start + HEAD.size:
             size, checksum = HEAD.unpack_from(rest, start)
@@ -146,10 +165,11 @@ class StepDecoder:
                 break
             else:
                 body = bytes(rest[start + HEAD.size : end])
-                record = self._record(body, checksum)
-                if record is not None:
-                    records.append((record, body))
-                    start = end
+                if zlib.crc32(body) != checksum:
+                    self._damage()
+                    break
+                bodies.append(body)
+                start = end
         return start
 
     def _begin(self) -> bool:
@@ -163,19 +183,6 @@ class StepDecoder:
         del self._rest[: len(MAGIC)]
         self._begun = True
         return True
-
-    def _record(self, body: bytes, checksum: int) -> Record | None:
-        if zlib.crc32(body) != checksum:
-            self._damage()
-            return None
-        kind, at_ns = BODY.unpack_from(body)
-        try:
-            # A copy: arrays of a value are views, which need their alignment.
-            value = self._received.read(body[BODY.size :], 0)
-            return Record(_KINDS[kind], at_ns, value)
-        except (KeyError, ValueError):
-            self._damage()
-            return None
 
     def _damage(self) -> None:
         self._damaged = True
