@@ -354,6 +354,33 @@ def test_a_batch_answers_when_the_first_have_answered(
         assert ended["length"] == len(nodes.apis)
 
 
+def test_a_drain_waits_for_the_instances_that_are_left(nodes: Fleet) -> None:
+    api = nodes.apis[0]
+    with node(nodes.redis, "seven", "--drain-until-idle", "60") as seven:
+        wait_until_known(nodes.redis, [*nodes.servers, seven])
+        there = Api(seven)
+        kept = there.create(node="seven")
+        with WebSocket.to(kept, sec_websocket_protocol=TEXT) as stream:
+            os.kill(seven.pid, signal.SIGTERM)
+            wait_until(lambda: there.get("/readyz/").status == 503)
+            # No create fails, whichever server gets it.
+            for number in range(10):
+                each = (there, api)[number % 2].create()
+                assert each.id[:3] != kept.id[:3]
+                no_content(Instance(api, each.id).close())
+            body = {"env_id": "CartPole-v1", "node": "seven"}
+            wait_until(lambda: api.post("/v1/envs/", body).status == 503)
+            assert stream.call(op="reset", seed=1)["status"] == 200
+            assert stream.call(op="step", action=1)["status"] == 200
+            ok(api.post(kept.path("step/"), {"action": 1}))
+        assert seven.returncode is None
+        no_content(api.post(kept.path("close/")))
+        assert seven.wait_exit() == 0
+    wait_until_known(nodes.redis, nodes.servers)
+    ended = (410, "instance-ended", "node-drained")
+    wait_until(lambda: refusal(api.post(kept.path("reset/"))) == ended)
+
+
 def test_a_step_with_a_key_is_executed_once_whichever_servers_get_it(
     nodes: Fleet, made: list[Instance]
 ) -> None:
