@@ -52,6 +52,11 @@ class _Slots(msgspec.Struct):
     owners: dict[str, int] = {}
 
 
+class _External(msgspec.Struct):
+    env_id: str
+    free: int
+
+
 class _Status(msgspec.Struct):
     slots: _Slots
 
@@ -142,20 +147,25 @@ class FleetMember:
             slots=slots.of,
             free=slots.of - slots.taken,
             owners=slots.owners,
+            external=self._external(),
             draining=os.path.exists(self._run.draining),
         )
 
+    def _external(self) -> dict[str, int]:
+        """Return how many external environments are free, by their env IDs."""
+        path = self._run.broker_socket
+        if not os.path.exists(path):
+            return {}
+        with contextlib.suppress(OSError, FrameError, msgspec.MsgspecError):
+            body = _call(path, Op.EXTERNAL_LIST)
+            listed = msgspec.json.decode(body, type=list[_External])
+            return {each.env_id: each.free for each in listed if each.free}
+        return {}
+
     def _ask(self, op: Op, value: str = "") -> _Slots:
         """Send the supervisor a request."""
-        with socket.socket(socket.AF_UNIX) as end:
-            end.settimeout(SUPERVISOR_SECONDS)
-            end.connect(self._run.supervisor_socket)
-            connection = FrameSocket(end)
-            connection.send(request(op, head=RequestHead(value=value)))
-            frame = connection.receive_one()
-        if frame is None:
-            raise OSError("it has closed the connection")
-        return msgspec.json.decode(frame.body, type=_Status).slots
+        body = _call(self._run.supervisor_socket, op, value)
+        return msgspec.json.decode(body, type=_Status).slots
 
     def _join_anew(self, number: str) -> None:
         """End all instances, since others take them as lost, and claim a number."""
@@ -299,6 +309,19 @@ class FleetMember:
                 self._nodes = nodes
         if self._page.used_up:
             self._take_number(own.numbers)
+
+
+def _call(path: str, op: Op, value: str = "") -> bytes:
+    """Send a process of this server a request, and return the body of its answer."""
+    with socket.socket(socket.AF_UNIX) as end:
+        end.settimeout(SUPERVISOR_SECONDS)
+        end.connect(path)
+        connection = FrameSocket(end)
+        connection.send(request(op, head=RequestHead(value=value)))
+        frame = connection.receive_one()
+    if frame is None:
+        raise OSError("it has closed the connection")
+    return bytes(frame.body)
 
 
 def run(memory: int, control: socket.socket, parent_pid: int) -> int:

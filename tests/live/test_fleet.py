@@ -20,6 +20,8 @@ from gym_http_server.fleet.store import FleetStore
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.fleet import TOKEN, Redis, fleet, node, wait_until_known
 from tests.support.identity import assert_identical
+from tests.support.peers.agent_calls import close_external, create_external
+from tests.support.peers.external_env import BOX, THREE, ExternalEnv
 from tests.support.raw import Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -379,6 +381,39 @@ def test_a_drain_waits_for_the_instances_that_are_left(nodes: Fleet) -> None:
     wait_until_known(nodes.redis, nodes.servers)
     ended = (410, "instance-ended", "node-drained")
     wait_until(lambda: refusal(api.post(kept.path("reset/"))) == ended)
+
+
+def test_an_external_environment_connects_to_any_server(nodes: Fleet) -> None:
+    for there, server in zip(nodes.apis, nodes.servers, strict=True):
+        with ExternalEnv.to(there) as external:
+            for api in nodes.apis:
+                instance = create_external(api, external)
+                assert instance.id[:3] in own_record(server)["numbers"]
+                close_external(instance, external)
+
+
+def test_long_polling_external_environments_poll_any_server(nodes: Fleet) -> None:
+    hello = {"type": "hello", "protocol": 1, "name": "polled", "capabilities": []}
+    hello |= {"observation_space": BOX, "action_space": THREE}
+    welcome = ok(nodes.apis[0].post("/v1/external/", hello))
+    path = f"/v1/external/{welcome['connection']}/request/?wait_s=0"
+    assert {api.get(path).status for api in nodes.apis} == {204}
+    for api in nodes.apis:
+        error(api.get("/v1/external/none/request/?wait_s=0"), 404, "not-found")
+
+
+def test_a_recording_is_resumed_where_it_was_made(nodes: Fleet) -> None:
+    for name in NAMES:
+        recorded = nodes.apis[0].create(node=name, record=f"resumed-{name}", seed=3)
+        recorded.reset()
+        for _ in range(3):
+            recorded.step(1)
+        no_content(recorded.close())
+        for api in nodes.apis:
+            body = {"resume": f"resumed-{name}"}
+            again = Instance(api, ok(api.post("/v1/envs/", body))["instance_id"])
+            assert again.id[:3] == recorded.id[:3]
+            no_content(again.close())
 
 
 def test_a_step_with_a_key_is_executed_once_whichever_servers_get_it(

@@ -6,13 +6,15 @@ with the caller's identity in place of the token.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 from typing import Any
 
 import msgspec
 
-from gym_http_server.errors import TicketRefused, TooManyInstances
+from gym_http_server.config.env_commands import EXTERNAL
+from gym_http_server.errors import NodeAway, TicketRefused, TooManyInstances
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.create_bodies import small_members
 from gym_http_server.operations.row import Operation
@@ -32,7 +34,7 @@ from gym_http_server.web.api.fleet_guard import FORWARDED
 from gym_http_server.web.api.passing import answer_of, decoded, headers_for, pass_on
 from gym_http_server.web.api.service import ticket_request
 from gym_http_server.web.api.streams import check_framing
-from gym_http_server.web.api.together import LISTS, node_header
+from gym_http_server.web.api.together import LISTS, node_header, recorder
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.handover import relay_both_ways
 from gym_http_server.web.backends.peers import TAKING, PeerAnswer, Peers
@@ -44,16 +46,19 @@ __all__ = ["forwarded"]
 _REFUSALS = frozenset({429, 503})
 
 
-def _nodes_for(peers: Peers, creator: str, key: str, wish: _Wish) -> list[Record]:
+def _nodes_for(
+    peers: Peers, web: Web, environ: Environ, key: str, wish: _Wish
+) -> list[Record]:
     """Return the nodes to create an instance on, in their order.
 
     Raises:
         Problem: There is none.
     """
+    creator = caller_of(environ).name
     try:
-        nodes = [peers.named(wish.node)] if wish.node else peers.candidates()
+        nodes = _wanted(peers, web, environ, wish)
     except Problem:
-        # The node may have had the request before it was gone.
+        # The node may have had the request before it was gone, or the quota reached.
         bound = peers.bind(creator, key, None) if key else None
         if bound is None:
             raise
@@ -65,10 +70,40 @@ def _nodes_for(peers: Peers, creator: str, key: str, wish: _Wish) -> list[Record
     return nodes
 
 
+def _wanted(peers: Peers, web: Web, environ: Environ, wish: _Wish) -> list[Record]:
+    """Return the nodes that a client wants, or that are good for an instance."""
+    _check_quota(peers, web, wish.for_ or caller_of(environ).name)
+    if wish.node:
+        return [peers.named(wish.node)]
+    if wish.resume:
+        return [recorder(peers, web, environ, wish.resume)]
+    if wish.env_id.startswith(EXTERNAL):
+        return peers.candidates_for_external(wish.env_id)[:3]
+    return peers.candidates()
+
+
+def _check_quota(peers: Peers, web: Web, owner: str) -> None:
+    """Check that a token may own another instance in the fleet.
+
+    Raises:
+        TooManyInstances: It has as many as it may have.
+    """
+    token = web.guard.named(owner)
+    most = None if token is None else token.max_instances
+    if most is not None and (count := peers.take_quota(owner, most)):
+        raise TooManyInstances(
+            f"the token {owner!r} has {count} instances in this fleet, and may have "
+            f"{most} (max_instances in the --tokens file): close one"
+        )
+
+
 class _Wish(msgspec.Struct):
     """Where a client wants an instance."""
 
     node: str | None = None
+    env_id: str = ""
+    resume: str | None = None
+    for_: str | None = msgspec.field(name="for", default=None)
 
 
 def forwarded(peers: Peers, row: Operation, view: View) -> View:
@@ -151,6 +186,30 @@ def _issue_ticket(
     return pass_on(peers, row, web, plain, peers.find(instance_id), body)
 
 
+def _of_connection(
+    peers: Peers,
+    row: Operation,
+    view: View,
+    web: Web,
+    environ: Environ,
+    connection: str,
+) -> Answer:
+    """Answer an external environment that is connected to any node by long polling."""
+    body = read_body(environ, web.settings.max_answer, "--max-answer")
+    again = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
+    try:
+        return view(web, environ | again, connection=connection)
+    except Problem as problem:
+        if FORWARDED in environ or problem.status != 404:
+            raise
+        for node in peers.all()[1:]:
+            with contextlib.suppress(NodeAway):
+                answer = pass_on(peers, row, web, environ, node, body)
+                if answer.status != 404:
+                    return answer
+        raise
+
+
 def _create(
     peers: Peers, row: Operation, view: View, web: Web, environ: Environ
 ) -> Answer:
@@ -159,7 +218,7 @@ def _create(
     key = key_of(environ)
     body = read_body(environ, web.settings.max_body)
     wish = _read_wish(body, forms(environ))
-    nodes = _nodes_for(peers, caller_of(environ).name, key, wish)
+    nodes = _nodes_for(peers, web, environ, key, wish)
     refusals: list[Answer | Problem] = []
     for node in nodes:
         try:
@@ -225,6 +284,8 @@ def _full(peers: Peers) -> TooManyInstances:
 _VIEWS: dict[str, Any] = {
     "env_create": _create,
     "batch_step": split_batch,
+    "external_answer": _of_connection,
+    "external_request": _of_connection,
     "ticket_issue": _issue_ticket,
     **LISTS,
 }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import gevent  # type: ignore[import-untyped]
 import msgspec
 
+from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import Answer, Environ, json_answer
 from gym_http_server.web.api.fleet_guard import FORWARDED
 from gym_http_server.web.api.passing import decoded, joined, pass_on
@@ -16,7 +19,7 @@ from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.peers import Peers
 from gym_http_wire.problems import Problem
 
-__all__ = ["LISTS", "node_header"]
+__all__ = ["LISTS", "node_header", "recorder"]
 
 #: Names nodes that did not answer in time, in answers about all of them.
 MISSING = "Gym-Missing-Nodes"
@@ -208,6 +211,26 @@ def _anywhere(
             if answer is not None and answer.status < 400:
                 return answer
         raise
+
+
+def recorder(peers: Peers, web: Web, environ: Environ, directory: str) -> Record:
+    """Return the node that has a recording, best the one that made it."""
+    target = f"/v1/recordings/{quote(directory)}/"
+    asking = {**environ, "REQUEST_METHOD": "GET", "RAW_URI": target}
+    asking.pop("HTTP_IDEMPOTENCY_KEY", None)
+    row = OPERATIONS["recording"]
+    answers = _gather(peers, row, web, asking, TOGETHER_SECONDS)
+    found = [
+        (node, str(decoded(answer)["instance_id"]))
+        for node, answer in answers
+        if answer is not None and answer.status == 200
+    ]
+    if found and peers.is_own(found[0][1]):
+        return peers.nodes.own
+    for node, instance_id in found:
+        if number_of(instance_id) in node.numbers:
+            return node
+    return found[0][0] if found else peers.nodes.own
 
 
 def _list_of(merge: Any) -> Any:

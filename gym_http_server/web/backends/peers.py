@@ -43,6 +43,9 @@ __all__ = ["SCHEME", "TAKING", "PeerAnswer", "PeerCaller", "Peers"]
 SCHEME = "Fleet "
 CONNECT_SECONDS = 1.0
 TICKET_SECONDS = 5.0
+#: Seconds after which a record has what happened before.
+FRESH_SECONDS = 2.2
+LOOK_AGAIN_SECONDS = 0.05
 #: In place of a key, in the request that uses up a ticket.
 TAKING = "take"
 #: Seconds without a byte after which the node's record is looked at.
@@ -118,6 +121,8 @@ class Peers:
         self._own: frozenset[str] = frozenset()
         # Creates that this web worker has placed since the records were read.
         self._placed: Counter[str] = Counter()
+        # When it has placed some for tokens with quotas.
+        self._placed_for: dict[str, list[float]] = {}
         self._idle: dict[str, list[_Connection]] = {}
         self._tls = tls_context(settings.fleet_ca)
         self._stored: FleetStore | None = None
@@ -279,6 +284,49 @@ class Peers:
         except BaseException:
             connection.close()
             raise
+
+    def owned_by(self, owner: str) -> int:
+        """Return how many instances a token has on all nodes."""
+        return sum(each.owners.get(owner, 0) for each in self.all())
+
+    def take_quota(self, owner: str, most: int) -> int:
+        """Count a create for a token with a quota, unless it has reached it.
+
+        Records are a little old. So a create waits if those that this web worker has
+        placed meanwhile could be beyond the quota.
+
+        Returns:
+            Instances that the token has, if these are too many; else 0.
+        """
+        while (count := self.owned_by(owner)) < most:
+            old = time.monotonic() - FRESH_SECONDS
+            self._placed_for[owner] = [
+                each for each in self._placed_for.get(owner, ()) if each > old
+            ]
+            if count + len(self._placed_for[owner]) < most:
+                self._placed_for[owner].append(time.monotonic())
+                return 0
+            time.sleep(LOOK_AGAIN_SECONDS)
+        return count
+
+    def candidates_for_external(self, env_id: str) -> list[Record]:
+        """Return nodes to create an external environment on, the likely ones first."""
+        until = time.monotonic() + FRESH_SECONDS
+        while time.monotonic() < until:
+            # It may have connected since the last records.
+            if any(each.external.get(env_id) for each in self.all()):
+                break
+            time.sleep(LOOK_AGAIN_SECONDS)
+        nodes = self.nodes
+        present = [each.record for each in nodes.others if not each.away_ns]
+        random.shuffle(present)
+        ready = [each for each in (nodes.own, *present) if not each.draining]
+        return sorted(ready, key=lambda each: not each.external.get(env_id))
+
+    def all(self) -> list[Record]:
+        """Return all nodes, this one first."""
+        nodes = self.nodes
+        return [nodes.own, *(each.record for each in nodes.others)]
 
     def candidates(self) -> list[Record]:
         """Return three nodes to create an instance on, the better of two first."""

@@ -1,0 +1,90 @@
+"""Tokens of a fleet: checked by each server, with quotas that count in all of them."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.api import error, no_content, ok
+from tests.support.fleet import Redis, fleet, wait_until_known
+from tests.support.server import Server
+from tests.support.token_file import TOKENS, api_of, token_of, write_file
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain]
+
+
+Servers = tuple[Redis, list[Server]]
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Two servers of a fleet with the same tokens."""
+    tokens = write_file(tmp_path_factory.mktemp("tokens"))
+    with fleet("one", "two", args=("--tokens", tokens)) as made:
+        yield made
+
+
+def test_a_caller_is_the_same_for_all_servers(servers: Servers) -> None:
+    one, two = servers[1]
+    for name in ("one", "two"):
+        instance = api_of(one, "ada").create(node=name)
+        for server in (one, two):
+            own, other = api_of(server, "ada"), api_of(server, "root")
+            assert instance.id in own.instances()
+            assert instance.id in other.instances()
+            ok(own.post(instance.path("reset/")))
+            ok(other.post(instance.path("reset/")))
+            denied = api_of(server, "reader").post(instance.path("reset/"))
+            error(denied, 403, "scope-missing")
+            foreign = api_of(server, "stepper").post(instance.path("reset/"))
+            error(foreign, 400, "unknown-instance")
+            assert api_of(server, "reader").instances() == {}
+        error(api_of(two, "nobody").get("/v1/envs/"), 401, "unauthorized")
+        no_content(api_of(two, "ada").post(instance.path("close/")))
+
+
+def test_a_server_cannot_be_posed_as(servers: Servers) -> None:
+    for header in ("Fleet root - 0", "Fleet - - " + "0" * 40, "Fleet"):
+        api = api_of(servers[1][0], "root", Authorization=header)
+        error(api.get("/v1/envs/"), 401, "unauthorized")
+    forged = {"X-Forwarded-User": "root", "Gym-Node": "two", "Via": "1.1 two"}
+    mine = api_of(servers[1][0], "ada", **forged)
+    other = api_of(servers[1][1], "root").create(node="two")
+    error(mine.post(other.path("reset/")), 400, "unknown-instance")
+    no_content(other.close())
+
+
+def counted(server: Server, owner: str) -> int:
+    """Return how many instances a token has, as a server knows from the records."""
+    (page,) = server.run_dir.glob("*/nodes")
+    nodes = json.loads(page.read_text())
+    records = [nodes["own"], *(each["record"] for each in nodes["others"])]
+    return sum(each.get("owners", {}).get(owner, 0) for each in records)
+
+
+def test_quotas_count_in_the_fleet(servers: Servers) -> None:
+    redis, (one, two) = servers
+    bob = [api_of(server, "bob") for server in (one, two)]
+    made = [bob[0].create(node="one"), bob[0].create(node="two")]
+
+    for server, api in zip((one, two), bob, strict=True):
+        # At once here, and within a second there.
+        wait_until(lambda server=server: counted(server, "bob") == 2 or server is one)
+        for _ in range(2):
+            answer = api.post("/v1/envs/", {"env_id": "CartPole-v1"})
+            problem = error(answer, 429, "too-many-instances")
+            assert "'bob' has 2 instances in this fleet" in problem["detail"]
+    for each in made:
+        no_content(each.close())
+    wait_until_known(redis, [one, two])
+
+
+def test_tokens_are_in_no_log_and_not_in_the_store(servers: Servers) -> None:
+    redis, (one, two) = servers
+    kept = [one.log(), two.log()]
+    for key in redis.command("keys", "*").split():
+        kept.append(key + redis.command("dump", key))
+    kept.append(redis.command("hgetall", "{gym}:records"))
+    for name in TOKENS:
+        assert not any(token_of(name) in each for each in kept)
