@@ -197,7 +197,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         Returns:
             Observations, rewards, terminations, truncations and infos.
         """
-        self._check_nothing_pending("step")
+        if self._steps:
+            self._check_nothing_pending("step")
         return _row(self._request("POST", "step/", {"action": actions}))
 
     def step_async(self, actions: Any) -> None:
