@@ -61,7 +61,7 @@ CRASHED = (
 )
 #: On one that nobody uses.
 QUIET = (
-    View("empty", "#/", "instance"),
+    View("empty", "#/", "Three ways to begin"),
     View("no-runs", "#/runs", "no runs"),
     View("nothing-here", "#/nothing", "nothing"),
 )

@@ -8,11 +8,12 @@ const NAMES = {
   classic_control: "Classic control",
   minigrid: "MiniGrid",
   mujoco: "MuJoCo",
+  pettingzoo: "PettingZoo",
   toy_text: "Toy text",
 };
 
 /** Of each family the one that people know, in any version. */
-const FACES = ["ALE/Breakout", "Ant", "BipedalWalker", "CartPole", "Taxi"];
+const FACES = ["ALE/Breakout", "Ant", "BipedalWalker", "CartPole", "pettingzoo/classic.connect_four", "Taxi"];
 
 /** The family of an environment of the registry. */
 export function familyOf({ env_id, entry_point, external }) {
@@ -27,7 +28,7 @@ export function familyOf({ env_id, entry_point, external }) {
 /** The environment whose picture stands for a family; undefined if none can be made. */
 export function faceOf(envs) {
   const made = envs.filter(({ available, external }) => available && !external);
-  return made.findLast(({ env_id }) => FACES.includes(env_id.replace(/-v\d+$/, ""))) ?? made[0];
+  return made.findLast(({ env_id }) => FACES.includes(env_id.replace(/[-_]v\d+$/, ""))) ?? made[0];
 }
 
 function nameOf(space) {
