@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.live, pytest.mark.alone, pytest.mark.timeout(900)]
 
 #: How many, and for how long they are silent. The figures of a release are 500 and 120:
 #: OPENENV_CROWD=500 OPENENV_SILENCE_S=120 pytest -s tests/live/test_openenv_crowd.py
-CROWD = int(os.environ.get("OPENENV_CROWD", "24"))
-SILENCE_S = float(os.environ.get("OPENENV_SILENCE_S", "1"))
+CROWD = int(os.environ.get("OPENENV_CROWD", "12"))
+SILENCE_S = float(os.environ.get("OPENENV_SILENCE_S", "0.5"))
 STEPS = 400
 #: A client in a process of its own, which answers pings and steps when it is told to.
 PEER = """

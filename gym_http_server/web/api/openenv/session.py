@@ -128,6 +128,7 @@ class Session:
                     if answer is not None:
                         client.send(Opcode.TEXT, answer)
         finally:
+            # Not only once the client has closed its side, too.
             self.end()
 
     def end(self) -> None:
