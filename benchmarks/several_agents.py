@@ -95,4 +95,8 @@ def _agents(
     plan: Plan, name: str, ours: type[_RPSAgent], theirs: type[_RPSAgent]
 ) -> list[Row]:
     rival = Rival("local PettingZoo", theirs, no_server)
-    return race(plan.halved(), name, Mode.SAME, ours, 1, rival)
+    return [
+        each
+        for mode in (Mode.SAME, Mode.SPLIT)
+        for each in race(plan.halved(), name, mode, ours, 1, rival)
+    ]

@@ -21,6 +21,7 @@ from tests.support.envs.agent_worlds import STEPS, Arena, Numbered
 from tests.support.faults.http_faults import FaultyNetwork
 from tests.support.identity import assert_identical
 from tests.support.server import Server
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.live
 
@@ -291,6 +292,10 @@ def test_a_killed_host_leaves_the_values_of_every_agent(
     # The episodes that a monitor counts are on disk as well.
     lines = (data_dir / "killed/episodes.jsonl").read_text().splitlines()
     assert [json.loads(each)["return"] for each in lines] == [RETURNS] * 2
+    # So does the archive of ended instances.
+    kept = wait_until(lambda: made.get("episodes/").json().get("episodes"), 20, "them")
+    assert [each["return"] for each in kept] == [RETURNS] * 2
+    assert "the archiver failed" not in server.stderr
     env.close()
 
 

@@ -247,15 +247,16 @@ class AgentOperations(Operations):
             InvalidAction: Others act, or one has no action. No step was taken.
             EnvError: The environment raised an exception.
         """
-        acting = env_call("agents", self.env.acting)
-        if not acting:
-            raise ResetNeeded("no agent is left: reset the environment first")
-        self._check_agents(action, acting)
+        env_call("agents", self._check_agents, action)
         return super().step(action)
 
-    def _check_agents(self, action: Values, acting: list[Any]) -> None:
+    def _check_agents(self, action: Values) -> None:
+        env = self.env
+        acting = env.acting()
+        if not acting:
+            raise ResetNeeded("no agent is left: reset the environment first")
         if action.keys() == dict.fromkeys(acting).keys():
-            passing = env_call("agents", self.env.passing)
+            passing = env.passing()
             for agent in acting:
                 if (action[agent] is None) != (agent in passing):
                     raise _wrong_pass(agent, action[agent])
@@ -272,19 +273,18 @@ class AgentOperations(Operations):
     def count(self, reward: Any, terminated: Any, truncated: Any) -> None:
         """Count a step, its rewards, and the episode if no agent is left."""
         self.steps += 1
-        flags = any(terminated.values()), any(truncated.values())
-        if any(flags):
-            self._flags = flags
+        is_over = any(terminated.values()), any(truncated.values())
+        if True in is_over:
+            self._flags = is_over
         if self._ended:
             return
         log = self.episode_log
         log.length += 1
         log.add(reward)
-        ends = self.episode_end(terminated, truncated)
-        if any(ends):
+        if not self.env.agents:
             self._ended = True
             self.episodes += 1
-            log.end(*ends)
+            log.end(*self._flags)
 
     def episode_end(self, terminated: Any, truncated: Any) -> tuple[Any, Any]:
         """Return whether the last step has ended the episode, as two flags."""
