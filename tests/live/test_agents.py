@@ -366,6 +366,8 @@ def test_a_video_has_an_episode_until_nobody_is_left(api: Api, data_dir: Path) -
         for action in ACTIONS:
             made.step(action)
     assert ok(made.get("monitor/"))["episodes_written"] == 2
+    (row,) = ok(api.get(f"/v1/instances/?search={made.id}"))["instances"]
+    assert row["recording"]["frames_written"] == 2 * (1 + STEPS)
     no_content(made.post("monitor/close/"))
     found = sorted(each.name for each in (data_dir / "video").glob("*.mp4"))
     assert found == ["episode-000000.mp4", "episode-000001.mp4"]
