@@ -22,6 +22,7 @@ from tests.support.drivers import Program, needs
 from tests.support.identity import assert_identical
 from tests.support.peers.agent_calls import close_external, create_and_reset
 from tests.support.peers.external_env import ExternalEnv, refused_handshake
+from tests.support.peers.openenv import OpenEnvClient
 from tests.support.peers.tango import TangoPage
 from tests.support.raw import SECURED
 from tests.support.reference_runs import ReferenceRun
@@ -223,6 +224,16 @@ def test_external_environments_and_pages_of_tango(proxied: Proxied) -> None:
         assert ok(request.result(20))["observation"] == FIRST["observation"]
         no_content(instance.close())
     wait_until_unlisted(api, "tango")
+
+
+def test_openenv(proxied: Proxied) -> None:
+    server: Any = proxied
+    host = f"localhost:{proxied.port}"
+    with OpenEnvClient.connect(server, "gymnasium%2FNope-v1", host=host) as client:
+        assert "gymnasium" in client.error("reset")["message"]
+    with OpenEnvClient.connect(server, host=host) as client:
+        client.reset(seed=1)
+        assert client.step(1)["reward"] == 1.0
 
 
 def test_a_proxy_that_removes_upgrade_is_named(without_upgrades: Proxied) -> None:
