@@ -1,6 +1,6 @@
 """What a world did is what its players saw, on bad networks and after a kill.
 
-CHAOS_TIMES=100 takes 10,000 steps.
+CHAOS_TIMES=170 takes 10,000 steps.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.support.server import Server
 from tests.support.wait import wait_until
 
 TIMES = float(os.environ.get("CHAOS_TIMES", "1"))
-STEPS = int(100 * TIMES)
+STEPS = int(60 * TIMES)
 #: Steps of an episode.
 LIFE = 20
 FAULTS = 0.1
@@ -77,7 +77,7 @@ def test_the_log_of_the_world_is_what_both_saw(tmp_path: Path) -> None:
     assert {each["a"] // 100_000 for each in steps} == {0, 1}
     cuts = [line["cut"] for line in b.written() if "cut" in line]
     assert cuts == ["a left the episode"]
-    assert proxy.cuts >= 5
+    assert proxy.cuts >= 3
 
 
 def assert_seen(
