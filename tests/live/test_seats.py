@@ -11,6 +11,8 @@ from pettingzoo.classic.connect_four.connect_four import env as connect_four
 from pettingzoo.classic.rps.rps import parallel_env as rps
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError, serve_agents
+from gym_http_client.serving import world
+from gym_http_wire.problems import ExternalAway
 from tests.support.api import Api, Instance, error
 from tests.support.broker import listed_env, tcp_url
 from tests.support.envs.meeting import Meeting
@@ -103,6 +105,40 @@ def test_seats_have_the_ids_and_spaces_of_their_agents(server: Server) -> None:
         both(lambda: red.step(7), lambda: one.step(8))
         assert red.render().max() == 1
         assert log == [3, {("red", 0): 7, 1: 8}]
+
+
+def test_an_agent_that_died_waits_however_long_others_play(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[Any] = []
+    refusals: list[str] = []
+
+    def refusal(words: str) -> ExternalAway:
+        refusals.append(words)
+        return ExternalAway(words)
+
+    monkeypatch.setattr(world, "ExternalAway", refusal)
+    with (
+        served_agents(
+            lambda: Meeting({"a": 1, "b": 10**6}, log),
+            server.url,
+            name="m",
+            patience_s=2,
+        ),
+        RemoteEnv(server.url, "external/m.a", wait_s=20) as a,
+        RemoteEnv(server.url, "external/m.b", wait_s=20) as b,
+        ThreadPoolExecutor() as pool,
+    ):
+        both(a.reset, b.reset)
+        assert both(lambda: a.step(0), lambda: b.step(0))[0][2]
+        reset = pool.submit(a.reset)
+        while not refusals:
+            b.step(1)
+        assert not reset.done()
+        b.reset()
+        reset.result()
+    assert log[-1] is None
+    assert set(refusals) == {"b still plays: reset it again"}
 
 
 @pytest.mark.filterwarnings("ignore")

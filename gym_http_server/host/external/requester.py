@@ -309,6 +309,8 @@ def _is_retry(call: Call, op: Op, parameters: dict[str, Any], key: str) -> bool:
 def _problem_of(error: dict[str, Any]) -> Problem:
     """Return the problem of an error answer: an `EnvError`, unless it is harmless."""
     words = str(error.get("message", "it failed"))
+    if error.get("code") == ExternalAway.default_code:
+        return ExternalAway(words, headers={"Retry-After": "1"})
     harmless = _HARMLESS.get(str(error.get("code")))
     if harmless is not None:
         return harmless(words)

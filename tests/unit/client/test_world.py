@@ -9,7 +9,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from gym_http_client.serving.agents import seat_names
 from gym_http_client.serving.games import game_of
 from gym_http_client.serving.world import Reset, Step, World, act_randomly
-from gym_http_wire.problems import InvalidAction, ResetNeeded
+from gym_http_wire.problems import ExternalAway, InvalidAction, ResetNeeded
 from tests.support.envs.meeting import Meeting
 
 PATIENCE = 20.0
@@ -353,7 +353,7 @@ def test_no_turn_waits_for_several_silent_holders_in_a_row() -> None:
     assert table.world.seats["c"].missed == 1
 
 
-def test_a_reset_that_waits_too_long_is_refused() -> None:
+def test_a_reset_is_sent_again_while_others_play_on() -> None:
     table = begun([], a=1, b=100)
     table.step("a", 1)
     table.step("b", 1)
@@ -362,8 +362,19 @@ def test_a_reset_that_waits_too_long_is_refused() -> None:
         table.wait(6)
         table.step("b", 1)
     error = table.answer("a")
+    assert isinstance(error, ExternalAway)
+    assert str(error) == "b still plays: reset it again"
+
+
+def test_an_error_of_a_reset_names_those_that_play_no_longer() -> None:
+    table = begun([], a=1, b=100)
+    table.step("a", 1)
+    table.step("b", 1)
+    table.reset("a")
+    table.wait(PATIENCE)
+    error = table.answer("a")
     assert isinstance(error, TimeoutError)
-    assert str(error).startswith("b did not end the episode")
+    assert str(error).startswith("b did not act or reset within 20 s")
 
 
 def test_turns_return_when_it_is_the_agents_turn_again() -> None:

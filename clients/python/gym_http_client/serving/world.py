@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import gymnasium
 
 from gym_http_client.serving.games import Agent, Game, Outcome
-from gym_http_wire.problems import InvalidAction, ResetNeeded
+from gym_http_wire.problems import ExternalAway, InvalidAction, ResetNeeded
 
 __all__ = ["Absent", "Reset", "Seat", "Step", "World", "act_randomly"]
 
@@ -328,15 +328,23 @@ class World:
     def _refuse_late(
         self, resetting: list[Seat], others: list[Seat], now: float
     ) -> None:
-        """Refuse resets that have waited for long enough."""
-        words = f"{_explained(others)} did not end the episode or begin a new one"
-        error = TimeoutError(
-            f"{words} within {self._patience_s:g} s: reset it again, or set a longer "
-            "patience_s"
-        )
-        for seat in resetting:
-            if not self._patient(seat, now):
-                seat.reply(error, now)
+        """Refuse resets that have waited for long enough.
+
+        While others play on, the answer makes clients send the reset again.
+        """
+        late = [seat for seat in resetting if not self._patient(seat, now)]
+        if not late:
+            return
+        names = _explained(others)
+        if any(
+            seat.part is Part.PLAYING and self._patient(seat, now) for seat in others
+        ):
+            error: Exception = ExternalAway(f"{names} still plays: reset it again")
+        else:
+            words = f"{names} did not act or reset within {self._patience_s:g} s"
+            error = TimeoutError(f"{words}: reset it again, or set a longer patience_s")
+        for seat in late:
+            seat.reply(error, now)
 
     def _patient(self, seat: Seat, now: float) -> bool:
         """Whether a holder may go on waiting, or being silent."""
