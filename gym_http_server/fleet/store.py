@@ -151,7 +151,12 @@ end
 return 1
 """
 _BIND = """
-if ARGV[2] ~= '' then redis.call('SET', P..ARGV[1], ARGV[2], 'NX', 'EX', DAY) end
+local name, value, kind = ARGV[1], ARGV[2], ARGV[3]
+if value ~= '' and kind == 'key' then
+  redis.call('SET', P..name, value, 'NX', 'EX', DAY)
+elseif value ~= '' and (kind == 'anew' or redis.call('EXISTS', P..name) == 0) then
+  redis.call('SET', P..name, value)
+end
 return redis.call('GET', P..ARGV[1])
 """
 #: IDs below which an ended node lets another one go on with its number.
@@ -376,16 +381,21 @@ class FleetStore:
         """
         # A key may be a secret of the client.
         named = self._signatures.sign("key", creator, key)
-        return self._bind(f"key:{named}", node)
+        return self._bind(f"key:{named}", node, "key")
 
-    def bind_run(self, run: str, number: str) -> str:
+    def bind_run(self, run: str, number: str, *, anew: bool = False) -> str:
         """Bind a run to a node; return the number of the one that it is bound to.
+
+        Args:
+            run: Name of the run.
+            number: The node's number; "" to bind it to none.
+            anew: Whether to bind it to this node if another one has it.
 
         Raises:
             StoreAway: The store does not answer.
         """
-        return self._bind(f"run:{run}", number)
+        return self._bind(f"run:{run}", number, "anew" if anew else "run")
 
-    def _bind(self, name: str, number: str) -> str:
-        found: bytes | None = self._run(_BIND, name, number)
+    def _bind(self, name: str, value: str, kind: str) -> str:
+        found: bytes | None = self._run(_BIND, name, value, kind)
         return (found or b"").decode("latin-1")

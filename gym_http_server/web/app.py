@@ -40,6 +40,7 @@ from gym_http_server.web.api.exchange import (
     trace_id_of,
 )
 from gym_http_server.web.api.fast_routes import FastRoutes
+from gym_http_server.web.api.fleet_runs import RunViews
 from gym_http_server.web.api.openenv import routes as openenv
 from gym_http_server.web.api.web import Route, Web, add_route, flask_response
 from gym_http_server.web.backends.peers import Peers
@@ -146,6 +147,7 @@ def create_app(
     app.url_map.strict_slashes = False
     peers = Peers(settings, fleet_token, run) if settings.fleet else None
     web = Web(settings, run, memory, peers)
+    run_views = None if peers is None else RunViews(peers)
     app.extensions["gym_http_server"] = web
     for views in (
         instances.VIEWS,
@@ -162,8 +164,8 @@ def create_app(
         dashboard.views(settings),
     ):
         for name, view in views.items():
-            if peers is not None:
-                view = forwarding.forwarded(peers, OPERATIONS[name], view)
+            if peers is not None and run_views is not None:
+                view = forwarding.forwarded(peers, run_views, OPERATIONS[name], view)
             add_route(app, web, name, view)
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
     if fast_routes:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.api import error, no_content, ok
+from tests.support.api import Api, error, no_content, ok
 from tests.support.fleet import Redis, fleet, wait_until_known
+from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.token_file import TOKENS, api_of, token_of, write_file
 from tests.support.wait import wait_until
@@ -78,6 +79,41 @@ def test_quotas_count_in_the_fleet(servers: Servers) -> None:
     for each in made:
         no_content(each.close())
     wait_until_known(redis, [one, two])
+
+
+def test_any_server_answers_for_a_run(servers: Servers) -> None:
+    redis, both = servers
+    for here, there in (both, reversed(both)):
+        mine = api_of(here, "runner")
+        run = Run.create(mine, f"run-of-{here.port}")
+        other = Run(api_of(there, "runner"), run.name, run.tokens)
+        worker = {"Authorization": f"Bearer {run.tokens['worker']}"}
+        trainer = {"Authorization": f"Bearer {run.tokens['trainer']}"}
+        assert other.get().status == 200
+        again = other.api.post("/v1/runs/", {"run": run.name})
+        # The relay that has it answers, as to any repetition.
+        assert again.status == 200
+        session = done(other.post("sessions/", {"worker": "w"}, headers=worker))
+        for number, size in ((1, 100), (2, 3_000_000)):
+            path = run.samples(session["session"], number)
+            sent = bytes(range(100)) * (size // 100)
+            for each in (there, here):
+                stored = Api(each).post(path, data=sent, headers=worker)
+                assert stored.status in (200, 201), stored
+            answer = Api(there).get(
+                run.path(f"samples/?after={number - 1}"), headers=trainer
+            )
+            assert answer.status == 200
+            assert sent in answer.body
+        assert other.stored()["stored"] == 2
+        for api in (mine, other.api):
+            listed = done(api.get("/v1/runs/"))["runs"]
+            assert [each["run"] for each in listed].count(run.name) == 1
+        # The nodes know where it is if the store has lost it.
+        redis.command("del", f"{{gym}}:run:{run.name}")
+        unknown = api_of(there, "runner").get("/v1/runs/no-such-run/")
+        error(unknown, 404, "unknown-run")
+        assert other.get().status == 200
 
 
 def test_tokens_are_in_no_log_and_not_in_the_store(servers: Servers) -> None:

@@ -31,6 +31,7 @@ from gym_http_server.web.api.exchange import (
 )
 from gym_http_server.web.api.fleet_batches import split_batch
 from gym_http_server.web.api.fleet_guard import FORWARDED
+from gym_http_server.web.api.fleet_runs import RunViews
 from gym_http_server.web.api.passing import answer_of, decoded, headers_for, pass_on
 from gym_http_server.web.api.service import ticket_request
 from gym_http_server.web.api.streams import check_framing
@@ -106,16 +107,19 @@ class _Wish(msgspec.Struct):
     for_: str | None = msgspec.field(name="for", default=None)
 
 
-def forwarded(peers: Peers, row: Operation, view: View) -> View:
+def forwarded(peers: Peers, runs: RunViews, row: Operation, view: View) -> View:
     """Return the view of an operation on a node of a fleet.
 
     Args:
         peers: The other nodes.
+        runs: The views of training runs.
         row: The operation.
         view: Its view where there is no fleet.
     """
     if row.name in _VIEWS:
         return functools.partial(_VIEWS[row.name], peers, row, view)
+    if (of_run := runs.view_of(row, view)) is not None:
+        return of_run
     if row.name == "env_stream":
         return functools.partial(_stream, peers, view)
     if "<instance_id>" in row.path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.peers import Peers
 from gym_http_wire.problems import Problem
 
-__all__ = ["LISTS", "node_header", "recorder"]
+__all__ = ["LISTS", "ask_others", "for_path", "node_header", "recorder"]
 
 #: Names nodes that did not answer in time, in answers about all of them.
 MISSING = "Gym-Missing-Nodes"
@@ -132,6 +133,11 @@ def _recordings(answers: _Answers) -> Any:
     return {"recordings": [each for _, each in listed], "total": total}
 
 
+def _runs(answers: _Answers) -> Any:
+    runs = [each for _, answer in answers for each in decoded(answer)["runs"]]
+    return {"runs": sorted(runs, key=lambda each: str(each["run"]))}
+
+
 def _registry(answers: _Answers) -> Any:
     envs: dict[str, dict[str, Any]] = {}
     for _, answer in answers:
@@ -213,13 +219,26 @@ def _anywhere(
         raise
 
 
+def ask_others(
+    peers: Peers, row: Operation, web: Web, asking: Environ
+) -> list[tuple[Record, Answer | None]]:
+    """Return the answers of the other nodes, ``None`` for those that are silent."""
+    return _gather(peers, row, web, asking, TOGETHER_SECONDS)
+
+
+def for_path(environ: Environ, path: str) -> Environ:
+    """Return the environment of a GET of a path, for the same caller."""
+    asking = {**environ, "REQUEST_METHOD": "GET", "RAW_URI": path, "QUERY_STRING": ""}
+    asking["wsgi.input"], asking["CONTENT_LENGTH"] = io.BytesIO(), "0"
+    for name in ("HTTP_IDEMPOTENCY_KEY", "CONTENT_TYPE", "HTTP_CONTENT_ENCODING"):
+        asking.pop(name, None)
+    return asking
+
+
 def recorder(peers: Peers, web: Web, environ: Environ, directory: str) -> Record:
     """Return the node that has a recording, best the one that made it."""
-    target = f"/v1/recordings/{quote(directory)}/"
-    asking = {**environ, "REQUEST_METHOD": "GET", "RAW_URI": target}
-    asking.pop("HTTP_IDEMPOTENCY_KEY", None)
-    row = OPERATIONS["recording"]
-    answers = _gather(peers, row, web, asking, TOGETHER_SECONDS)
+    asking = for_path(environ, f"/v1/recordings/{quote(directory)}/")
+    answers = ask_others(peers, OPERATIONS["recording"], web, asking)
     found = [
         (node, str(decoded(answer)["instance_id"]))
         for node, answer in answers
@@ -246,6 +265,7 @@ LISTS: dict[str, Any] = {
     "instances": _list_of(_instances),
     "recordings": _list_of(_recordings),
     "registry": _list_of(_registry),
+    "run_list": _list_of(_runs),
     "server_info": _with_nodes,
     "recording": _anywhere,
     "recording_file": _anywhere,

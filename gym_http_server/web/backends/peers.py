@@ -6,6 +6,7 @@ is decided by the connection.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import secrets
 import socket
@@ -50,6 +51,8 @@ LOOK_AGAIN_SECONDS = 0.05
 TAKING = "take"
 #: Seconds without a byte after which the node's record is looked at.
 LOOK_SECONDS = 1.0
+#: Seconds in which a node takes a piece of an upload, though its disk may be busy.
+UPLOAD_SECONDS = 30.0
 MAX_IDLE = 64
 #: Names of nodes in a message.
 MOST_NAMES = 10
@@ -285,6 +288,14 @@ class Peers:
             connection.close()
             raise
 
+    def numbered(self, number: str) -> Record | None:
+        """Return the node with a number, or ``None``."""
+        nodes = self.nodes
+        if number in self._own:
+            return nodes.own
+        node = self._by_number.get(number)
+        return None if node is None else node.record
+
     def owned_by(self, owner: str) -> int:
         """Return how many instances a token has on all nodes."""
         return sum(each.owners.get(owner, 0) for each in self.all())
@@ -424,6 +435,45 @@ class Peers:
             return answer
         raise _away(node)
 
+    def upload(
+        self,
+        node: Record,
+        method: str,
+        target: str,
+        headers: Iterable[tuple[str, str]],
+        pieces: Iterable[bytes],
+        size: int | None,
+        budget: Budget,
+    ) -> PeerAnswer:
+        """Send a request with a body that is still arriving; return the answer.
+
+        Args:
+            node: The node.
+            method: As ``PUT``.
+            target: The path, with the query.
+            headers: Without those of connection and body.
+            pieces: The body.
+            size: Its size; ``None`` if it is not known.
+            budget: Counts a large answer.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+        chunked = ("Transfer-Encoding", "chunked")
+        framing = chunked if size is None else ("Content-Length", str(size))
+        head = _request_head(method, target, node, (*headers, framing))
+        try:
+            connection = self._connect(node, fresh=True)
+        except OSError:
+            raise _away(node) from None
+        try:
+            connection.send_body(head, pieces, chunked=size is None)
+            return connection.exchange(b"", budget, self, None)
+        except (_Lost, OSError):
+            raise _away(node) from None
+        finally:
+            connection.close()
+
     def is_away(self, boot: str) -> bool:
         """Whether the member finds a node neither in the store nor by connecting."""
         self.nodes  # noqa: B018
@@ -520,6 +570,20 @@ class _Connection:
         head, rest = self._begin(data, peers, deadline)
         return self._finish(head, rest, budget, peers, deadline)
 
+    def send_body(self, head: bytes, pieces: Iterable[bytes], *, chunked: bool) -> None:
+        """Send a request whose body is still arriving.
+
+        The node may answer before it has all of it, and close the connection.
+        """
+        self._socket.settimeout(UPLOAD_SECONDS)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(head)
+            for piece in pieces:
+                data = b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece
+                self._socket.sendall(data)
+            if chunked:
+                self._socket.sendall(b"0\r\n\r\n")
+
     def open_stream(self, data: bytes, peers: Peers) -> PeerAnswer | PeerStream:
         """Send a handshake; return the stream, or the answer that refuses it.
 
@@ -540,7 +604,8 @@ class _Connection:
     ) -> tuple[bytes, bytes]:
         """Send a request; return the head of its answer, and what follows it."""
         self._socket.settimeout(LOOK_SECONDS)
-        self._socket.sendall(data)
+        if data:
+            self._socket.sendall(data)
         begun = b""
         while b"\r\n\r\n" not in begun:
             begun += self._receive(peers, deadline)
