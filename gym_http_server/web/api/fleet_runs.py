@@ -41,7 +41,7 @@ MOST_KNOWN = 4096
 _PIECE_BYTES = 256 * 1024
 
 
-class _Named(msgspec.Struct):
+class _RunName(msgspec.Struct):
     run: str = ""
 
 
@@ -73,7 +73,7 @@ class RunViews:
         body = read_body(environ, min(web.settings.max_body, INLINE_BYTES), "")
         again = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
         try:
-            run = msgspec.json.decode(body, type=_Named).run
+            run = msgspec.json.decode(body, type=_RunName).run
         except msgspec.MsgspecError:
             run = ""
         if FORWARDED in environ or not run:
