@@ -138,7 +138,7 @@ def test_an_agent_that_died_waits_however_long_others_play(
         b.reset()
         reset.result()
     assert log[-1] is None
-    assert set(refusals) == {"b still plays: reset it again"}
+    assert set(refusals) == {"the episode goes on with b: reset it again"}
 
 
 @pytest.mark.filterwarnings("ignore")

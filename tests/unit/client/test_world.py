@@ -201,6 +201,23 @@ def test_an_exception_of_the_world_reaches_all_that_wait() -> None:
     assert table.reset("a") is not None
 
 
+def test_an_agent_that_has_no_seat_is_an_error() -> None:
+    class Growing(Meeting):
+        def step(self, actions: dict[Any, Any]) -> tuple[dict[Any, Any], ...]:
+            results = super().step(actions)
+            self.agents = [*self.agents, "c"]
+            return results
+
+    table = Table(Growing({"a": 9, "b": 9}, []))
+    table.reset("a")
+    table.reset("b")
+    table.step("a", 1)
+    error = table.step("b", 1)
+    assert isinstance(error, ValueError)
+    assert str(error) == "the agent c is not in possible_agents"
+    assert isinstance(table.answer("a"), ValueError)
+
+
 def always_nine(world: World, agent: Any) -> int:
     assert agent in world.agents
     assert world.observe(agent).shape == (2,)
@@ -363,7 +380,7 @@ def test_a_reset_is_sent_again_while_others_play_on() -> None:
         table.step("b", 1)
     error = table.answer("a")
     assert isinstance(error, ExternalAway)
-    assert str(error) == "b still plays: reset it again"
+    assert str(error) == "the episode goes on with b: reset it again"
 
 
 def test_an_error_of_a_reset_names_those_that_play_no_longer() -> None:

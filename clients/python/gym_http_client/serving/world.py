@@ -282,7 +282,10 @@ class World:
     def _show(self, call: Callable[[], dict[Agent, Outcome]], now: float) -> None:
         """Call the game, and pass on what agents get."""
         try:
-            outcomes = call()
+            outcomes, to_act = call(), self._game.to_act()
+            for agent in to_act:
+                if agent not in self.seats:
+                    raise ValueError(f"the agent {agent} is not in possible_agents")
         except Exception as error:
             words = f"the world raised {type(error).__name__}: {error}"
             self._fail(words, error, now)
@@ -292,7 +295,7 @@ class World:
             seat = self.seats.get(agent)
             if seat is not None and seat.part is Part.PLAYING:
                 _pass_on(outcome, seat, now)
-        if not self._game.to_act():
+        if not to_act:
             self._cut("the world has ended it")
 
     def _cut(self, why: str) -> None:
@@ -339,7 +342,9 @@ class World:
         if any(
             seat.part is Part.PLAYING and self._patient(seat, now) for seat in others
         ):
-            error: Exception = ExternalAway(f"{names} still plays: reset it again")
+            error: Exception = ExternalAway(
+                f"the episode goes on with {names}: reset it again"
+            )
         else:
             words = f"{names} did not act or reset within {self._patience_s:g} s"
             error = TimeoutError(f"{words}: reset it again, or set a longer patience_s")
