@@ -397,7 +397,6 @@ class _Play:
                 row = operations.step(action)
                 fork_guard.check()
                 observation, reward, terminated, truncated, info = row
-                ends = operations.episode_end(terminated, truncated)
                 last = {
                     "reward": reward,
                     "terminated": terminated,
@@ -411,7 +410,9 @@ class _Play:
                 if plan.whole:
                     seen.append(observation)
                 value |= {"info": info, "observation": observation, **last}
-                if any(ends):
+                if terminated is False and truncated is False:
+                    continue
+                if any(operations.episode_end(terminated, truncated)):
                     value["stopped"] = "episode"
                     break
         except env_exceptions() as error:

@@ -13,6 +13,7 @@ from gymnasium.error import InvalidAction
 from gym_http_client import Retries, recordings
 from gym_http_client import Server as Address
 from gym_http_client.pettingzoo import RemoteAECEnv, RemoteParallelEnv
+from gym_http_client.recording_exports import to_minari
 from gym_http_wire.step_records import Kind, StepDecoder
 from gym_http_wire.values import typed
 from tests.support.api import Api, Instance, error, no_content, ok
@@ -285,7 +286,10 @@ def test_a_killed_host_leaves_the_values_of_every_agent(
             names[1:1] = ["reward", "terminated", "truncated"]
         assert_identical(tuple(value[name] for name in names), local)
         assert_identical(received, local)
-    first, second = recordings.read(data_dir / "killed").episodes()
+    recording = recordings.read(data_dir / "killed")
+    with pytest.raises(ValueError, match="has several agents"):
+        to_minari(recording, "arena/killed-v0")
+    first, second = recording.episodes()
     assert (first.seed, second.seed) == (5, 6)
     assert first.actions == second.actions == ACTIONS
     assert sum(each["born"] for each in first.rewards if "born" in each) == 35.0

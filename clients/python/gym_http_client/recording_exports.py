@@ -73,6 +73,11 @@ def to_minari(
         ValueError: Minari has no form for a space or a value, or the dataset exists.
             Nothing is left behind.
     """
+    if "api" in recording.header:
+        raise ValueError(
+            "the recording has several agents, and datasets of Minari have one: "
+            "expected the export as JSON lines"
+        )
     which = {name: _space_of(recording, name) for name in _SPACES}
     for name, space in which.items():
         _check_space(space, name)

@@ -7,6 +7,7 @@ Arrays of one dtype and shape are copied into one array, which is cheapest.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,12 @@ SIMPLE = frozenset({bool, bytes, complex, float, int, str, type(None)})
 # Size of a new array of rows; a full one is doubled.
 _FIRST_BYTES = 64 * 1024
 _MAX_STACKED_AXES = 8
+#: Columns that are made plain, and the members of a step.
+_MADE_PLAIN = {
+    "rewards": "reward",
+    "terminated": "terminated",
+    "truncated": "truncated",
+}
 _NATIVE: dict[type, Any] = {bool: np.bool_, float: np.float64, int: np.int64}
 # Without dates, each of which may have another unit.
 _SCALARS = frozenset({np.dtype(code).type for code in "?bBhHiIlLqQefdgFD"})
@@ -228,15 +235,19 @@ class Episode:
         return self._plain(columns)
 
     def _plain(self, columns: Values) -> Values:
-        names = {"rewards": "reward", "terminated": "terminated"}
-        names["truncated"] = "truncated"
-        each = zip(*(columns[name] for name in names), strict=True)
-        steps = [dict(zip(names.values(), values, strict=True)) for values in each]
+        rewards, *flags = (columns[name] for name in _MADE_PLAIN)
+        if {float}.issuperset(map(type, rewards)) and {bool}.issuperset(
+            map(type, itertools.chain(*flags))
+        ):
+            # As nearly always, they are plain already.
+            return columns | {"done": [a | b for a, b in zip(*flags, strict=True)]}
+        each = zip(rewards, *flags, strict=True)
+        steps = [dict(zip(_MADE_PLAIN.values(), step, strict=True)) for step in each]
         for step in steps:
             self._make_plain(step)
-        names["done"] = "done"
+        made = {**_MADE_PLAIN, "done": "done"}
         return columns | {
-            name: [step[member] for step in steps] for name, member in names.items()
+            name: [step[member] for step in steps] for name, member in made.items()
         }
 
 
