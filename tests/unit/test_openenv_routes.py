@@ -1,0 +1,47 @@
+"""Routes of OpenEnv's protocol that need no server."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gym_http_server.access.identities import EVERYONE
+from gym_http_server.web.api.exchange import CALLER
+from gym_http_server.web.api.openenv import routes
+from gym_http_server.web.api.websockets import KeptSockets
+from gym_http_server.web.backends.held_instances import HeldInstances
+from gym_http_wire.problems import TooManyStreams
+from tests.support.websocket import KEY
+
+HANDSHAKE = {
+    "REQUEST_METHOD": "GET",
+    "SERVER_PROTOCOL": "HTTP/1.1",
+    "HTTP_UPGRADE": "websocket",
+    "HTTP_CONNECTION": "Upgrade",
+    "HTTP_SEC_WEBSOCKET_VERSION": "13",
+    "HTTP_SEC_WEBSOCKET_KEY": KEY,
+    CALLER: EVERYONE,
+}
+
+
+def test_connections_leave_room_for_requests() -> None:
+    kept = KeptSockets()
+    kept._all = cast(Any, set(range(30)))
+    web = cast(Any, SimpleNamespace(draining=False))
+    web.under_way = SimpleNamespace(most=40)
+    with pytest.raises(TooManyStreams, match="30 connections in this web worker"):
+        routes._connect(kept, web, dict(HANDSHAKE), "CartPole-v1")
+
+
+def test_what_a_killed_web_worker_held() -> None:
+    held = HeldInstances(most=3, workers=2)
+    assert held.claim(0) == []
+    for each in ("0000000a", "ffffffff", "3c657dbc"):
+        held.add(each)
+    held.discard("ffffffff")
+    # Of another one that runs.
+    assert held.claim(1) == []
+    held.add("5f0c2e1d")
+    assert held.claim(0) == ["0000000a", "3c657dbc"]
+    assert held.claim(0) == []
+    assert held.claim(1) == ["5f0c2e1d"]
