@@ -29,7 +29,7 @@ def test_connections_leave_room_for_requests() -> None:
     kept._all = cast(Any, set(range(30)))
     web = cast(Any, SimpleNamespace(draining=False))
     web.under_way = SimpleNamespace(most=40)
-    with pytest.raises(TooManyStreams, match="30 connections in this web worker"):
+    with pytest.raises(TooManyStreams, match="this web worker has 30 connections"):
         routes._connect(kept, web, dict(HANDSHAKE), "CartPole-v1")
 
 

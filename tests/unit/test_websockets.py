@@ -160,3 +160,11 @@ def test_a_flood_does_not_hold_up_the_end(kept: Kept) -> None:
     assert kept.kept.receive() == b"x"
     kept.kept.close(Close.NORMAL)
     assert kept.kept.receive() is None
+
+
+def test_a_client_whose_messages_wait_is_not_silent(kept: Kept) -> None:
+    kept.client.sendall(frame(1, b"a step") * 5)
+    assert kept.kept.receive() == b"a step"
+    kept.pass_time(2 * SILENT_S)
+    for _ in range(4):
+        assert kept.kept.receive() == b"a step"

@@ -216,9 +216,11 @@ class TooManyStreams(Problem):
 
     default_status, default_code = 503, "too-many-streams"
 
-    def __init__(self, limit: int, what: str = "streams") -> None:
+    def __init__(
+        self, limit: int, what: str = "streams", whose: str = "the instance"
+    ) -> None:
         super().__init__(
-            f"the instance has {limit} {what}, the most that it can have; close one"
+            f"{whose} has {limit} {what}, the most that it can have; close one"
         )
 
 

@@ -133,6 +133,9 @@ class KeptSocket:
     def look(self) -> None:
         """Ping a silent client, or end its connection; close what has to close."""
         now = self._clock()
+        if self._room.locked():
+            # Its messages wait, and perhaps an answer to a ping behind them.
+            self._heard = now
         if now - self._heard > SILENT_S:
             self._cut()
         elif now - max(self._heard, self._pinged) > PING_S:

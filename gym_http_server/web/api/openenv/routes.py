@@ -72,7 +72,7 @@ def _connect(kept: KeptSockets, web: Web, environ: Environ, env_id: str) -> Answ
     # The others are for requests.
     most = web.under_way.most * 3 // 4
     if len(kept) >= most:
-        raise TooManyStreams(most, "connections in this web worker")
+        raise TooManyStreams(most, "connections", "this web worker")
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     # The client's own socket has deadlines, and this connection has none.
     sock = socket.socket(fileno=os.dup(environ["gunicorn.socket"].fileno()))
