@@ -36,6 +36,7 @@ def prepare(settings: Settings, url: str) -> tuple[Settings, str, str]:
         StartError: A setting of the fleet is wrong.
     """
     token = _read_token(settings)
+    tls_context(settings.fleet_ca)
     node_url = _settle_url(settings, url)
     return _settle_name(settings, node_url), token, node_url
 

@@ -1,11 +1,14 @@
 """A fleet's numbers, IDs and records, without servers."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from gym_http_server.errors import FleetAway
+from gym_http_server.config.settings import Settings
+from gym_http_server.errors import FleetAway, StartError
+from gym_http_server.fleet.joining import prepare
 from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, number_of
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
@@ -140,3 +143,66 @@ def test_parts_of_a_signature_cannot_change_places() -> None:
     assert not SIGNATURES.check(signed, "call", "a", "bc")
     assert not SIGNATURES.check(signed, "ticket", "ab", "c")
     assert not SIGNATURES.check("é" + signed, "call", "ab", "c")
+
+
+STORE = "redis://127.0.0.1:6379/0"
+SECRET = "redis://:a-password@10.66.66.66:6379/0"
+ELSEWHERE = "http://10.66.66.66:5000"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"fleet": "etcd://127.0.0.1"}, "expected redis://HOST:PORT/0"),
+        ({"fleet": "redis://10.66.66.66:6379/0"}, "has no password"),
+        ({"listen": "0.0.0.0"}, "has no password"),
+        ({"fleet": SECRET, "listen": "0.0.0.0"}, "with --node-url"),
+        ({"fleet_token_file": "", "node_url": ELSEWHERE}, "--fleet-token-file"),
+        (
+            {"fleet": SECRET, "fleet_token_file": "", "listen": "0.0.0.0"},
+            "--fleet-token-file",
+        ),
+        ({"node_url": ELSEWHERE}, "--fleet-plain"),
+        ({"node_url": "127.0.0.1:5000"}, "--node-url is '127.0.0.1:5000'"),
+        ({"node_url": "http://127.0.0.1/x"}, "a scheme, a host and a port"),
+        ({"node_name": "a b"}, "--node-name is 'a b'"),
+        ({"fleet_token_file": "/none"}, "cannot read the fleet token file"),
+        ({"fleet_token_file": "/dev/null"}, "the fleet token has 0 characters"),
+        ({"fleet_ca": "/none"}, "--fleet-ca /none cannot be used"),
+        ({"no_tcp": True}, "--fleet needs a TCP address"),
+    ],
+)
+def test_settings_that_no_server_of_a_fleet_has(
+    tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-token-of-the-fleet\n")
+    given = {"fleet": STORE, "fleet_token_file": str(token), **settings}
+    listens = given.get("listen", "127.0.0.1")
+    with pytest.raises(StartError) as caught:
+        prepare(Settings(**given), f"http://{listens}:5000")
+    assert words in str(caught.value)
+    assert "a-password" not in str(caught.value)
+
+
+def test_settings_of_a_fleet(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-token-of-the-fleet\nmore\n")
+    given = Settings(
+        fleet=SECRET,
+        fleet_token_file=str(token),
+        listen="0.0.0.0",
+        node_url=ELSEWHERE + "/",
+        fleet_plain=True,
+        node_name="one",
+    )
+    settings, found, url = prepare(given, "http://0.0.0.0:5000")
+    assert (found, url, settings.node_name) == (
+        "a-token-of-the-fleet",
+        ELSEWHERE,
+        "one",
+    )
+    # On one machine, the store is enough.
+    settings, found, url = prepare(Settings(fleet=STORE), "http://127.0.0.1:5007")
+    assert (found, url) == ("", "http://127.0.0.1:5007")
+    assert settings.node_name.endswith(":5007")
