@@ -129,7 +129,8 @@ def replay(
         BadParameter: The recording has fewer steps.
     """
     segments = _lineage(open_part)
-    if not segments or segments[0].header.get("request") is None:
+    first = segments[0] if segments else None
+    if first is None or first.start or first.header.get("request") is None:
         raise CannotResume(
             "the recording began after its instance: expected one that the member "
             "'record' of a create request began"
@@ -150,7 +151,7 @@ def replay(
         raise BadParameter(
             f"step is {step}: expected at most {run.steps}, the steps of the recording"
         )
-    return Resumed(segments[0].header, run.records, run.steps, run.reset, run.last)
+    return Resumed(first.header, run.records, run.steps, run.reset, run.last)
 
 
 def _lineage(open_part: OpenPart) -> list[_Segment]:

@@ -127,9 +127,9 @@ def overdue(
         host's start or in the future.
     """
     calling_since = _calling_since(status)
-    if not live and not calling_since:
+    if not live and not calling_since and not status.last_used_ns:
         return "create-deadline" if age > settings.create_deadline else None
-    # A host that resumes a recording may take long, if each call takes less.
+    # A host that resumes a recording has been used, and may take as long as it calls.
     began_ns = now_ns - int(age * 1e9)
     times = (status.last_used_ns, calling_since or now_ns)
     if not began_ns - _LATE_NS < min(times) <= max(times) < now_ns + _LATE_NS:

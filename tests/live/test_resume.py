@@ -472,6 +472,7 @@ def forged(value: Any) -> bytes:
         (forged({"request": {"env_id": "CartPole-v1", "arguments": 5}}), 409),
         (forged({"request": {"env_id": "CartPole-v1", "for": "ada"}}), 200),
         (forged({"after": -1, "request": {"env_id": "CartPole-v1"}}), 409),
+        (forged({"after": 5, "request": {"env_id": "CartPole-v1"}}), 409),
     ],
 )
 def test_forged_recordings_are_refused(

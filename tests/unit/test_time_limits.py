@@ -89,11 +89,14 @@ def test_making_may_take_so_long(age: float, answer: str | None) -> None:
     assert given == answer
 
 
-@pytest.mark.parametrize(("busy_for", "answer"), [(9.0, None), (11.0, "step-deadline")])
+@pytest.mark.parametrize(
+    ("busy_for", "answer"), [(9.0, None), (11.0, "step-deadline"), (NOW_S, None)]
+)
 def test_a_resume_may_take_long_if_each_call_does_not(
     busy_for: float, answer: str | None
 ) -> None:
-    began, used = (int((NOW_S - each) * 1e9) for each in (busy_for, 90.0))
+    # The last one is between two calls.
+    began, used = (int((NOW_S - each) * 1e9) for each in (busy_for, 9.0))
     status = Status(began, used, 0, 0, 0)
     now_ns = int(NOW_S * 1e9)
     given = overdue(status, live=False, age=100.0, now_ns=now_ns, settings=LIMITS)
