@@ -11,6 +11,7 @@ import os
 import select
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
@@ -67,9 +68,16 @@ class FleetMember:
     Args:
         inherited: The server's settings.
         control: The connection to the supervisor, for reloads.
+        clock: Returns nanoseconds.
     """
 
-    def __init__(self, inherited: Inherited, control: FrameSocket) -> None:
+    def __init__(
+        self,
+        inherited: Inherited,
+        control: FrameSocket,
+        clock: Callable[[], int] = now_ns,
+    ) -> None:
+        self._clock = clock
         self._settings = inherited.settings
         self._run = inherited.run
         self._page = Page(inherited.run_path)
@@ -80,7 +88,7 @@ class FleetMember:
         self._owner = f"{self._nodes.directory}:{own.boot}"
         self._control = control
         self._since = b"", b"0"
-        self._renewed_ns = now_ns()
+        self._renewed_ns = self._clock()
         # The last record of each number, since when it is away, and what was logged.
         self._records: dict[str, Record] = {}
         self._away: dict[str, int] = {}
@@ -98,9 +106,10 @@ class FleetMember:
             self._wait()
 
     def close_all(self) -> None:
-        """Close the connection to the store."""
+        """Close the connection to the store, and the page."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._store.close()
+        self._page.close()
 
     def _wait(self) -> None:
         """Wait until the next renewal is due; apply reloads meanwhile."""
@@ -179,7 +188,7 @@ class FleetMember:
         with contextlib.suppress(OSError, FrameError, msgspec.MsgspecError):
             self._ask(Op.END_ALL, "node-lost")
             self._take_number(())
-            self._renewed_ns = now_ns()
+            self._renewed_ns = self._clock()
 
     def _take_number(self, earlier: tuple[str, ...]) -> None:
         """Claim another number for new instances.
@@ -207,7 +216,8 @@ class FleetMember:
         if changes.epoch != self._since[0]:
             self._nodes.gone.clear()
         self._since = changes.epoch, changes.clock
-        now, gap = now_ns(), now_ns() - self._renewed_ns
+        now = self._clock()
+        gap = now - self._renewed_ns
         self._renewed_ns = now
         for number, data in changes.records.items():
             self._read_record(number, data)
@@ -247,7 +257,7 @@ class FleetMember:
 
     def _probe(self) -> None:
         """Try to connect to the nodes that are away; mark those that are lost."""
-        now = now_ns()
+        now = self._clock()
         for number, since in list(self._away.items()):
             record = self._records.get(number)
             if record is None:

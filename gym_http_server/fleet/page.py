@@ -81,6 +81,11 @@ class Page:
             self._map = mmap.mmap(file.fileno(), mmap.PAGESIZE)
         self._numbers = memoryview(self._map).cast("Q")
 
+    def close(self) -> None:
+        """Unmap it."""
+        self._numbers.release()
+        self._map.close()
+
     @property
     def state(self) -> int:
         """A number that changes when the nodes are replaced."""

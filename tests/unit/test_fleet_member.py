@@ -1,0 +1,130 @@
+"""When a member takes another node as away, and as lost, on a clock of the test."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gym_http_server.config.inherited_settings import Inherited
+from gym_http_server.config.settings import Settings
+from gym_http_server.fleet.member import FleetMember
+from gym_http_server.fleet.page import Nodes, Page
+from gym_http_server.fleet.records import Record, write
+from gym_http_server.fleet.signatures import Signatures
+from gym_http_server.fleet.store import Changes
+from gym_http_server.processes.frame_socket import FrameSocket
+
+TOKEN = "a-token-of-the-fleet"
+SECOND = 10**9
+OWN = Record(
+    *(("0a1",), "boot", "one", "http://127.0.0.1:5000", "0.1.0"), slots=64, free=60
+)
+OTHER = msgspec.structs.replace(
+    OWN, numbers=("0b2",), boot="other", name="two", url="http://127.0.0.1:9"
+)
+
+
+class Store:
+    """Notes which numbers are marked as lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def lose(self, number: str, boot: str) -> bool:
+        """Mark a number."""
+        self.lost.append(number)
+        return True
+
+
+class Member(FleetMember):
+    """A member whose clock and whose probes the test decides."""
+
+    def __init__(self, run: Path) -> None:
+        self.now_ns = 1000 * SECOND
+        self.reachable = False
+        self.page = Page(str(run), make=True)
+        self.page.replace(Nodes(OWN))
+        ours, self.theirs = socket.socketpair()
+        self.control = ours
+        inherited = Inherited(
+            Settings(fleet="redis://127.0.0.1:1/0"), str(run), fleet_token=TOKEN
+        )
+        super().__init__(inherited, FrameSocket(ours), lambda: self.now_ns)
+        self.marks = Store()
+        self._store = self.marks  # type: ignore[assignment]
+
+    def _reach(self, url: str) -> bool:
+        return self.reachable
+
+    def renewed(self, *, alive: bool, seconds: float = 1.0) -> None:
+        """Let time pass, renew the record, and let the probe end."""
+        self.now_ns += int(seconds * SECOND)
+        numbers = frozenset({"0a1", "0b2"} if alive else {"0a1"})
+        record = write(OTHER, Signatures(TOKEN))
+        changes = Changes(b"1", b"1", numbers, {"0b2": record}, {"0b2": ""}, b"")
+        self._learn(changes)
+        self._probe()
+        for probe in self._probes.values():
+            probe.result(10.0)
+        self._publish(OWN)
+
+
+@pytest.fixture
+def member(tmp_path: Path) -> Iterator[Member]:
+    """A member that knows another node."""
+    member = Member(tmp_path)
+    member.renewed(alive=True)
+    yield member
+    member._threads.shutdown()
+    member.close_all()
+    member.page.close()
+    member.control.close()
+    member.theirs.close()
+
+
+def silence(member: Member, seconds: int) -> None:
+    for _ in range(seconds):
+        member.renewed(alive=False)
+
+
+def test_a_node_is_lost_after_30_s_without_record_and_connection(
+    member: Member,
+) -> None:
+    silence(member, 31)
+    assert member.marks.lost == []
+    (node,) = member.page.read().others
+    assert node.away_ns
+    assert node.unreachable_ns
+    silence(member, 3)
+    assert set(member.marks.lost) == {"0b2"}
+
+
+def test_a_node_that_can_be_reached_is_never_lost(member: Member) -> None:
+    member.reachable = True
+    silence(member, 120)
+    assert member.marks.lost == []
+    (node,) = member.page.read().others
+    assert node.away_ns
+    assert not node.unreachable_ns
+
+
+def test_a_record_ends_the_absence(member: Member) -> None:
+    silence(member, 25)
+    member.renewed(alive=True)
+    silence(member, 25)
+    assert member.marks.lost == []
+
+
+def test_time_without_the_store_is_nobodys_absence(member: Member) -> None:
+    """Where the store or this node was away, all records have ended."""
+    silence(member, 25)
+    member.renewed(alive=False, seconds=3600)
+    silence(member, 25)
+    assert member.marks.lost == []
+    silence(member, 10)
+    assert set(member.marks.lost) == {"0b2"}
