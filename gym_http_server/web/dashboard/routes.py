@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.resources
+import re
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
@@ -43,6 +44,8 @@ HEADERS = [("Content-Security-Policy", _POLICY), *_OTHER_HEADERS]
 # Swagger UI writes HTML, which it has cleaned, from strings.
 _DOCS_POLICY = _POLICY.replace("; require-trusted-types-for 'script'", "")
 _DOCS_HEADERS = [("Content-Security-Policy", _DOCS_POLICY), *_OTHER_HEADERS]
+#: Breaks of lines that say nothing in a style sheet.
+_LINE_OF_CSS = re.compile(rb"(?<=[{};,])\n")
 #: Page of the API, and the files that it takes from the package of Swagger UI.
 _DOCS = "docs.html"
 _SWAGGER_FILES = ("swagger-ui.css", "swagger-ui-bundle.js")
@@ -136,6 +139,8 @@ def _read(name: str, file: Traversable) -> _PageFile:
     ending = name.rpartition(".")[2]
     if ending in ("css", "js") and name not in _SWAGGER_FILES:
         content = _without_comments(content)
+        if ending == "css":
+            content = _LINE_OF_CSS.sub(b"", content)
     etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     return _PageFile(content, _TYPES[ending], etag)
 
