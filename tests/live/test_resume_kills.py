@@ -3,6 +3,7 @@
 CHAOS_TIMES=15 kills a server with an instance of each kind fifteen times: 210 moments.
 """
 
+import contextlib
 import os
 import random
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 
 import ale_py
 import gymnasium
+import psutil
 import pytest
 
 import gym_http_client
@@ -159,7 +161,8 @@ def test_all_kinds_are_resumed_after_all_processes_were_killed(number: int) -> N
         wait_until(lambda: all(walk.answered >= least for walk in walks), 60.0)
         # The other processes die with the command, before the next one starts.
         for process in server.environments():
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         server.kill_and_restart()
         for walk in walks:
             walk.join()
