@@ -74,7 +74,7 @@ class Resumed(NamedTuple):
     last: Json | None
 
 
-class _Layout(NamedTuple):
+class _StepLayout(NamedTuple):
     """How to read the actions of steps of one signature, without their results.
 
     Attributes:
@@ -235,7 +235,7 @@ class _Replay:
         self._verify = verify
         self._writing = Writing()
         self._signatures: dict[int, bytes] = {}
-        self._layouts: dict[int, _Layout | None] = {}
+        self._layouts: dict[int, _StepLayout | None] = {}
         self._play = {
             Kind.RESET: self._reset,
             Kind.STEP: self._step,
@@ -321,7 +321,7 @@ class _Replay:
         layout = None
         if fixed_writer(signature) is not None:
             # So the action of each of them has as many bytes.
-            layout = _Layout(
+            layout = _StepLayout(
                 self._signatures[number],
                 sum(memoryview(each).nbytes for each in parts),
                 fixed_reader(signature, compile_reader(signature)),
