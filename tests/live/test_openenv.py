@@ -374,6 +374,19 @@ def test_vectors_have_no_form(client: OpenEnvClient, api: Api) -> None:
     assert client.reset()["done"] is False
 
 
+def test_several_agents_have_no_form(
+    connect: Callable[..., OpenEnvClient], api: Api
+) -> None:
+    client = connect("pettingzoo/classic.rps_v2")
+    for _ in range(2):
+        refused = client.error("reset", {})
+        assert refused["code"] == "VALIDATION_ERROR"
+        assert "has several agents" in refused["message"]
+        assert api.instances() == {}
+    schema = api.get("/openenv/pettingzoo/classic.rps_v2/schema")
+    error(schema, 400, "bad-parameter")
+
+
 def test_an_environment_that_raises(
     connect: Callable[..., OpenEnvClient], api: Api
 ) -> None:

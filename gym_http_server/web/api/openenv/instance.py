@@ -20,14 +20,18 @@ from gym_http_server.web.api.openenv.spaces import keys_of
 from gym_http_server.web.api.web import Web
 from gym_http_server.web.backends.supervisor_client import Abandoned
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import BadParameter, Problem
 
-__all__ = ["LABEL", "HeldInstance", "create"]
+__all__ = ["LABEL", "HeldInstance", "NoForm", "create"]
 
 #: Label of the instances that connections have.
 LABEL = "openenv"
 #: Seconds between two tries to get a slot.
 TRY_AGAIN_S = 0.25
+
+
+class NoForm(BadParameter):
+    """OpenEnv has no form for an instance: a vector, or one with several agents."""
 
 
 class HeldInstance:
@@ -42,6 +46,10 @@ class HeldInstance:
         instance_id: The instance.
         described: Its description.
         action_keys: Keys of its action space if that is a Dict; else ``None``.
+
+    Raises:
+        NoForm: It is no single environment; it has ended.
+        Problem: It could not be described; it has ended.
     """
 
     def __init__(self, web: Web, environ: Environ, instance_id: str) -> None:
@@ -53,6 +61,7 @@ class HeldInstance:
         web.held.add(instance_id)
         try:
             self.described = msgspec.json.decode(self.call(Op.DESCRIBE))
+            _check_form(self.described)
         except BaseException:
             self.end()
             raise
@@ -84,6 +93,20 @@ class HeldInstance:
                 request_id = request_id_of(self._environ)
                 self._web.hosts.end(self.instance_id, "", request_id=request_id)
             self._web.held.discard(self.instance_id)
+
+
+def _check_form(described: dict[str, Any]) -> None:
+    env_id = described["env_id"]
+    if "num_envs" in described:
+        raise NoForm(
+            f"{env_id!r:.80} is a vector, for which OpenEnv has no form: expected a "
+            "connection for each environment"
+        )
+    if "agents" in described:
+        raise NoForm(
+            f"{env_id!r:.80} has several agents, for which OpenEnv has no form: "
+            "expected one agent; see docs/seats.md"
+        )
 
 
 def create(
