@@ -192,6 +192,8 @@ def test_arguments_are_fields_and_the_search_is_left_by_keys(
     page.shows("slots taken")
     page.run("location.hash = '#/new'")
     page.shows("environments")
+    page.write("input[type=search]", "rps_v2")
+    page.shows("parallel player_0 player_1")
     page.write("input[type=search]", "frozen")
     page.shows("2 environments")
     # The first one is chosen.

@@ -225,7 +225,8 @@ class NewPage {
   }
 }
 
-function aboutOf({ available, reason, entry_point, max_episode_steps: most }) {
+function aboutOf({ available, reason, entry_point, max_episode_steps: most, api, possible_agents: agents }) {
   if (!available) return `It cannot be made here: ${reason}`;
-  return [entry_point ?? "", most ? `at most ${plural(most, "step")} an episode` : ""].filter(Boolean).join(" · ");
+  const moved = api ? [api, ...(agents ?? [])].join(" ") : "";
+  return [entry_point ?? "", moved, most ? `at most ${plural(most, "step")} an episode` : ""].filter(Boolean).join(" · ");
 }
