@@ -249,3 +249,26 @@ def test_the_registry_says_which_agents_an_environment_has(server: Server) -> No
     assert found[f"{GENERATED}_env_v0"]["possible_agents"] is None
     # Its library is not among ours.
     assert "multi_agent_ale_py" in found["atari.pong_v3"]["reason"]
+
+
+def test_only_a_turn_and_observations_of_others_are_requests(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = RemoteAECEnv(server.url, "pettingzoo/classic.tictactoe_v3")
+    env.reset()
+    sent: list[str] = []
+    call = env._handle.call
+
+    def counted(method: str, path: str, given: Any = None) -> Any:
+        sent.append(path)
+        return call(method, path, given)
+
+    monkeypatch.setattr(env._handle, "call", counted)
+    env.last()
+    env.observe("player_1")
+    env.step(4)
+    env.last()
+    assert sent == ["step/"]
+    env.observe("player_1")
+    assert sent == ["step/", "attributes/observe/call/"]
+    env.close()
