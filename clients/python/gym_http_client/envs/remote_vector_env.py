@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gym_http_client.envs.create_requests import create_request, merged
 from gym_http_client.envs.remote import Remote, attribute_read
 from gym_http_client.envs.server import Server
-from gym_http_client.envs.spread_handle import Part, SpreadHandle, chosen_nodes
+from gym_http_client.envs.spread_handle import NodePart, SpreadHandle, chosen_nodes
 from gym_http_wire.specs import rebuild_spec
 
 __all__ = ["RemoteVectorEnv"]
@@ -147,10 +147,10 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
                 "them, since a recording is on one server"
             )
 
-        def make(node: str, number: int) -> Part:
+        def make(node: str, number: int) -> NodePart:
             wanted = {**options, "num_envs": number, "node": node or None}
             handle = server.create(create_request(env_id, wanted, kwargs))
-            return Part(handle.node, handle)
+            return NodePart(handle.node, handle)
 
         names = chosen_nodes(server, nodes, num_envs)
         self._hold(SpreadHandle(num_envs, names, make, replace=replace))

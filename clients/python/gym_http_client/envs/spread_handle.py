@@ -23,7 +23,7 @@ from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.spaces import describe
 
-__all__ = ["Part", "SpreadHandle", "chosen_nodes"]
+__all__ = ["NodePart", "SpreadHandle", "chosen_nodes"]
 
 # What a server answers when an instance is gone, or may be.
 _LOST = frozenset(
@@ -40,7 +40,7 @@ _FLAGS = ("reward", "terminated", "truncated")
 _OF_EACH = ("render/", _CALL)
 
 
-class Part(NamedTuple):
+class NodePart(NamedTuple):
     """A vector on one node.
 
     Attributes:
@@ -75,7 +75,7 @@ class SpreadHandle:
         self,
         num_envs: int,
         nodes: Sequence[str],
-        make: Callable[[str, int], Part],
+        make: Callable[[str, int], NodePart],
         *,
         replace: bool = False,
     ) -> None:
@@ -96,7 +96,7 @@ class SpreadHandle:
             self.end()
             raise
 
-    def _made(self, nodes: Sequence[str]) -> list[Part]:
+    def _made(self, nodes: Sequence[str]) -> list[NodePart]:
         sizes = [stop - start for start, stop in self._bounds]
         with concurrent.futures.ThreadPoolExecutor(len(nodes)) as pool:
             made = [
