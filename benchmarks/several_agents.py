@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.measuring import Plan
 from benchmarks.pinning import Mode
@@ -23,6 +23,7 @@ class _RPSAgent:
     """Moves both players of rock-paper-scissors."""
 
     name = "classic.rps_v2"
+    kwargs: ClassVar[dict[str, Any]] = {"max_cycles": 100}
 
     def __init__(self, url: str, seed: int) -> None:
         env = self._env = self._made(url)
@@ -38,7 +39,7 @@ class _RPSAgent:
         self._actions = itertools.cycle(drawn)
 
     def _made(self, url: str) -> Any:
-        return RemoteParallelEnv(url, f"pettingzoo/{self.name}")
+        return RemoteParallelEnv(url, f"pettingzoo/{self.name}", **self.kwargs)
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -64,19 +65,22 @@ class _LocalRPSAgent(_RPSAgent):
         with warnings.catch_warnings():
             # It would rather have its own `make` called.
             warnings.simplefilter("ignore", DeprecationWarning)
-            return importlib.import_module(f"pettingzoo.{self.name}").parallel_env()
+            module = importlib.import_module(f"pettingzoo.{self.name}")
+            return module.parallel_env(**self.kwargs)
 
 
 class _MultiwalkerAgent(_RPSAgent):
     """Moves three walkers."""
 
     name = "sisl.multiwalker_v9"
+    kwargs: ClassVar[dict[str, Any]] = {}
 
 
 class _LocalMultiwalkerAgent(_LocalRPSAgent):
     """Moves them in its own process."""
 
     name = "sisl.multiwalker_v9"
+    kwargs: ClassVar[dict[str, Any]] = {}
 
 
 def agents_rps(plan: Plan) -> list[Row]:
