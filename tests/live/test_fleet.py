@@ -50,7 +50,7 @@ class Fleet:
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Fleet]:
     """A fleet of three servers."""
-    with fleet(*NAMES) as (redis, servers):
+    with fleet(*NAMES, args=("--max-instances", "128")) as (redis, servers):
         yield Fleet(redis, servers)
 
 
@@ -101,7 +101,7 @@ def test_lists_name_the_server_of_each_instance(
         found = {each["instance_id"]: each["node"] for each in listed["instances"]}
         assert found.keys() == {each.id for each in made}
         assert all(number_of[node] == each[:3] for each, node in found.items())
-        assert listed["slots"] == {"of": 3 * 64, "taken": len(made)}
+        assert listed["slots"] == {"of": 3 * 128, "taken": len(made)}
         assert listed["ended"][0]["instance_id"] == closed
         assert listed["ended"][0]["node"] == "two"
         assert api.get("/v1/envs/").header("Gym-Node") in NAMES
