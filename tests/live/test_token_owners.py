@@ -75,6 +75,11 @@ WITHOUT_INSTANCE = {
     "/v1/batch/step": "test_a_batch_steps_no_foreign_instance",
     "/v1": "test_a_list_shows_the_own_instances",
     "/v1/registry": "test_scopes",
+    "/v1/registry/<path:env_id>/thumbnail": "test_scopes",
+    "/openenv/<path:env_id>/health": "open to all",
+    "/openenv/<path:env_id>/metadata": "the same for all that may read",
+    "/openenv/<path:env_id>/schema": "the same",
+    "/openenv/<path:env_id>/ws": "test_openenv_access",
     "/v1/tickets": "test_a_ticket_has_the_identity_of_its_token",
     "/v1/upload": "test_scopes",
     "/v1/shutdown": "test_scopes",
@@ -415,10 +420,11 @@ SCOPES = [
     ("POST", "/v1/upload/", EVERY),
     ("GET", "/v1/nothing/", EVERY),
 ]
-#: Paths that are open to all or to every token, or that test_relay_roles checks.
+#: Paths that are open to all or to every token, or that test_relay_roles and
+#: test_openenv_access check.
 UNCHECKED = re.compile(
     r"/|/(healthz|readyz|docs|dashboard|openapi\.json)/.*|/v1/external/client/.*|"
-    r"/v1/tickets/|/v1/runs/<run>/.*"
+    r"/v1/tickets/|/v1/runs/<run>/.*|/openenv/.*"
 ).fullmatch
 
 
