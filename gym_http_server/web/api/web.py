@@ -106,6 +106,7 @@ class Web:
         under_way: Counts the requests under way in this web worker by token.
         tls_streams: Counts the streams that this web worker relays for TLS by token.
         routes: The routes by the name of the operation.
+        peers: The other nodes of the server's fleet; ``None`` without one.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Web:
         self.run = run
         self.data_dir = DataDir(settings, run.path)
         self.tickets = Tickets(run.tickets)
-        self._peers = peers
+        self.peers = peers
         self.guard = (
             Guard(settings, self.tickets, memory)
             if peers is None
@@ -141,7 +142,7 @@ class Web:
     @property
     def number(self) -> str:
         """The number of this server in its fleet; "" without one."""
-        return "" if self._peers is None else self._peers.nodes.own.numbers[-1]
+        return "" if self.peers is None else self.peers.nodes.own.numbers[-1]
 
     @property
     def draining(self) -> bool:
