@@ -431,6 +431,8 @@ def test_an_instance_that_another_ends(client: OpenEnvClient, api: Api) -> None:
         (frame(1, b"\xff"), 1007),
         (frame(1, b'{"type": "state"}', mask=b""), 1002),
     ],
+    # Not of the bytes, whose masks are random.
+    ids=["too-large", "binary", "not-utf-8", "unmasked"],
 )
 def test_what_is_refused_as_on_streams(
     client: OpenEnvClient, data: bytes, code: int
