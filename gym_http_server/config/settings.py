@@ -27,7 +27,7 @@ from gym_http_server.config.setting_type import (
 )
 from gym_http_server.errors import SettingError
 
-__all__ = ["GROUPS", "TABLE", "Settings", "from_mapping"]
+__all__ = ["GROUPS", "TABLE", "Settings", "from_mapping", "is_local"]
 
 MIB = 1024 * 1024
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -433,7 +433,7 @@ class Settings:
     def external_loopback(self) -> bool:
         """Whether only environments of this machine can connect by plain TCP."""
         place = self.external_place
-        return place is None or _is_local(place[0])
+        return place is None or is_local(place[0])
 
     @property
     def env_commands(self) -> Mapping[str, EnvCommand]:
@@ -466,15 +466,16 @@ class Settings:
     def zmq_loopback(self) -> bool:
         """Whether only peers of this machine can connect by ZeroMQ."""
         place = self.zmq_place
-        return place is None or _is_local(place[0])
+        return place is None or is_local(place[0])
 
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        return _is_local(self.listen) or self.no_tcp
+        return is_local(self.listen) or self.no_tcp
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Whether a host is this machine, by its name or address."""
     return host in LOOPBACK or host.startswith("127.")
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from gym_http_server.errors import FleetAway
-from gym_http_server.fleet.page import Page
+from gym_http_server.fleet.page import FENCED_SECONDS, Page
 from gym_http_wire.problems import DiskFull
 
 __all__ = ["NUMBERS", "IDs", "NodeNumber", "NumberFile", "id_of", "number_of"]
@@ -157,8 +157,8 @@ class IDs:
         """
         if self._page.fenced:
             raise FleetAway(
-                "this server has not reached the fleet's store for 10 s, and makes no "
-                "new instances until it has",
+                "this server has not reached the fleet's store for "
+                f"{FENCED_SECONDS} s, and makes no new instances until it has",
                 headers={"Retry-After": "1"},
             )
         if self._page.used_up:

@@ -15,12 +15,12 @@ import msgspec
 from gym_http_server.fleet.records import Record
 from gym_http_server.rundir.directory import open_plain_file
 
-__all__ = ["IDS_OF_NUMBER", "Node", "Nodes", "Page", "now_ns"]
+__all__ = ["FENCED_SECONDS", "IDS_OF_NUMBER", "Node", "Nodes", "Page", "now_ns"]
 
 #: IDs that a number has.
 IDS_OF_NUMBER = 1 << 20
-#: Nanoseconds without the store after which a node makes no new instances.
-FENCED_NS = 10 * 10**9
+#: Seconds without the store after which a node makes no new instances.
+FENCED_SECONDS = 10
 # Numbers in the page: the state of the nodes, when the record was last renewed, and the
 # IDs that were issued of the last number.
 _STATE, _RENEWED, _ISSUED = 0, 1, 2
@@ -103,7 +103,7 @@ class Page:
     @property
     def fenced(self) -> bool:
         """Whether this node has not renewed its record for too long."""
-        return now_ns() - self._numbers[_RENEWED] > FENCED_NS
+        return now_ns() - self._numbers[_RENEWED] > FENCED_SECONDS * 10**9
 
     @property
     def used_up(self) -> bool:

@@ -1,7 +1,8 @@
 """The record of a node, which its member writes to the store each second.
 
-Whoever can write to the store could write any record. So each is signed with the fleet
-token, and one that is malformed, too large, or without a good signature is ignored.
+A program that can write to the store can write any record. So each is signed with the
+fleet token, and one that is malformed, too large, or without a good signature is
+ignored.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gym_http_server.config.settings import is_local
 from gym_http_server.fleet.signatures import Signatures
 
 __all__ = ["NAME", "BadRecord", "Record", "is_loopback", "is_url", "read", "write"]
@@ -24,7 +26,7 @@ _PURPOSE = "record"
 
 
 class BadRecord(Exception):
-    """A record in the store cannot be used; the text says why."""
+    """A record in the store cannot be used; the message has the reason."""
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,8 +64,7 @@ def is_url(url: str) -> bool:
 
 def is_loopback(url: str) -> bool:
     """Whether a URL is of this machine."""
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return is_local(urlsplit(url).hostname or "")
 
 
 def write(record: Record, signatures: Signatures) -> bytes:

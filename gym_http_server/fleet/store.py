@@ -1,6 +1,6 @@
 """The store of a fleet: a Redis or Valkey server, from version 6 on.
 
-It has who is a member, and which node has which create key and which run. Each request
+It has the members, and which node has which create key and which run. Each request
 is a script, which the store executes as a whole, and all times are of its clock.
 
 Keys, all after a prefix:
@@ -12,7 +12,7 @@ Keys, all after a prefix:
 - ``gone``, ``gone_until``: why a number has no node any more
 - ``handed``: numbers that were given back, with their counts
 - ``key:…``, ``run:…``: the number of the node that has a create key, or a run
-- ``refused``: who was last not admitted, for the members' logs
+- ``refused``: the server that was last refused, for the members' logs
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gym_http_server.config.settings import is_local
 from gym_http_server.errors import StartError
 from gym_http_server.fleet.numbers import NUMBERS, NodeNumber
 from gym_http_server.fleet.signatures import Signatures
@@ -164,7 +165,7 @@ _HANDED_ON = 1000
 
 
 class StoreAway(Exception):
-    """The store does not answer; the text says why."""
+    """The store does not answer; the message has the reason."""
 
 
 class NumberTaken(Exception):
@@ -180,7 +181,7 @@ class Changes(NamedTuple):
         alive: Numbers whose records count.
         records: Records that were changed, by number; empty if there is none.
         gone: Why a number has no node, of the same numbers; "" if it may have one.
-        refused: Who was last not admitted.
+        refused: The server that was last refused: its name and version, as JSON.
     """
 
     epoch: bytes
@@ -208,8 +209,8 @@ def check_url(url: str, *, beyond_loopback: bool) -> None:
             "--fleet is not the URL of a store: expected redis://HOST:PORT/0, or "
             "rediss:// for TLS, with :PASSWORD@ before the host if it has one"
         )
-    local = parts.hostname in ("localhost", "::1") or parts.hostname.startswith("127.")
-    if (beyond_loopback or not local) and not parts.password:
+    beyond_loopback = beyond_loopback or not is_local(parts.hostname)
+    if beyond_loopback and not parts.password:
         raise StartError(
             f"--fleet {_shown(url)} has no password, and other machines could change "
             "the fleet: expected redis://:PASSWORD@HOST:PORT/0"

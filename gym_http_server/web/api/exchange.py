@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http
+import io
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterable
@@ -53,6 +54,7 @@ __all__ = [
     "request_id_of",
     "send",
     "trace_id_of",
+    "with_body",
 ]
 
 Environ = dict[str, Any]
@@ -212,6 +214,11 @@ def read_body(environ: Environ, limit: int, setting: str = "--max-body") -> byte
     if len(body) < announced:
         check_complete(environ, len(body))
     return body
+
+
+def with_body(environ: Environ, body: bytes) -> Environ:
+    """Return the environment of a request with another body, which was read before."""
+    return {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
 
 
 def check_encoding(environ: Environ) -> None:

@@ -6,13 +6,13 @@ holds back an answer until it has others.
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import msgspec
 from gevent.event import Event  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 
+from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
 from gym_http_server.web.api.batches import (
@@ -28,6 +28,7 @@ from gym_http_server.web.api.exchange import (
     caller_of,
     key_of,
     read_body,
+    with_body,
 )
 from gym_http_server.web.api.fleet_guard import FORWARDED
 from gym_http_server.web.api.passing import joined, pass_on
@@ -62,9 +63,8 @@ def split_batch(
     json_forms(environ)
     body = read_body(environ, web.settings.max_body)
     items, first = read_batch(body)
-    whole = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
     if FORWARDED in environ or all(peers.is_own(each.instance_id) for each in items):
-        return view(web, environ | whole)
+        return view(web, with_body(environ, body))
     # The same keys, if the client sends the batch again.
     for item, key in zip(items, keys_of(items, key_of(environ)), strict=True):
         item.key = key
@@ -102,7 +102,7 @@ class _Call:
         """Take the steps, and answer when enough are done."""
         parts: dict[str, list[BatchItem]] = {}
         for item in items:
-            name = item.instance_id if apart else item.instance_id[:3]
+            name = item.instance_id if apart else number_of(item.instance_id)
             parts.setdefault(name, []).append(item)
         pool = Pool(MOST_REQUESTS)
         for part in parts.values():
@@ -134,8 +134,7 @@ class _Call:
 
     def _answer(self, part: list[BatchItem]) -> Answer:
         body = msgspec.json.encode({"steps": part})
-        environ = {**self._environ, "wsgi.input": io.BytesIO(body)}
-        environ["CONTENT_LENGTH"] = len(body)
+        environ = with_body(self._environ, body)
         # Each step has its key.
         environ.pop("HTTP_IDEMPOTENCY_KEY", None)
         instance_id = part[0].instance_id

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 from collections.abc import Iterator
 
 import msgspec
@@ -26,6 +25,7 @@ from gym_http_server.web.api.exchange import (
     check_size,
     read_body,
     read_some,
+    with_body,
 )
 from gym_http_server.web.api.fleet_guard import FORWARDED
 from gym_http_server.web.api.passing import answer_of, headers_for, pass_on
@@ -71,23 +71,21 @@ class RunViews:
     def _create(self, row: Operation, view: View, web: Web, environ: Environ) -> Answer:
         """Create a run on the node that has its name, else here."""
         body = read_body(environ, min(web.settings.max_body, INLINE_BYTES), "")
-        again = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
+        again = with_body(environ, body)
         try:
             run = msgspec.json.decode(body, type=_RunName).run
         except msgspec.MsgspecError:
             run = ""
         if FORWARDED in environ or not run:
-            return view(web, environ | again)
+            return view(web, again)
         own = self._peers.nodes.own
         try:
             node = self._bound(run, own.numbers[-1])
         except StoreAway as away:
-            raise FleetAway(
-                f"new runs wait: {away}", headers={"Retry-After": "1"}
-            ) from None
+            raise FleetAway(f"new runs wait: {away}") from None
         node = node or self._search(web, environ, run)
         if node.boot == own.boot:
-            return view(web, environ | again)
+            return view(web, again)
         return pass_on(self._peers, row, web, environ, node, body)
 
     def _call(
@@ -141,8 +139,7 @@ class RunViews:
             self._remember(run, bound)
         elif bound and bound not in self._peers.nodes.gone:
             raise NodeAway(
-                f"the server that has the run {run} is away; send the request again",
-                headers={"Retry-After": "1"},
+                f"the server that has the run {run} is away; send the request again"
             )
         return node
 

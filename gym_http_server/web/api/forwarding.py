@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 from typing import Any
 
 import msgspec
@@ -28,6 +27,7 @@ from gym_http_server.web.api.exchange import (
     json_answer,
     key_of,
     read_body,
+    with_body,
 )
 from gym_http_server.web.api.fleet_batches import split_batch
 from gym_http_server.web.api.fleet_guard import FORWARDED
@@ -172,10 +172,10 @@ def _issue_ticket(
 ) -> Answer:
     """Issue a ticket on the node of its instance, or use one up for another node."""
     body = read_body(environ, web.settings.max_body)
-    again = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
+    again = with_body(environ, body)
     if FORWARDED in environ:
         if environ.get("HTTP_IDEMPOTENCY_KEY") != TAKING:
-            return view(web, environ | again)
+            return view(web, again)
         holder = web.tickets.take(
             msgspec.json.decode(body, type=dict[str, str])["take"]
         )
@@ -184,7 +184,7 @@ def _issue_ticket(
         return json_answer(msgspec.json.encode(holder))
     instance_id = ticket_request(body).instance_id
     if not instance_id or peers.is_own(instance_id):
-        return view(web, environ | again)
+        return view(web, again)
     # A client's key means nothing here, and must not look like another node's.
     plain = {k: v for k, v in environ.items() if k != "HTTP_IDEMPOTENCY_KEY"}
     return pass_on(peers, row, web, plain, peers.find(instance_id), body)
@@ -200,9 +200,9 @@ def _of_connection(
 ) -> Answer:
     """Answer an external environment that is connected to any node by long polling."""
     body = read_body(environ, web.settings.max_answer, "--max-answer")
-    again = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
+    again = with_body(environ, body)
     try:
-        return view(web, environ | again, connection=connection)
+        return view(web, again, connection=connection)
     except Problem as problem:
         if FORWARDED in environ or problem.status != 404:
             raise
@@ -227,8 +227,7 @@ def _create(
     for node in nodes:
         try:
             if node.boot == peers.nodes.own.boot:
-                again = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": len(body)}
-                answer = view(web, environ | again)
+                answer = view(web, with_body(environ, body))
             else:
                 answer = _create_there(peers, row, web, environ, node, body)
             if answer.status not in _REFUSALS:
@@ -272,16 +271,15 @@ def _create_there(
 
 
 def _has_free_slot(peers: Peers) -> bool:
-    nodes = peers.nodes
-    return nodes.own.free > 0 or any(each.record.free > 0 for each in nodes.others)
+    return any(each.free > 0 for each in peers.all())
 
 
 def _full(peers: Peers) -> TooManyInstances:
-    nodes = peers.nodes
-    slots = nodes.own.slots + sum(each.record.slots for each in nodes.others)
+    nodes = peers.all()
+    slots = sum(each.slots for each in nodes)
     return TooManyInstances(
-        f"all {slots} instances that the {1 + len(nodes.others)} servers of this fleet "
-        "may have are taken; close one, or start another server"
+        f"all {slots} instances that the {len(nodes)} servers of this fleet may have "
+        "are taken; close one, or start another server"
     )
 
 

@@ -37,7 +37,7 @@ _TICKET = re.compile(r"[A-Za-z0-9_-]{32}").fullmatch
 
 
 class TicketHolder(NamedTuple):
-    """Who may open which stream.
+    """The right to open streams in place of a token.
 
     Attributes:
         name: Name of the token that the ticket stands for.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +12,7 @@ from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
-from gym_http_server.web.api.exchange import Answer, Environ, json_answer
+from gym_http_server.web.api.exchange import Answer, Environ, json_answer, with_body
 from gym_http_server.web.api.fleet_guard import FORWARDED
 from gym_http_server.web.api.passing import decoded, joined, pass_on
 from gym_http_server.web.api.web import View, Web
@@ -184,8 +183,6 @@ def _with_nodes(
     peers: Peers, row: Operation, view: View, web: Web, environ: Environ
 ) -> Answer:
     """Describe this node, and name all of them, of which a create may choose one."""
-    nodes = peers.nodes
-    records = [nodes.own, *(each.record for each in nodes.others)]
     named = [
         {
             "draining": each.draining,
@@ -193,7 +190,7 @@ def _with_nodes(
             "node": each.name,
             "slots": each.slots,
         }
-        for each in sorted(records, key=lambda each: each.name)
+        for each in sorted(peers.all(), key=lambda each: each.name)
     ]
     described = decoded(view(web, environ)) | {"nodes": named}
     return json_answer(msgspec.json.encode(described, order="sorted") + b"\n")
@@ -228,8 +225,8 @@ def ask_others(
 
 def for_path(environ: Environ, path: str) -> Environ:
     """Return the environment of a GET of a path, for the same caller."""
-    asking = {**environ, "REQUEST_METHOD": "GET", "RAW_URI": path, "QUERY_STRING": ""}
-    asking["wsgi.input"], asking["CONTENT_LENGTH"] = io.BytesIO(), "0"
+    asking = with_body(environ, b"")
+    asking |= {"REQUEST_METHOD": "GET", "RAW_URI": path, "QUERY_STRING": ""}
     for name in ("HTTP_IDEMPOTENCY_KEY", "CONTENT_TYPE", "HTTP_CONTENT_ENCODING"):
         asking.pop(name, None)
     return asking

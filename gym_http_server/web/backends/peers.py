@@ -30,7 +30,7 @@ from gym_http_server.errors import (
 )
 from gym_http_server.fleet.joining import tls_context
 from gym_http_server.fleet.numbers import number_of
-from gym_http_server.fleet.page import Node, Nodes, Page
+from gym_http_server.fleet.page import FENCED_SECONDS, Node, Nodes, Page
 from gym_http_server.fleet.records import Record
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore, StoreAway
@@ -210,13 +210,11 @@ class Peers:
         """
         try:
             if self._page.fenced:
-                raise StoreAway("the store has not answered for 10 s")
+                raise StoreAway(f"the store has not answered for {FENCED_SECONDS} s")
             named = "" if node is None else f"{node.numbers[-1]}:{node.boot}"
             bound = self.store.bind_key(creator, key, named)
         except StoreAway as away:
-            raise FleetAway(
-                f"creates with a key wait: {away}", headers={"Retry-After": "1"}
-            ) from None
+            raise FleetAway(f"creates with a key wait: {away}") from None
         if not bound:
             return None
         number, _, boot = bound.partition(":")
@@ -232,8 +230,7 @@ class Peers:
             )
         raise NodeAway(
             "the server that has this create request is not known here yet; send the "
-            "request again",
-            headers={"Retry-After": "1"},
+            "request again"
         )
 
     def issuer(self, ticket: str) -> Record | None:
@@ -328,10 +325,9 @@ class Peers:
             if any(each.external.get(env_id) for each in self.all()):
                 break
             time.sleep(LOOK_AGAIN_SECONDS)
-        nodes = self.nodes
-        present = [each.record for each in nodes.others if not each.away_ns]
-        random.shuffle(present)
-        ready = [each for each in (nodes.own, *present) if not each.draining]
+        own, *others = self._present()
+        random.shuffle(others)
+        ready = [each for each in (own, *others) if not each.draining]
         return sorted(ready, key=lambda each: not each.external.get(env_id))
 
     def all(self) -> list[Record]:
@@ -339,13 +335,18 @@ class Peers:
         nodes = self.nodes
         return [nodes.own, *(each.record for each in nodes.others)]
 
+    def _present(self) -> list[Record]:
+        """Return the nodes that are not away, this one first."""
+        nodes = self.nodes
+        others = [each.record for each in nodes.others if not each.away_ns]
+        return [nodes.own, *others]
+
     def candidates(self) -> list[Record]:
         """Return three nodes to create an instance on, the better of two first."""
-        nodes = self.nodes
-        present = [each.record for each in nodes.others if not each.away_ns]
-        ready = [each for each in (nodes.own, *present) if not each.draining]
+        present = self._present()
+        ready = [each for each in present if not each.draining]
         if not ready:
-            return [nodes.own]
+            return present[:1]
         chosen = random.sample(ready, min(3, len(ready)))
         first = max(chosen[:2], key=self._free_share)
         chosen.remove(first)
@@ -520,8 +521,7 @@ def _request_head(
 
 def _away(node: Record) -> NodeAway:
     return NodeAway(
-        f"the server {node.name} of this fleet does not answer; send the request again",
-        headers={"Retry-After": "1"},
+        f"the server {node.name} of this fleet does not answer; send the request again"
     )
 
 
@@ -563,8 +563,8 @@ class _Connection:
         """Send a request and receive its answer.
 
         Raises:
-            _Lost: There is none.
-            OSError: The same.
+            _Lost: The node does not answer, or its answer is malformed.
+            OSError: The connection failed.
             AnswerBudgetFull: There is no room for it.
         """
         head, rest = self._begin(data, peers, deadline)
@@ -588,8 +588,8 @@ class _Connection:
         """Send a handshake; return the stream, or the answer that refuses it.
 
         Raises:
-            _Lost: There is none.
-            OSError: The same.
+            _Lost: The node does not answer, or its answer is malformed.
+            OSError: The connection failed.
         """
         head, rest = self._begin(data, peers, None)
         if head.startswith(b"HTTP/1.1 101 "):

@@ -163,8 +163,7 @@ class Session:
                 closes=problem.code in _GONE,
                 problem=problem.code,
             ) from None
-        known = "expected reset, step, state or close"
-        raise _Refused("UNKNOWN_TYPE", f"the type is {message.type!r:.80}: {known}")
+        raise _unknown_type(message.type)
 
     def _state(self) -> dict[str, Any]:
         instance = self._instance
@@ -290,22 +289,26 @@ def _read_message(text: bytes) -> _Message:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _Refused("INVALID_JSON", f"the message is no JSON: {error}") from None
     if not isinstance(given, dict):
-        raise _Refused("INVALID_JSON", "the message is no object of JSON")
+        raise _Refused("INVALID_JSON", "the message is no JSON object")
     kind = given.get("type")
     if not isinstance(kind, str):
-        known = "expected reset, step, state or close"
-        raise _Refused("UNKNOWN_TYPE", f"the type is {kind!r:.80}: {known}")
+        raise _unknown_type(kind)
     names = ", ".join(sorted(given.keys() - {"type", "data"}))
     raise _Refused(
         "VALIDATION_ERROR", f"the message has {names:.80}: expected type and data only"
     )
 
 
+def _unknown_type(kind: Any) -> _Refused:
+    known = "expected reset, step, state or close"
+    return _Refused("UNKNOWN_TYPE", f"the type is {kind!r:.80}: {known}")
+
+
 def _object_of(data: msgspec.Raw) -> dict[str, Any]:
     """Return the data of a message, which is an object.
 
     Raises:
-        BadParameter: It is none.
+        BadParameter: It is something else.
     """
     given = _decode(bytes(data) or b"{}")
     if not isinstance(given, dict):
