@@ -1,8 +1,10 @@
 """A fleet's numbers, IDs and records, without servers."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import gevent  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
@@ -13,6 +15,8 @@ from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, nu
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
+from gym_http_server.web.api.exchange import json_answer, parts_of
+from gym_http_server.web.api.together import LISTS
 
 SIGNATURES = Signatures("a-token-of-the-fleet")
 RECORD = Record(
@@ -206,3 +210,16 @@ def test_settings_of_a_fleet(tmp_path: Path) -> None:
     settings, found, url = prepare(Settings(fleet=STORE), "http://127.0.0.1:5007")
     assert (found, url) == ("", "http://127.0.0.1:5007")
     assert settings.node_name.endswith(":5007")
+
+
+def test_the_node_of_an_instance_is_not_among_its_arguments() -> None:
+    arguments = {"a": 1, "num_envs": 2}
+    row = {"age_s": 1.0, "arguments": arguments, "num_envs": None, "state": "idle"}
+    own = json_answer(msgspec.json.encode({"ended": [], "instances": [row]}))
+    peers: Any = SimpleNamespace(nodes=Nodes(RECORD))
+    try:
+        answer = LISTS["instances"](peers, None, lambda *_: own, None, {})
+    finally:
+        gevent.get_hub().destroy(destroy_loop=True)
+    (listed,) = msgspec.json.decode(b"".join(parts_of(answer.body)))["instances"]
+    assert listed == row | {"node": "one"}

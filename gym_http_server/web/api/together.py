@@ -173,10 +173,10 @@ def _first(pair: tuple[Any, msgspec.Raw]) -> Any:
 
 def _with_node(row: msgspec.Raw, name: str, before: str) -> msgspec.Raw:
     """Return a row with the name of its node, in front of another member."""
-    # Not in a text of the row, in which a quote would follow a backslash.
-    mark = b',"%b":' % before.encode()
-    node = b',"node":"%b"' % name.encode()
-    return msgspec.Raw(bytes(row).replace(mark, node + mark, 1))
+    # The last one: arguments of environments, which come before, may have this name.
+    # In a text of the row, a backslash would be in front of the quote.
+    start, mark, end = bytes(row).rpartition(b',"%b":' % before.encode())
+    return msgspec.Raw(b'%b,"node":"%b"%b%b' % (start, name.encode(), mark, end))
 
 
 def _with_nodes(
