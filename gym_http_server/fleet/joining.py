@@ -58,7 +58,8 @@ def _read_token(settings: Settings) -> str:
             return ""
         raise StartError(
             "--fleet beyond loopback needs a token that all its servers share, with "
-            "which they sign whom they act for: name its file with --fleet-token-file"
+            "which they sign requests to each other: name its file with "
+            "--fleet-token-file"
         )
     try:
         text = Path(settings.fleet_token_file).read_text(encoding="utf-8-sig")

@@ -249,7 +249,7 @@ class Tombstone(Struct, frozen=True):
         """Return the reason in one line, without control characters.
 
         Args:
-            words: The last words of a crash, as those who read the line may see them.
+            words: The last words of a crash, if readers of the line may see them.
         """
         if self.detail:
             return f"{self.reason} ({self.detail})"

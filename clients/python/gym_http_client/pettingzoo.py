@@ -166,7 +166,7 @@ _OWN = frozenset(
 
 
 def _agents_of(answer: dict[str, Any]) -> list[Any]:
-    """Return the agents that are left; all who have flags, if nothing else is said."""
+    """Return the agents that are left; without ``agents``, those that have flags."""
     return answer["agents"] if "agents" in answer else list(answer["terminated"])
 
 

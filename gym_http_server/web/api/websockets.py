@@ -75,7 +75,7 @@ class KeptSocket:
         self._sending = RLock()
         self._busy = False
         self._closing = False
-        self._heard = self._pinged = clock()
+        self._received_at = self._pinged_at = clock()
         self._watched: socket.socket | None = None
         self._reading: Any = None
         self.left = False
@@ -135,11 +135,11 @@ class KeptSocket:
         now = self._clock()
         if self._room.locked():
             # Its messages wait, and perhaps an answer to a ping behind them.
-            self._heard = now
-        if now - self._heard > SILENT_S:
+            self._received_at = now
+        if now - self._received_at > SILENT_S:
             self._cut()
-        elif now - max(self._heard, self._pinged) > PING_S:
-            self._pinged = now
+        elif now - max(self._received_at, self._pinged_at) > PING_S:
+            self._pinged_at = now
             # It may have to wait for its turn.
             gevent.spawn(self.send, Opcode.PING, b"")
         if not self._busy:
@@ -183,7 +183,7 @@ class KeptSocket:
                 data = self._socket.recv(RECEIVE_BYTES)
                 if not data:
                     break
-                self._heard = self._clock()
+                self._received_at = self._clock()
         except WebSocketError as error:
             self.close(error.code, str(error))
             self._leave()

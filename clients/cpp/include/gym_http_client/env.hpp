@@ -87,7 +87,7 @@ inline Value optional_member(const Value& answer, const char* name) {
 
 /// The step of several agents in an answer. @throws UsageError It is not one.
 inline Step agents_step_of(const Value& answer) {
-    // Where nothing else is said, the agents are those that have flags.
+    // In an answer without `agents`, these are the ones that have flags.
     const Value* left = answer.find("agents");
     const bool over = (left == nullptr ? answer["terminated"] : *left).size() == 0;
     Step step;

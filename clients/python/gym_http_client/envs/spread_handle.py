@@ -35,7 +35,7 @@ _LOST = frozenset(
 _SINGLE = ("single_observation_space", "single_action_space")
 _CALL = "attributes/call/call/"
 _SET_ATTR = "attributes/set_attr/call/"
-_FLAGS = ("reward", "terminated", "truncated")
+_ARRAYS = ("reward", "terminated", "truncated")
 # Their results are tuples with one for each environment.
 _OF_EACH = ("render/", _CALL)
 
@@ -262,7 +262,7 @@ class SpreadHandle:
                 whole[name] = sum(answer[name] for answer in answers.values())
             elif name == "generator":
                 whole[name] = _columns(answer["generator"] for answer in each)
-            elif name in _FLAGS:
+            elif name in _ARRAYS:
                 whole[name] = np.concatenate([answer[name] for answer in each])
             elif isinstance(whole[name], tuple) and path in _OF_EACH:
                 whole[name] = tuple(one for answer in each for one in answer[name])
@@ -328,7 +328,10 @@ def chosen_nodes(
         described = expect_object(link.request("GET", "/v1/"), f"{server.url}/v1/")
     found = [each for each in described.get("nodes", ()) if not each["draining"]]
     if not found:
-        raise ValueError(f"nodes is {nodes}, and {server.url} is in no fleet")
+        raise ValueError(
+            f"nodes is {nodes}, and {server.url} is in no fleet: expected a server "
+            "with --fleet, or nodes=None"
+        )
     if count > len(found):
         raise ValueError(
             f"nodes is {nodes}: expected {len(found)} at most, as this fleet has"

@@ -226,7 +226,7 @@ class SeatEnv(gymnasium.Env[Any, Any]):
 
     def _held(self) -> WorldThread:
         if self._thread is None:
-            raise ResetNeeded(f"nobody holds the seat of {self.agent}")
+            raise ResetNeeded(f"nobody holds the seat of {self.agent}: create it first")
         return self._thread
 
 

@@ -12,7 +12,7 @@ const STEP = { op: Op.STEP, path: "step/" };
 /** Opens a stream with the first call. To leave does not end the instance. */
 export class Stepper {
   #session;
-  /** What was last known of agents: who there are, whose turn it is, and who has ended. */
+  /** The last answers about agents: their IDs, whose turn it is, and which have ended. */
   #last = {};
 
   /**
