@@ -1,5 +1,7 @@
 """A fleet's numbers, IDs and records, without servers."""
 
+import socket
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +17,10 @@ from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, nu
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
+from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.api.exchange import json_answer, parts_of
 from gym_http_server.web.api.together import LISTS
+from gym_http_server.web.backends.peers import Peers
 
 SIGNATURES = Signatures("a-token-of-the-fleet")
 RECORD = Record(
@@ -223,3 +227,25 @@ def test_the_node_of_an_instance_is_not_among_its_arguments() -> None:
         gevent.get_hub().destroy(destroy_loop=True)
     (listed,) = msgspec.json.decode(b"".join(parts_of(answer.body)))["instances"]
     assert listed == row | {"node": "one"}
+
+
+def test_connections_that_nodes_have_closed_are_closed(tmp_path: Path) -> None:
+    page_of(tmp_path)
+    peers = Peers(Settings(), "", RunDir(str(tmp_path)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer_and_close() -> None:
+            end, _ = listener.accept()
+            with end:
+                end.recv(4096)
+                end.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+        thread = threading.Thread(target=answer_and_close)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        node = msgspec.structs.replace(RECORD, url=url, boot="other")
+        answer = peers.request(node, "GET", "/v1/", [], b"", repeatable=False)
+        thread.join()
+    assert answer.body == b"{}"
+    # One that is dropped instead warns, and a warning is an error.
+    peers.sweep()

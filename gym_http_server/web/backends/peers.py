@@ -506,8 +506,10 @@ class Peers:
     def sweep(self) -> None:
         """Close the idle connections whose other end has closed."""
         for boot, idle in list(self._idle.items()):
-            self._idle[boot] = [each for each in idle if each.usable]
-            if not self._idle[boot]:
+            for each in [each for each in idle if not each.usable]:
+                idle.remove(each)
+                each.close()
+            if not idle:
                 del self._idle[boot]
 
 
