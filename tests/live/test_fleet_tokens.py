@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.api import Api, error, no_content, ok
-from tests.support.fleet import Redis, fleet, wait_until_known
+from tests.support.fleet import Redis, fleet, node, wait_until_known
 from tests.support.runs import Run, done
 from tests.support.server import Server
-from tests.support.token_file import TOKENS, api_of, token_of, write_file
+from tests.support.token_file import TOKENS, api_of, line, token_of, write_file
 from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
@@ -43,6 +44,29 @@ def test_a_caller_is_the_same_for_all_servers(servers: Servers) -> None:
             assert api_of(server, "reader").instances() == {}
         error(api_of(two, "nobody").get("/v1/envs/"), 401, "unauthorized")
         no_content(api_of(two, "ada").post(instance.path("close/")))
+
+
+def test_a_refused_part_of_a_batch_has_the_reason_of_its_server(
+    servers: Servers, tmp_path: Path
+) -> None:
+    redis, (one, two) = servers
+    tokens = tmp_path / "tokens"
+    tokens.write_text(line("root", TOKENS["root"]))
+    tokens.chmod(0o644)
+    with node(redis, "three", "--tokens", str(tokens)) as three:
+        wait_until_known(redis, [one, two, three])
+        own = api_of(one, "ada").create(node="one")
+        other = api_of(one, "root").create(node="three")
+        own.reset()
+        steps = [{"instance_id": each.id, "action": 0} for each in (other, own)]
+        answer = ok(api_of(one, "ada").post("/v1/batch/step/", {"steps": steps}))
+        refused, taken = answer["results"]
+        assert (refused["instance_id"], refused["status"]) == (other.id, 401)
+        assert refused["problem"]["code"] == "unauthorized"
+        assert "'ada' is not in the --tokens file" in refused["problem"]["message"]
+        assert (taken["instance_id"], taken["status"]) == (own.id, 200)
+        no_content(own.close())
+    wait_until_known(redis, [one, two])
 
 
 def test_a_server_cannot_be_posed_as(servers: Servers) -> None:

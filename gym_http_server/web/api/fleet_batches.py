@@ -6,6 +6,7 @@ holds back an answer until it has others.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
@@ -28,15 +29,18 @@ from gym_http_server.web.api.exchange import (
     caller_of,
     key_of,
     read_body,
+    request_id_of,
     with_body,
 )
 from gym_http_server.web.api.fleet_guard import FORWARDED
-from gym_http_server.web.api.passing import joined, pass_on
+from gym_http_server.web.api.passing import decoded, joined, pass_on
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.peers import Peers
 from gym_http_wire.problems import Problem
 
 __all__ = ["split_batch"]
+
+log = logging.getLogger("gym_http_server.api")
 
 #: Requests under way for one batch.
 MOST_REQUESTS = 256
@@ -125,12 +129,21 @@ class _Call:
         """Take the steps of one node."""
         try:
             answer = self._answer(part)
+            results = _decode_part(joined(answer)).results
+            named = {_name_of(each).instance_id: each for each in results}
+            # All of them, since the client waits for each.
+            found = [(item.instance_id, named[item.instance_id]) for item in part]
+            self._content_type = dict(answer.headers)["Content-Type"]
         except Problem as problem:
             self._put_problem(part, problem)
-            return
-        self._content_type = dict(answer.headers)["Content-Type"]
-        for each in _decode_part(joined(answer)).results:
-            self._put(_name_of(each).instance_id, each)
+        except Exception as error:
+            extra = {"request_id": request_id_of(self._environ)}
+            log.exception("a part of a batch failed", extra=extra)
+            failure = Problem(f"the server failed with {type(error).__name__}")
+            self._put_problem(part, failure)
+        else:
+            for instance_id, result in found:
+                self._put(instance_id, result)
 
     def _answer(self, part: list[BatchItem]) -> Answer:
         body = msgspec.json.encode({"steps": part})
@@ -143,8 +156,9 @@ class _Call:
         node: Record = self._peers.find(instance_id)
         answer = pass_on(self._peers, self._row, self._web, environ, node, body)
         if answer.status != 200:
+            refused = decoded(answer)
             raise Problem(
-                f"the server {node.name} answered with {answer.status}", status=502
+                refused["message"], status=answer.status, code=refused["code"]
             )
         return answer
 
