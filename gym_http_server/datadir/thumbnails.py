@@ -18,12 +18,20 @@ import msgspec
 from gym_http_server.datadir.own_paths import THUMBNAILS, DataDir
 from gym_http_server.datadir.whole_files import FOLDER, opened, write
 
-__all__ = ["MAX_PICTURE_BYTES", "Drawn", "read_thumbnail", "write_thumbnail"]
+__all__ = [
+    "MAX_FILE_BYTES",
+    "MAX_PICTURE_BYTES",
+    "Drawn",
+    "read_thumbnail",
+    "write_thumbnail",
+]
 
 #: Bytes of a picture, and files that are kept.
 MAX_PICTURE_BYTES, MAX_FILES = 24 * 1024, 256
 #: Bytes of the first line, in which paths have up to six for each character.
 _LINE_BYTES = 32 * 1024
+#: Bytes of a file.
+MAX_FILE_BYTES = _LINE_BYTES + MAX_PICTURE_BYTES
 #: Seconds after which an environment that could not be drawn is tried again.
 _RETRY_SECONDS = 3600.0
 _NAME = re.compile(r"\.?[0-9a-f]{32}(\.[0-9]{1,10})?", re.ASCII).fullmatch
@@ -70,7 +78,7 @@ def read_thumbnail(data_dir: DataDir, env_id: str) -> bytes | None:
     """
     try:
         with opened(f"{data_dir.path}/{THUMBNAILS}", _name(env_id)) as file:
-            content = os.read(file, _LINE_BYTES + MAX_PICTURE_BYTES)
+            content = os.read(file, MAX_FILE_BYTES)
             written = os.fstat(file).st_mtime
         line, _, picture = content.partition(b"\n")
         drawn = msgspec.json.decode(line, type=Drawn)

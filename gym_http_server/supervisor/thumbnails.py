@@ -20,6 +20,7 @@ import msgspec
 from gym_http_core.env_errors import env_exceptions
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.datadir.thumbnails import (
+    MAX_FILE_BYTES,
     MAX_PICTURE_BYTES,
     Drawn,
     write_thumbnail,
@@ -47,7 +48,6 @@ __all__ = ["Thumbnails"]
 DRAW_SECONDS, WRITE_SECONDS = 30.0, 10.0
 #: Environments that wait to be drawn.
 MAX_WAITING = 256
-MAX_BYTES = 32 * 1024 + MAX_PICTURE_BYTES
 FILE_BYTES = 64 * 1024 * 1024
 #: Below all hosts, whose agents wait for them.
 NICENESS = 19
@@ -255,11 +255,11 @@ def _receive(reader: int, seconds: float) -> bytes:
     deadline = time.monotonic() + seconds
     poll = select.poll()
     poll.register(reader, select.POLLIN)
-    while len(received) <= MAX_BYTES:
+    while len(received) <= MAX_FILE_BYTES:
         left = deadline - time.monotonic()
         if left <= 0 or not poll.poll(left * 1000):
             break
-        data = os.read(reader, MAX_BYTES)
+        data = os.read(reader, MAX_FILE_BYTES)
         if not data:
             break
         received += data
