@@ -45,7 +45,7 @@ def _read_token(settings: Settings) -> str:
     """Return the fleet token, after a check of all settings of the fleet.
 
     Returns:
-        The token; "" with none on loopback.
+        The token; "" with none on loopback, if callers show no token either.
 
     Raises:
         StartError: A setting is wrong, or the fleet would be open to others.
@@ -54,6 +54,13 @@ def _read_token(settings: Settings) -> str:
     if settings.no_tcp:
         raise StartError("--fleet needs a TCP address: start without --no-tcp")
     if not settings.fleet_token_file:
+        if settings.guarded:
+            # Without one, every caller that reaches the store could act for any token.
+            raise StartError(
+                "--fleet with --token or --tokens needs a token that all its servers "
+                "share, with which they sign whom they act for: name its file with "
+                "--fleet-token-file"
+            )
         if settings.loopback and not settings.node_url:
             return ""
         raise StartError(

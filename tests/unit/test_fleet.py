@@ -170,6 +170,8 @@ ELSEWHERE = "http://10.66.66.66:5000"
             {"fleet": SECRET, "fleet_token_file": "", "listen": "0.0.0.0"},
             "--fleet-token-file",
         ),
+        ({"fleet_token_file": "", "token": "a-secret"}, "with --token or --tokens"),
+        ({"fleet_token_file": "", "tokens": "{}"}, "with --token or --tokens"),
         ({"node_url": ELSEWHERE}, "--fleet-plain"),
         ({"node_url": "127.0.0.1:5000"}, "--node-url is '127.0.0.1:5000'"),
         ({"node_url": "http://127.0.0.1/x"}, "a scheme, a host and a port"),
