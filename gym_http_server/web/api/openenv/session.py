@@ -39,6 +39,8 @@ _GONE = frozenset(
         *(EnvCrashed, InstanceEnded, ServerRestarted, StepDeadline, UnknownInstance),
     )
 )
+#: Raised by decoders.
+_UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 #: Statuses of requests that could not be read, and that have had no effect.
 _UNREAD = (400, 413, 422)
 
@@ -243,10 +245,12 @@ class Session:
             NoRenderMode: There can be none.
         """
         mode = instance.described["render_mode"]
-        if wanted and mode in (None, "ansi"):
+        # A list of pictures would lose all but one.
+        pictures = mode not in (None, "ansi", "human") and not mode.endswith("_list")
+        if wanted and not pictures:
             raise NoRenderMode(
                 f"render is true, and the render mode {mode or 'none'}: expected one "
-                "with pictures; reset with render_mode, as 'rgb_array'",
+                "with a picture; reset with render_mode, as 'rgb_array'",
                 status=400,
             )
 
@@ -282,11 +286,11 @@ def _reply(kind: str, data: bytes) -> bytes:
 def _read_message(text: bytes) -> _Message:
     try:
         return _message(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except _UNDECODABLE:
         pass
     try:
         given = _decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except _UNDECODABLE as error:
         raise _Refused("INVALID_JSON", f"the message is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise _Refused("INVALID_JSON", "the message is no JSON object")
@@ -308,9 +312,15 @@ def _object_of(data: msgspec.Raw) -> dict[str, Any]:
     """Return the data of a message, which is an object.
 
     Raises:
-        BadParameter: It is something else.
+        BadParameter: It is something else, or has a number out of range.
     """
-    given = _decode(bytes(data) or b"{}")
+    try:
+        given = _decode(bytes(data) or b"{}")
+    except _UNDECODABLE as error:
+        raise BadParameter(
+            f"data cannot be read: {error}; expected integers of at most 4,300 "
+            "digits, and other numbers from -1e308 to 1e308"
+        ) from None
     if not isinstance(given, dict):
         raise BadParameter(f"data is {given!r:.80}: expected an object")
     return given
@@ -335,7 +345,7 @@ def _read_step(data: msgspec.Raw, keys: frozenset[str] | None) -> _Step:
             data = msgspec.Raw(_encode({"action": given, "render": render}))
     try:
         return _step(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except _UNDECODABLE as error:
         raise BadParameter(
             f"the data of the step: {error}; expected an object with action, and with "
             "render to get a frame"
