@@ -132,6 +132,22 @@ def test_any_server_has_the_recordings_of_all(nodes: Fleet) -> None:
         error(api.get("/v1/recordings/of-none/"), 404, "not-found")
 
 
+def test_head_has_the_headers_of_get_at_any_server(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    paths = ["/v1/envs/", "/v1/instances/", "/v1/registry/", "/v1/recordings/"]
+    paths += [each.path("action_space/") for each in made]
+    paths += ["/v1/recordings/of-two/"]
+    with ThreadPoolExecutor(16) as pool:
+        calls = [(api, path) for api in nodes.apis for path in paths]
+        heads = list(pool.map(lambda call: call[0].request("HEAD", call[1]), calls))
+    for (api, path), head in zip(calls, heads, strict=True):
+        got = api.get(path)
+        assert (head.status, head.body) == (got.status, b"")
+        assert head.header("Gym-Missing-Nodes") is None
+        assert head.header("Content-Type") == got.header("Content-Type")
+
+
 def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     instances = {name: nodes.apis[0].create(node=name) for name in NAMES}
     for process in nodes.servers[2].members():

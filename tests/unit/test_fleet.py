@@ -1,7 +1,9 @@
 """A fleet's numbers, IDs and records, without servers."""
 
+import contextlib
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -231,23 +233,79 @@ def test_the_node_of_an_instance_is_not_among_its_arguments() -> None:
     assert listed == row | {"node": "one"}
 
 
+@contextlib.contextmanager
+def other_node(*answers: bytes) -> Iterator[Record]:
+    """Run a node that answers the first request of each connection.
+
+    It closes the connection when a second one arrives, or at the end.
+
+    Args:
+        answers: The answer of each connection.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve(end: socket.socket, answer: bytes) -> None:
+            with end:
+                end.recv(4096)
+                end.sendall(answer)
+                end.recv(4096)
+
+        def accept() -> None:
+            for answer in answers:
+                end, _ = listener.accept()
+                ends.append(end)
+                threads.append(threading.Thread(target=serve, args=(end, answer)))
+                threads[-1].start()
+
+        ends: list[socket.socket] = []
+        threads = [threading.Thread(target=accept)]
+        threads[0].start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            yield msgspec.structs.replace(RECORD, url=url, boot="other")
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            for end in ends:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+            for each in threads:
+                each.join()
+
+
+FOUND = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def test_a_request_that_cannot_be_repeated_has_a_connection_of_its_own(
+    tmp_path: Path,
+) -> None:
+    page_of(tmp_path)
+    peers = Peers(Settings(), "", RunDir(str(tmp_path)))
+    with other_node(FOUND, FOUND) as node:
+        for _ in range(2):
+            # The node closes a kept connection when the second request arrives.
+            answer = peers.request(node, "POST", "/v1/", [], b"", repeatable=False)
+            assert answer.body == b"{}"
+    peers.sweep()
+
+
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+def test_answers_without_a_body_have_none_whatever_their_size(
+    tmp_path: Path, status: bytes
+) -> None:
+    page_of(tmp_path)
+    peers = Peers(Settings(), "", RunDir(str(tmp_path)))
+    head = b"HTTP/1.1 %b\r\nContent-Length: 5\r\n\r\n" % status
+    with other_node(head) as node:
+        answer = peers.request(node, "GET", "/v1/", [], b"", repeatable=True)
+        assert (answer.status, answer.body) == (int(status[:3]), b"")
+    peers.sweep()
+
+
 def test_connections_that_nodes_have_closed_are_closed(tmp_path: Path) -> None:
     page_of(tmp_path)
     peers = Peers(Settings(), "", RunDir(str(tmp_path)))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer_and_close() -> None:
-            end, _ = listener.accept()
-            with end:
-                end.recv(4096)
-                end.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-
-        thread = threading.Thread(target=answer_and_close)
-        thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        node = msgspec.structs.replace(RECORD, url=url, boot="other")
+    with other_node(FOUND) as node:
         answer = peers.request(node, "GET", "/v1/", [], b"", repeatable=False)
-        thread.join()
     assert answer.body == b"{}"
     # One that is dropped instead warns, and a warning is an error.
     peers.sweep()

@@ -57,7 +57,7 @@ def pass_on(
         # So that it may be sent again if its answer is lost.
         key = secrets.token_hex(16)
     answer = peers.request(
-        *(node, environ["REQUEST_METHOD"], environ["RAW_URI"]),
+        *(node, _method_of(environ), environ["RAW_URI"]),
         headers_for(peers, environ, node, key),
         body,
         repeatable=row.keyed or not row.has_effect,
@@ -67,11 +67,17 @@ def pass_on(
     return answer_of(answer, node)
 
 
+def _method_of(environ: Environ) -> str:
+    """Return the method for the node: this one leaves out the body after ``HEAD``."""
+    method: str = environ["REQUEST_METHOD"]
+    return "GET" if method == "HEAD" else method
+
+
 def headers_for(
     peers: Peers, environ: Environ, node: Record, key: str
 ) -> list[tuple[str, str]]:
     """Return the headers of a request to a node, which acts for the same caller."""
-    method, target = environ["REQUEST_METHOD"], environ["RAW_URI"]
+    method, target = _method_of(environ), environ["RAW_URI"]
     request_id, caller = request_id_of(environ), caller_of(environ)
     call = PeerCaller("" if caller.run_token else caller.name, caller.run_token)
     shown = peers.authorization(node, call, method, target, request_id, key)

@@ -14,6 +14,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -58,6 +59,8 @@ MAX_IDLE = 64
 MOST_NAMES = 10
 MAX_HEAD = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
+# No body follows the head of such an answer, whatever size it has.
+_BODYLESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _PURPOSE = "call"
 _NONE = "-"
 
@@ -419,9 +422,10 @@ class Peers:
         sized = (*headers, ("Content-Length", str(len(body))))
         data = _request_head(method, target, node, sized) + body
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        for last in (not repeatable, True):
+        for last in (False, True) if repeatable else (True,):
             try:
-                connection = self._connect(node, fresh=last and repeatable)
+                # The node may just have closed an idle one.
+                connection = self._connect(node, fresh=last)
                 try:
                     answer = connection.exchange(data, budget, self, deadline)
                 except BaseException:
@@ -678,4 +682,4 @@ def _read_head(head: bytes) -> tuple[int, list[tuple[str, str]], int, bool]:
                 headers.append((name, value))
     except ValueError:
         raise _Lost from None
-    return status, headers, size, kept
+    return status, headers, 0 if status in _BODYLESS else size, kept
