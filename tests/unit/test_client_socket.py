@@ -3,9 +3,11 @@
 import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any, cast
 
 import gevent  # type: ignore[import-untyped]
 import pytest
+from gevent.pool import Pool  # type: ignore[import-untyped]
 from gevent.socket import wait_read  # type: ignore[import-untyped]
 
 from gym_http_server.web.gunicorn_worker import client_socket
@@ -13,7 +15,9 @@ from gym_http_server.web.gunicorn_worker.client_socket import (
     SLOWEST_CLIENT,
     ClientSocket,
     ConnectionLimits,
+    Wait,
 )
+from gym_http_server.web.gunicorn_worker.worker import Server, Worker
 
 LARGE = bytes(256 * 1024)
 LIMITS = ConnectionLimits(request_deadline_s=5.0, keepalive_s=5.0, send_timeout_s=5.0)
@@ -98,3 +102,16 @@ def test_a_client_that_reads_a_large_answer_slowly_has_time_for_all_of_it(
                 client.sendall(LARGE)
             assert (client._send_timeout_s > 0) == allowed
     gevent.get_hub().destroy(destroy_loop=True)
+
+
+def test_no_wait_ends_if_a_place_became_free() -> None:
+    """Also on a server without TLS, which has no relays to end either."""
+    waiting = SimpleNamespace(
+        waiting=Wait.FIRST_BYTE, served=False, cut_off=pytest.fail
+    )
+    waiting.since = waiting.deadline = 0.0
+    worker = Worker.__new__(Worker)
+    worker._clients, worker._pool = cast(Any, [waiting]), Pool(2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        worker._servers = [Server(listener, lambda *_: None)]
+        worker._evict()

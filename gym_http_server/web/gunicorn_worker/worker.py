@@ -262,6 +262,9 @@ class Worker(GeventWorker):  # type: ignore[misc]
         If the first ones in order are new, or all are being served, none can be
         evicted yet, and the main loop tries again.
         """
+        if not any(map(self._is_full, self._servers)):
+            # A connection has ended since the caller looked.
+            return
         old = time.monotonic() - _NEW_S
         # If the pool has places, only relays are missing.
         any_kind = self._pool.full()
