@@ -95,6 +95,7 @@ class FleetMember:
         self._unreachable: dict[str, int] = {}
         self._failed = ""
         self._refused = b""
+        self._joined: tuple[str, ...] = ()
         self._threads = ThreadPoolExecutor(MOST_PROBES)
         self._probes: dict[str, Future[bool]] = {}
         self._tls = tls_context(self._settings.fleet_ca)
@@ -140,6 +141,7 @@ class FleetMember:
         self._learn(changes)
         self._probe()
         self._publish(own)
+        self._log_number()
 
     def _log_once(self, words: str) -> None:
         if words and words != self._failed:
@@ -147,6 +149,17 @@ class FleetMember:
         elif self._failed and not words:
             log.info("this server's record is in the fleet's store again")
         self._failed = words
+
+    def _log_number(self) -> None:
+        """Log the number of this node when it has a new one."""
+        own = self._nodes.own
+        if own.numbers != self._joined:
+            log.info(
+                "joined the fleet at %s as %s, number %s; other nodes: %d",
+                *(self._store.shown, own.name, own.numbers[-1]),
+                len(self._nodes.others),
+            )
+        self._joined = own.numbers
 
     def _describe(self) -> Record:
         """Return this node's record as it is now."""

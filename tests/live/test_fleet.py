@@ -175,11 +175,15 @@ def test_a_server_that_was_lost_ends_its_instances_and_joins_anew(
     with stopped(nodes.servers[2]):
         nodes.redis.command("zrem", "{gym}:alive", number)
         path = f"/v1/envs/{lost.id}/step/"
-        refused = wait_until(lambda: refusal(here.post(path, {"action": 1})), 20.0)
+        with ThreadPoolExecutor(1) as pool:
+            again = pool.submit(create_with_key, here, "on-three", node="three")
+            refused = refusal(here.post(path, {"action": 1}))
         assert refused == (503, "node-away", None)
-        error(create_with_key(here, "on-three", node="three"), 503, "node-away")
+        error(again.result(), 503, "node-away")
         other.reset(seed=1)
-        no_content(here.create().close())
+        # None is placed on a server that is away.
+        for _ in range(10):
+            no_content(here.create().close())
         lose(nodes.redis, own)
         wait_until(
             lambda: (
@@ -228,9 +232,13 @@ def stopped(server: Server) -> Iterator[None]:
             each.resume()
 
 
-def test_a_killed_server_costs_its_instances_alone(nodes: Fleet) -> None:
+def test_a_killed_server_goes_on_counting_and_one_that_ends_in_order_says_so(
+    nodes: Fleet,
+) -> None:
     with node(nodes.redis, "four") as four:
         wait_until_known(nodes.redis, [*nodes.servers, four])
+        assert " as four, number " in four.stderr
+        assert "; other nodes: 3" in four.stderr
         api = nodes.apis[0]
         lost = api.create(node="four")
         four.kill_and_restart()
@@ -242,14 +250,9 @@ def test_a_killed_server_costs_its_instances_alone(nodes: Fleet) -> None:
         new = api.create(node="four")
         assert new.id[:3] == lost.id[:3]
         assert new.id != lost.id
-        own = own_record(four)
-        with stopped(four):
-            nodes.redis.command("zrem", "{gym}:alive", new.id[:3])
-            for _ in range(10):
-                no_content(api.create().close())
-            lose(nodes.redis, own)
-        assert wait_until(lambda: refusal(new.post("reset/")))[2] == "node-lost"
     wait_until_known(nodes.redis, nodes.servers)
+    drained = (410, "instance-ended", "node-drained")
+    wait_until(lambda: refusal(new.post("reset/")) == drained)
 
 
 def lose(redis: Redis, own: dict[str, Any]) -> None:
@@ -257,17 +260,6 @@ def lose(redis: Redis, own: dict[str, Any]) -> None:
     store = FleetStore(redis.url, "0.1.0", Signatures(TOKEN))
     assert store.lose(own["numbers"][0], own["boot"])
     store.close()
-
-
-def test_a_server_that_ends_in_order_says_so(nodes: Fleet) -> None:
-    api = nodes.apis[0]
-    with node(nodes.redis, "five") as five:
-        wait_until_known(nodes.redis, [*nodes.servers, five])
-        ended = api.create(node="five")
-    wait_until_known(nodes.redis, nodes.servers)
-    wait_until(
-        lambda: refusal(ended.post("reset/")) == (410, "instance-ended", "node-drained")
-    )
 
 
 def shake(api: Api, instance_id: str, ticket: str) -> Response:
@@ -400,12 +392,18 @@ def test_a_drain_waits_for_the_instances_that_are_left(nodes: Fleet) -> None:
 
 
 def test_an_external_environment_connects_to_any_server(nodes: Fleet) -> None:
-    for there, server in zip(nodes.apis, nodes.servers, strict=True):
-        with ExternalEnv.to(there) as external:
-            for api in nodes.apis:
-                instance = create_external(api, external)
-                assert instance.id[:3] in own_record(server)["numbers"]
-                close_external(instance, external)
+    with contextlib.ExitStack() as stack:
+        # All first: the others learn of each within a second.
+        connected = [
+            (place, caller, stack.enter_context(ExternalEnv.to(at, name=f"game{each}")))
+            for each, ((place, at), caller) in enumerate(
+                itertools.product(enumerate(nodes.apis), nodes.apis)
+            )
+        ]
+        for each, (place, caller, external) in enumerate(connected):
+            instance = create_external(caller, external, env_id=f"external/game{each}")
+            assert instance.id[:3] in own_record(nodes.servers[place])["numbers"]
+            close_external(instance, external)
 
 
 def test_long_polling_external_environments_poll_any_server(nodes: Fleet) -> None:
@@ -501,10 +499,11 @@ def test_without_the_store_only_creates_with_a_key_wait(
     nodes: Fleet, made: list[Instance]
 ) -> None:
     os.kill(nodes.redis.pid, signal.SIGSTOP)
-    for api in nodes.apis:
-        refused = create_with_key(api, "while-it-is-away")
-        error(refused, 503, "fleet-away")
-        assert refused.header("Retry-After") == "1"
+    with ThreadPoolExecutor() as pool:
+        tried = [pool.submit(create_with_key, each, "while") for each in nodes.apis]
+    for api, refused in zip(nodes.apis, tried, strict=True):
+        error(refused.result(), 503, "fleet-away")
+        assert refused.result().header("Retry-After") == "1"
         no_content(api.create().close())
         ok(api.post(f"/v1/envs/{made[0].id}/reset/"))
         assert len(api.instances()) == len(made)
@@ -512,8 +511,8 @@ def test_without_the_store_only_creates_with_a_key_wait(
     # As if it had come back without its data.
     nodes.redis.command("flushall")
     wait_until_known(nodes.redis, nodes.servers)
-    first = ok(create_with_key(nodes.apis[0], "while-it-is-away"))
-    assert ok(create_with_key(nodes.apis[1], "while-it-is-away")) == first
+    first = ok(create_with_key(nodes.apis[0], "while"))
+    assert ok(create_with_key(nodes.apis[1], "while")) == first
     no_content(nodes.apis[2].post(f"/v1/envs/{first['instance_id']}/close/"))
     numbers = nodes.redis.command("keys", "{gym}:number:*").split()
     assert {each[-3:] for each in numbers} >= {each.id[:3] for each in made}

@@ -45,6 +45,10 @@ def test_another_fleet_token_or_version(
 ) -> None:
     base = ("--fleet", redis.url, "--fleet-token-file", token_file)
     with Server(*base, "--node-name", "first") as first:
+        # Without the password, which is before the host.
+        joined = f"joined the fleet at 127.0.0.1:{redis.port} as first, number "
+        wait_until(lambda: joined in first.stderr)
+        assert "; other nodes: 0" in first.stderr
         other = tmp_path / "other"
         other.write_text("another-token-of-another-fleet\n")
         args = ("--fleet", redis.url, "--fleet-token-file", str(other))
@@ -88,5 +92,6 @@ def test_records_of_others_are_ignored(redis: Redis, token_file: str) -> None:
             clock = redis.command("incr", "{gym}:clock").strip()
             redis.command("zadd", "{gym}:changes", clock, number)
             redis.command("zadd", "{gym}:alive", "9999999999999", number)
+        for number in ("abc", "abe", "abf"):
             words = f"ignored the record '{number}'"
             wait_until(lambda words=words: words in first.stderr)
