@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ Servers = tuple[Redis, list[Server]]
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Two servers of a fleet with the same tokens."""
     tokens = write_file(tmp_path_factory.mktemp("tokens"))
-    with fleet("one", "two", args=("--tokens", tokens)) as made:
+    with fleet("one", "two", args=("--tokens", tokens, "--max-instances", "4")) as made:
         yield made
 
 
@@ -80,12 +81,36 @@ def test_a_server_cannot_be_posed_as(servers: Servers) -> None:
     no_content(other.close())
 
 
-def counted(server: Server, owner: str) -> int:
-    """Return how many instances a token has, as a server knows from the records."""
+def records(server: Server) -> list[dict[str, Any]]:
+    """Return the records of all servers, as one of them knows them."""
     (page,) = server.run_dir.glob("*/nodes")
     nodes = json.loads(page.read_text())
-    records = [nodes["own"], *(each["record"] for each in nodes["others"])]
-    return sum(each.get("owners", {}).get(owner, 0) for each in records)
+    return [nodes["own"], *(each["record"] for each in nodes["others"])]
+
+
+def counted(server: Server, owner: str) -> int:
+    """Return how many instances a token has, as a server knows from the records."""
+    return sum(each.get("owners", {}).get(owner, 0) for each in records(server))
+
+
+def test_a_full_fleet_says_how_many_instances_it_may_have(servers: Servers) -> None:
+    _, both = servers
+    ada = api_of(both[0], "ada")
+    made = [ada.create() for _ in range(8)]
+    assert len({each.id[:3] for each in made}) == 2
+    wait_until(lambda: not any(each["free"] for each in records(both[0])))
+    problem = error(
+        ada.post("/v1/envs/", {"env_id": "CartPole-v1"}), 429, "too-many-instances"
+    )
+    words = "all 8 instances that the 2 servers of this fleet may have are taken"
+    assert words in problem["detail"]
+    # Of a server that is named, only its own count matters.
+    named = {"env_id": "CartPole-v1", "node": "two"}
+    problem = error(ada.post("/v1/envs/", named), 429, "too-many-instances")
+    assert "of this fleet" not in problem["detail"]
+    for each in made:
+        no_content(each.close())
+    wait_until(lambda: all(each["free"] == 4 for each in records(both[0])))
 
 
 def test_quotas_count_in_the_fleet(servers: Servers) -> None:
