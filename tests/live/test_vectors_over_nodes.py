@@ -110,26 +110,42 @@ def test_it_is_made_as_a_whole_or_not_at_all(servers: list[Server]) -> None:
     with pytest.raises(ServerError, match="did you mean 'two'"):
         RemoteVectorEnv(url, "CartPole-v1", num_envs=4, nodes=("one", "tow"))
     assert Api(servers[0]).instances() == {}
-    with pytest.raises(ValueError, match="nodes is 3: expected 2 at most"):
+    with pytest.raises(ValueError, match="at most: this fleet has 2 servers"):
         RemoteVectorEnv(url, "CartPole-v1", num_envs=4, nodes=3)
     with pytest.raises(ValueError, match="nodes is 5: expected 1 to 4"):
         RemoteVectorEnv(url, "CartPole-v1", num_envs=4, nodes=5)
 
 
+def notes_of_a_lost_part(env: RemoteVectorEnv, servers: list[Server]) -> list[str]:
+    """Kill the second part's host, and return the notes of the next step's error."""
+    env.reset(seed=1)
+    second = env.instance_id.split(",")[1]
+    pid = host_of(Instance(Api(servers[1]), second))
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not psutil.pid_exists(pid), 5.0, "the host's end")
+    with pytest.raises(ServerError) as raised:
+        env.step(np.zeros(4, int))
+    return raised.value.__notes__
+
+
 def test_a_lost_part_is_named_and_made_anew(servers: list[Server]) -> None:
     local = gymnasium.make_vec("CartPole-v1", 4, vectorization_mode="sync")
     with made(servers[0], "CartPole-v1", 4, nodes=("one", "two"), replace=True) as env:
-        env.reset(seed=1)
-        second = env.instance_id.split(",")[1]
-        pid = host_of(Instance(Api(servers[1]), second))
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not psutil.pid_exists(pid), 5.0, "the host's end")
-        with pytest.raises(ServerError) as raised:
-            env.step(np.zeros(4, int))
-        assert raised.value.__notes__ == ["node two, environments 2 to 3"]
+        assert notes_of_a_lost_part(env, servers) == [
+            "node two, environments 2 to 3",
+            "reset makes these environments anew",
+        ]
         assert_identical(env.reset(seed=5), local.reset(seed=5))
         assert_same_vector_steps(env, local, 30)
     local.close()
+
+
+def test_the_error_of_a_lost_part_names_the_option(servers: list[Server]) -> None:
+    with made(servers[0], "CartPole-v1", 4, nodes=("one", "two")) as env:
+        assert notes_of_a_lost_part(env, servers) == [
+            "node two, environments 2 to 3",
+            "with replace=True, reset would make these environments anew",
+        ]
 
 
 def test_a_server_alone_has_no_nodes(server: Server) -> None:

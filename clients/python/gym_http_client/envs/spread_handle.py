@@ -210,18 +210,26 @@ class SpreadHandle:
             try:
                 answers[part] = call(part)
             except Exception as error:
-                start, stop = self._bounds[part]
-                error.add_note(
-                    f"node {self._parts[part].node}, environments {start} to {stop - 1}"
-                )
-                if isinstance(error, ServerUnreachable) or (
-                    isinstance(error, ServerError) and error.code in _LOST
-                ):
-                    self._lost.add(part)
+                self._note(part, error)
                 errors.append(error)
         if errors:
             raise errors[0]
         return answers
+
+    def _note(self, part: int, error: Exception) -> None:
+        """Add to an error whose part failed, and what to do if the part is lost."""
+        start, stop = self._bounds[part]
+        node = self._parts[part].node
+        error.add_note(f"node {node}, environments {start} to {stop - 1}")
+        if isinstance(error, ServerUnreachable) or (
+            isinstance(error, ServerError) and error.code in _LOST
+        ):
+            self._lost.add(part)
+            error.add_note(
+                "reset makes these environments anew"
+                if self._replace
+                else "with replace=True, reset would make these environments anew"
+            )
 
     def _shares(self, path: str, given: Any) -> dict[int, Any]:
         """Return what is sent to each part; parts that are not needed are left out."""
@@ -333,8 +341,11 @@ def chosen_nodes(
             "with --fleet, or nodes=None"
         )
     if count > len(found):
+        one = len(found) == 1
+        servers = "server that takes" if one else "servers that take"
         raise ValueError(
-            f"nodes is {nodes}: expected {len(found)} at most, as this fleet has"
+            f"nodes is {nodes}: expected {len(found)} at most: this fleet has "
+            f"{len(found)} {servers} new instances"
         )
     found.sort(key=lambda each: -each["free"])
     return [each["node"] for each in found[:count]]
