@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.error import InvalidAction
 
-from gym_http_client import Retries, recordings
+from gym_http_client import RemoteEnv, Retries, recordings
 from gym_http_client import Server as Address
 from gym_http_client.pettingzoo import RemoteAECEnv, RemoteParallelEnv
 from gym_http_client.recording_exports import to_minari
@@ -84,7 +84,10 @@ def refused(instance: Instance, action: Any) -> str:
     ("action", "message"),
     [
         ({"left": 1}, "there is no action of 'right'"),
-        ({"left": 1, "right": RIGHT, "nobody": 1}, "there is no agent 'nobody'"),
+        (
+            {"left": 1, "right": RIGHT, "nobody": 1},
+            "there is no agent 'nobody': expected",
+        ),
         ({"left": 1, "right": RIGHT, "born": BORN}, "'born' does not act now"),
         ({"left": 7, "right": RIGHT}, "of 'left': action is 7"),
         ({"left": 1, "right": [0.5]}, "of 'right': action"),
@@ -96,6 +99,15 @@ def test_actions_that_are_none_are_refused(api: Api, action: Any, message: str) 
     made = api.create(PARALLEL)
     made.reset()
     assert message in refused(made, action)
+
+
+@pytest.mark.parametrize("env_id", [PARALLEL, TURNS, "pettingzoo/classic.rps_v2"])
+def test_an_environment_of_one_agent_is_not_made_of_several(
+    api: Api, server: Server, env_id: str
+) -> None:
+    with pytest.raises(TypeError, match="several agents: expected RemoteParallelEnv"):
+        RemoteEnv(server.url, env_id)
+    assert api.instances() == {}
 
 
 def test_the_dead_do_not_act(api: Api) -> None:

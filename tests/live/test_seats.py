@@ -138,7 +138,9 @@ def test_an_agent_that_died_waits_however_long_others_play(
         b.reset()
         reset.result()
     assert log[-1] is None
-    assert set(refusals) == {"the episode goes on with b: reset it again"}
+    assert set(refusals) == {
+        "the episode goes on with b: reset your environment (a) again"
+    }
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -210,8 +212,11 @@ def test_an_error_names_who_did_not_act_and_needs_a_reset(server: Server) -> Non
         RemoteEnv(server.url, "external/rps.player_1", wait_s=20) as second,
     ):
         both(first.reset, second.reset)
-        with pytest.raises(TimeoutError, match=r"player_1 did not act within 0\.5 s"):
+        words = r"player_1 did not act within 0\.5 s: reset your environment \(player_0"
+        with pytest.raises(TimeoutError, match=words) as caught:
             first.step(0)
+        # It is no mistake in the world's program.
+        assert not getattr(caught.value, "__notes__", [])
         for env in (first, second):
             with pytest.raises(Exception, match="reset"):
                 env.step(0)

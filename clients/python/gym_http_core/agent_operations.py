@@ -427,10 +427,10 @@ class AgentOperations(Operations):
         """
         try:
             space: gymnasium.Space[Any] = self.space_changes.of(which, agent)
-        except env_exceptions() as error:
+        except env_exceptions():
             raise InvalidAction(
-                f"there is no agent {agent!r:.80} ({type(error).__name__}): expected "
-                f"one of {self.env.known()!r:.500}"
+                f"there is no agent {agent!r:.80}: expected one of "
+                f"{self.env.known()!r:.500}"
             ) from None
         return space
 

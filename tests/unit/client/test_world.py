@@ -140,7 +140,10 @@ def test_an_error_names_those_that_did_not_act_in_time() -> None:
     for agent in "ab":
         error = table.answer(agent)
         assert isinstance(error, TimeoutError)
-        assert str(error).startswith("c did not act within 20 s")
+        assert str(error) == (
+            f"c did not act within 20 s: reset your environment ({agent}), or set a "
+            "longer patience_s"
+        )
     # The episode is over for all.
     late = table.step("c", 1)
     assert isinstance(late, ResetNeeded)
@@ -380,7 +383,8 @@ def test_a_reset_is_sent_again_while_others_play_on() -> None:
         table.step("b", 1)
     error = table.answer("a")
     assert isinstance(error, ExternalAway)
-    assert str(error) == "the episode goes on with b: reset it again"
+    words = "the episode goes on with b: reset your environment (a) again"
+    assert str(error) == words
 
 
 def test_an_error_of_a_reset_names_those_that_play_no_longer() -> None:
@@ -391,7 +395,8 @@ def test_an_error_of_a_reset_names_those_that_play_no_longer() -> None:
     table.wait(PATIENCE)
     error = table.answer("a")
     assert isinstance(error, TimeoutError)
-    assert str(error).startswith("b did not act or reset within 20 s")
+    words = "b did not act or reset within 20 s: reset your environment (a) again"
+    assert str(error).startswith(words)
 
 
 def test_turns_return_when_it_is_the_agents_turn_again() -> None:

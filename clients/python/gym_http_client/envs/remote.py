@@ -232,12 +232,28 @@ class Remote:
         """Raise TypeError if this class does not fit the description of an instance."""
 
     def _hold(self, handle: AnyHandle, answer: dict[str, Any] | None = None) -> None:
+        """Use an instance by its handle.
+
+        Args:
+            handle: The handle.
+            answer: The description of the instance; ``None`` if it was just created.
+
+        Raises:
+            TypeError: It was, and this class does not fit it. It has ended.
+        """
+        if answer is None:
+            answer = handle.call("GET", "")
+            try:
+                self._check_kind(answer)
+            except TypeError:
+                handle.end()
+                raise
         self._handle: AnyHandle | None = (
             _StrictHandle(handle) if self._strict_infos else handle
         )
         self._pid = os.getpid()
         self._shared = SharedGenerators()
-        self._take_over(handle.call("GET", "") if answer is None else answer)
+        self._take_over(answer)
 
     def _take_over(self, answer: dict[str, Any]) -> None:
         """Set this object's attributes from the description of the instance."""

@@ -115,7 +115,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
     def _check_kind(cls, answer: dict[str, Any]) -> None:
         if "api" in answer:
             raise TypeError(
-                f"{answer['instance_id']} has several agents: expected "
+                f"{answer['env_id']} has several agents: expected "
                 "RemoteParallelEnv or RemoteAECEnv of gym_http_client.pettingzoo for it"
             )
         if "num_envs" in answer:

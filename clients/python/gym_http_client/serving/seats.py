@@ -12,6 +12,7 @@ import gymnasium
 from gym_http_client.serving.games import Agent
 from gym_http_client.serving.provided_env import ProvidedEnv
 from gym_http_client.serving.world import Reset, Step, World
+from gym_http_core.env_errors import env_error
 from gym_http_wire.external.messages import Answer, Request
 from gym_http_wire.problems import BadParameter, Problem, ResetNeeded
 
@@ -220,6 +221,11 @@ class SeatEnv(gymnasium.Env[Any, Any]):
             self.suspended = error
             raise
         self._in_call = False
+        if isinstance(answer, TimeoutError) and answer.__traceback__ is None:
+            # Others did not act: no code has failed, and a traceback would mislead.
+            failed = env_error(type(request).__name__.lower(), answer)
+            del failed.extras["traceback"]
+            raise failed
         if isinstance(answer, Exception):
             raise answer
         return answer

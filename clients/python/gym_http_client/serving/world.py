@@ -184,7 +184,7 @@ class World:
             seat.part = Part.NONE
         elif seat.part is Part.NONE:
             why = self._cut_because or f"{agent} is in no episode"
-            seat.reply(ResetNeeded(f"{why}: reset it first"), now)
+            seat.reply(ResetNeeded(f"{why}: {_reset_of(seat)} first"), now)
         elif not space.contains(request.action):
             words = f"the action of {agent} is {request.action!r:.80}: expected one of"
             seat.reply(InvalidAction(f"{words} {space}"), now)
@@ -261,11 +261,7 @@ class World:
             return True
         if late:
             words = f"{_explained(missing)} did not act within {self._patience_s:g} s"
-            self._fail(
-                words,
-                TimeoutError(f"{words}: reset it, or set a longer patience_s"),
-                now,
-            )
+            self._fail(words, None, now)
         return late
 
     def _actions(self, acting: list[Seat], missing: list[Seat]) -> dict[Agent, Any]:
@@ -309,14 +305,21 @@ class World:
                 info = {**seat.outcome.info, "cut": why}
                 seat.outcome = seat.outcome._replace(truncated=True, info=info)
 
-    def _fail(self, why: str, error: Exception, now: float) -> None:
-        """End the episode with an error for those that play and wait."""
+    def _fail(self, why: str, error: Exception | None, now: float) -> None:
+        """End the episode with an error for those that play and wait.
+
+        Args:
+            why: Why it ends.
+            error: The world's exception; ``None`` if some did not act in time.
+            now: Monotonic seconds.
+        """
         self._running, self._cut_because = False, f"the episode has ended: {why}"
         for seat in self.seats.values():
             if seat.part is Part.PLAYING:
                 seat.part = Part.NONE
                 if seat.asked is not None:
-                    seat.reply(error, now)
+                    late = TimeoutError(_advised(why, seat))
+                    seat.reply(late if error is None else error, now)
 
     def _reply_late(self, acting: list[Seat], now: float) -> None:
         """Answer steps that come after the end, or after another action in their place.
@@ -339,16 +342,18 @@ class World:
         if not late:
             return
         names = _explained(others)
-        if any(
+        go_on = any(
             seat.part is Part.PLAYING and self._patient(seat, now) for seat in others
-        ):
-            error: Exception = ExternalAway(
-                f"the episode goes on with {names}: reset it again"
-            )
-        else:
-            words = f"{names} did not act or reset within {self._patience_s:g} s"
-            error = TimeoutError(f"{words}: reset it again, or set a longer patience_s")
+        )
+        words = f"{names} did not act or reset within {self._patience_s:g} s"
         for seat in late:
+            error: Exception = (
+                ExternalAway(
+                    f"the episode goes on with {names}: {_reset_of(seat)} again"
+                )
+                if go_on
+                else TimeoutError(_advised(words, seat, " again"))
+            )
             seat.reply(error, now)
 
     def _patient(self, seat: Seat, now: float) -> bool:
@@ -387,3 +392,12 @@ def _pass_on(outcome: Outcome, seat: Seat, now: float) -> None:
         seat.reply((outcome.observation, outcome.info), now)
     elif seat.steps:
         seat.reply_step(now)
+
+
+def _reset_of(seat: Seat) -> str:
+    return f"reset your environment ({seat.agent})"
+
+
+def _advised(words: str, seat: Seat, again: str = "") -> str:
+    """Add to the words of a timeout what the holder of a seat can do."""
+    return f"{words}: {_reset_of(seat)}{again}, or set a longer patience_s"
