@@ -273,7 +273,8 @@ class ServerRestarted(Problem):
     def __init__(self, instance_id: str) -> None:
         super().__init__(
             f"instance {instance_id} belonged to an earlier server on this address and "
-            "ended with it: the server was restarted; create the instance anew"
+            "ended with it: the server was restarted; create it anew, or resume its "
+            "recording if it has one"
         )
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.errors import CannotResume, NotFound
-from gym_http_wire.problems import BadParameter
+from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = [
     "ABOUT_FILE",
@@ -36,6 +36,7 @@ __all__ = [
     "check_owner",
     "describe",
     "find_recordings",
+    "named_by",
     "open_existing",
     "open_recorded",
     "part_name",
@@ -131,6 +132,21 @@ def path_parts(directory: str) -> list[str]:
             f"expected {MAX_PATH_CHARS} characters and {MAX_PARTS} parts at most"
         )
     return parts
+
+
+@contextlib.contextmanager
+def named_by(member: str) -> Iterator[None]:
+    """Name the member of a request that names the directory, where that is refused.
+
+    Args:
+        member: Its name; monitors have ``directory``.
+    """
+    try:
+        yield
+    except Problem as problem:
+        if problem.message.startswith("directory "):
+            problem.message = member + problem.message.removeprefix("directory")
+        raise
 
 
 def check_owner(folder: int, parts: list[str], owner: str) -> bool:

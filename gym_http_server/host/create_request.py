@@ -449,8 +449,10 @@ def _read_steps(count: int | None) -> int | None:
 def _read_wait(found: dict[str, Any], env_id: str) -> float:
     if "wait_s" in found and not env_id.startswith(EXTERNAL):
         raise BadParameter(
-            f"wait_s is {found['wait_s']!r:.80}: expected with an env ID that begins "
-            f"with {EXTERNAL}, or null; an argument of the environment goes into kwargs"
+            f"wait_s is {found['wait_s']!r:.80}, and {env_id!r:.80} is no external "
+            f"environment: expected no wait_s, or an env ID that begins with "
+            f"{EXTERNAL}; an argument of the environment goes into kwargs, in Python "
+            "env_kwargs"
         )
     return float(found.get("wait_s", CREATE["wait_s"].default))
 

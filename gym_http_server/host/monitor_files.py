@@ -84,6 +84,7 @@ class FileRequest(msgspec.Struct, frozen=True):
         arguments: Open a new file for arguments with this SHA-256 instead.
         part: Open a part of a recording for reading instead: the index of its number
             among those of all parts.
+        new: Begin the recording of a new instance, which replaces no other.
     """
 
     directory: str
@@ -95,6 +96,7 @@ class FileRequest(msgspec.Struct, frozen=True):
     goes_on: bool = False
     arguments: str = ""
     part: int | None = None
+    new: bool = False
 
     @property
     def begins(self) -> bool:
@@ -220,7 +222,8 @@ def _open_folder(data_dir: DataDir, parts: list[str], owner: str) -> int:
     return folder
 
 
-def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int:
+def _open_file(folder: int, request: FileRequest) -> int:
+    directory, force, resume = request.directory, request.force, request.resume
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     # An environment can put a pipe there, which would block the host, or a link.
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK
@@ -230,9 +233,11 @@ def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int
     try:
         file = os.open(EPISODES_FILE, flags, 0o600, dir_fd=folder)
     except FileExistsError:
+        choice = "set force to throw it away or resume to add to it"
+        if request.new:
+            choice = "choose another name, or go on with it by resume"
         raise BadParameter(
-            f"directory is {directory!r:.120}, which holds the {EPISODES_FILE} of an "
-            "earlier monitor: set force to throw it away or resume to add to it"
+            f"directory is {directory!r:.120}, which has a recording already: {choice}"
         ) from None
     try:
         # The file may have been replaced since it was checked.
@@ -254,9 +259,7 @@ def _open_requested(folder: int, request: FileRequest) -> int:
         return _open_arguments(folder, request.arguments)
     if request.part is not None:
         return _open_existing_part(folder, request.part)
-    file = _open_file(
-        folder, request.directory, force=request.force, resume=request.resume
-    )
+    file = _open_file(folder, request)
     # While a host has the file open, the recording is active.
     lock = fcntl.LOCK_EX if request.goes_on else fcntl.LOCK_SH
     try:

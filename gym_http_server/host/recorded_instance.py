@@ -12,6 +12,7 @@ import os
 import secrets
 from typing import Any
 
+from gym_http_server.datadir.recording_files import named_by
 from gym_http_server.errors import CannotResume, NotFound
 from gym_http_server.host import env_warnings
 from gym_http_server.host.activity import Activity
@@ -50,8 +51,9 @@ def begin(directory: str, wanted: CreateRequest, dispatch: Dispatch) -> None:
     """
     handlers, request = dispatch.handlers, _recorded(wanted)
     arguments = binary.encode({name: request[name] for name in ARGUMENTS})
-    first = FileRequest(directory, False, False, num_envs=_count(dispatch))
-    monitor = handlers.open_file(first)
+    first = FileRequest(directory, False, False, num_envs=_count(dispatch), new=True)
+    with named_by("record"):
+        monitor = handlers.open_file(first)
     if len(arguments) > INLINE_BYTES:
         for name in ARGUMENTS:
             del request[name]

@@ -234,7 +234,10 @@ def test_a_wait_has_to_be_one(api: Api, wait_s: Any) -> None:
 
 def test_only_external_environments_are_waited_for(api: Api) -> None:
     body = {"env_id": "CartPole-v1", "wait_s": 1}
-    error(api.post("/v1/envs/", body), 400, "bad-parameter")
+    problem = error(api.post("/v1/envs/", body), 400, "bad-parameter")
+    assert problem["message"].startswith(
+        "wait_s is 1, and 'CartPole-v1' is no external environment: expected no wait_s"
+    )
 
 
 def test_a_vector_takes_all_its_connections_or_none_and_steps_them_at_once(

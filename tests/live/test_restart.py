@@ -33,6 +33,7 @@ def test_instances_of_the_server_before_are_410(
         ):
             error = calls.error(answer, 410, "server-restarted")
             assert known.id in error["message"]
+            assert "create it anew, or resume its recording" in error["message"]
     never = Instance(api, NEVER)
     calls.error(never.post("reset/"), 400, "unknown-instance")
     modern = {"Accept": "application/problem+json"}

@@ -400,7 +400,10 @@ def test_a_recording_that_is_written_is_refused(
     assert list(api.instances()) == [env.instance_id]
     body = {"env_id": "CartPole-v1", "record": "written"}
     problem = error(api.post("/v1/envs/", body), 400, "bad-parameter")
-    assert "holds the episodes.jsonl" in problem["message"]
+    assert problem["message"] == (
+        "record is 'written', which has a recording already: choose another name, or "
+        "go on with it by resume"
+    )
 
 
 def test_a_recording_of_another_token_is_not_found(server: Server) -> None:
@@ -437,10 +440,18 @@ def test_an_instance_with_a_clock_is_not_resumed(server: Server) -> None:
         ({"resume": "recorded", "seed": 1}, "seed is 1 beside resume"),
         ({"resume": "recorded", "step": -1}, "step is -1: expected an integer from 0"),
         ({"resume": "recorded", "verify": 1}, "verify is 1: expected true or false"),
-        ({"resume": "../recorded"}, "expected a path without '..'"),
+        ({"resume": "../recorded"}, "resume is '../recorded': expected a path wi"),
+        ({"resume": ".owner"}, "resume is '.owner': "),
         ({"resume": 5}, "resume is 5: expected a string"),
         ({"env_id": "CartPole-v1", "step": 5}, "step is 5 without resume"),
-        ({"env_id": "CartPole-v1", "record": "../x"}, "expected a path without '..'"),
+        (
+            {"env_id": "CartPole-v1", "record": "../x"},
+            "record is '../x': expected a pa",
+        ),
+        (
+            {"env_id": "CartPole-v1", "record": "a/" * 99},
+            "record has 198 characters in",
+        ),
         ({"record": "x"}, "env_id"),
     ],
 )

@@ -11,6 +11,7 @@ import msgspec
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.datadir.recording_files import (
     arguments_file,
+    named_by,
     open_existing,
     open_recorded,
     part_name,
@@ -70,7 +71,8 @@ def read_resume(
             f"{others[0]} is {given[others[0]]!r:.80} beside resume, which takes it "
             f"from the recording: expected only {', '.join(_BESIDE[1:])}"
         )
-    folder = open_existing(data_dir, directory, owner)
+    with named_by("resume"):
+        folder = open_existing(data_dir, directory, owner)
     try:
         recorded = _recorded(folder, directory)
         arguments = recorded.pop("arguments", None)

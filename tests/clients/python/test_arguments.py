@@ -291,7 +291,7 @@ def test_a_clash_of_names_says_so(
 
 
 def test_a_wait_for_an_environment_that_is_not_external(server: Server) -> None:
-    with pytest.raises(ServerError, match="goes into kwargs"):
+    with pytest.raises(ServerError, match="goes into kwargs, in Python env_kwargs"):
         RemoteEnv(server.url, "CartPole-v1", wait_s=5)
 
 
