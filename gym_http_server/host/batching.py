@@ -326,7 +326,7 @@ def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any
     if isinstance(actions, np.ndarray) and actions.ndim:
         actions = list(actions)
     if not isinstance(actions, list | tuple):
-        raise BadParameter(f"{name} is {actions!r:.80}: expected a list")
+        raise BadParameter(f"{name} is {actions!r:.80}: expected a list of actions")
     if not actions:
         raise MissingParameter(name)
     if len(actions) > MAX_STEPS:
@@ -338,6 +338,7 @@ def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any
         for action in actions:
             ready.append(cast(action))
     except Problem as problem:
+        problem.message = f"{name}[{len(ready)}]: {problem.message}"
         problem.extras |= {"index": len(ready), "steps": 0}
         raise
     return ready

@@ -1,5 +1,6 @@
 """Hosts treat environments of several agents like any other."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.error import InvalidAction
 
-from gym_http_client import RemoteEnv, Retries, recordings
+from gym_http_client import RemoteEnv, Retries, recordings, resume
 from gym_http_client import Server as Address
 from gym_http_client.pettingzoo import RemoteAECEnv, RemoteParallelEnv
 from gym_http_client.recording_exports import to_minari
@@ -418,3 +419,34 @@ def test_a_recording_is_resumed(
     answer = ok(api.post("/v1/envs/", {"resume": directory, "step": 2}))
     again = Instance(api, answer["instance_id"])
     assert [again.step(action) for action in actions[2:]] == whole[2:]
+    again.close()
+
+
+def test_python_resumes_both_interfaces_and_plays_branches(server: Server) -> None:
+    actions = [
+        {"left": np.int64(LEFT), "right": np.array(RIGHT, np.float32)} for _ in range(2)
+    ]
+    with contextlib.closing(
+        RemoteParallelEnv(server.url, PARALLEL, record="python-parallel")
+    ) as env:
+        env.reset(seed=1)
+        env.step(actions[0])
+        (branch,) = env.branches([actions[1:]])
+    with contextlib.closing(resume(server.url, "python-parallel")) as again:
+        assert isinstance(again, RemoteParallelEnv)
+        assert_identical(again.last["action"], actions[0])
+        assert again.agents == ["left", "right"]
+        assert_identical([again.step(actions[1])[1]], branch["rewards"])
+
+    with contextlib.closing(
+        RemoteAECEnv(server.url, TURNS, record="python-turns")
+    ) as turns:
+        turns.reset(seed=1)
+        turns.step(1)
+        expected = turns.agent_selection, turns.last()
+    with contextlib.closing(resume(server.url, "python-turns")) as again:
+        assert isinstance(again, RemoteAECEnv)
+        assert again.last_recorded["action"] == {"one": 1}
+        assert_identical((again.agent_selection, again.last()), expected)
+        again.step(2)
+        assert again.agent_selection == "one"

@@ -1,5 +1,6 @@
 """Branches are what steps would be, and leave the instance where it is."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -194,8 +195,12 @@ def test_chance_repeats_itself_unless_it_is_reseeded(api: Api) -> None:
         ({"branches": []}, "bad-parameter", "a list of 1 to 256 lists"),
         ({"branches": [[0]] * 257}, "bad-parameter", "a list of 1 to 256 lists"),
         ({"branches": [[0], []]}, "missing-parameter", "branches[1]"),
-        ({"branches": [[0], [1, 0], [1, 7]]}, "invalid-action", "7"),
-        ({"branches": [[0], 5]}, "bad-parameter", "branches[1] is 5"),
+        ({"branches": [[0], [1, 0], [1, 7]]}, "invalid-action", "branches[2][1]: "),
+        (
+            {"branches": [[0], 5]},
+            "bad-parameter",
+            "s[1] is 5: expected a list of actions",
+        ),
         ({"branches": [[0] * 5001] * 2}, "bad-parameter", "10002 actions"),
         ({"branches": [[0]], "episodes": 2}, "bad-parameter", "either branches or"),
         ({"branches": [[0]], "steps": 2}, "bad-parameter", "either branches or"),
@@ -223,9 +228,42 @@ def test_bad_requests_fork_nothing(
 def test_an_action_outside_the_space_is_refused_in_every_form(server: Server) -> None:
     env = RemoteEnv(server.url, "Pendulum-v1")
     env.reset()
-    with pytest.raises(gymnasium.error.InvalidAction, match=r"9\..* is not in Box"):
+    words = r"^branches\[1\]\[0\]: .*9\..* is not in Box"
+    with pytest.raises(gymnasium.error.InvalidAction, match=words) as refused:
         env.branches([[np.array([1.0], np.float32)], [np.array([9.0], np.float32)]])
+    assert isinstance(refused.value.__cause__, ServerError)
+    body = refused.value.__cause__.body
+    assert (body["branch"], body["index"]) == (1, 0)
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {},
+            "branches got nothing to play: expected actions, a list .* or count and s",
+        ),
+        ({"count": 2}, "branches got count: expected"),
+        ({"actions": [[0]], "steps": 2}, "branches got actions and steps: expected"),
+        (
+            {"actions": [[1], 0]},
+            r"actions\[1\] is 0: expected the list of actions of o",
+        ),
+        (
+            {"actions": [[]]},
+            r"actions\[0\] is \[\]: expected the list of actions of one",
+        ),
+    ],
+)
+def test_python_names_its_own_arguments(
+    server: Server, given: dict[str, Any], words: str
+) -> None:
+    with (
+        contextlib.closing(RemoteEnv(server.url, "CartPole-v1")) as env,
+        pytest.raises(TypeError, match=words),
+    ):
+        env.branches(**given)
 
 
 def test_before_the_first_reset_there_is_no_state(api: Api) -> None:

@@ -344,8 +344,12 @@ def test_a_differing_value_is_named_and_no_instance_is_left(
     assert api.instances() == {}
     with resume(client, "edited", verify=False) as env:
         assert env.last["action"] == 1
-    with resume(client, "edited", step=6) as env:
+    with resume(client, "edited", step=6, label="from 6") as env:
         assert env.last["action"] == 1
+        (listed,) = ok(api.get("/v1/instances/"))["instances"]
+        assert listed["label"] == "from 6"
+    with pytest.raises(ServerError, match="in no fleet"):
+        resume(client, "edited", node="elsewhere")
 
 
 def test_an_environment_that_reads_the_clock_differs(

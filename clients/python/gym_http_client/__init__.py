@@ -5,7 +5,6 @@ from gym_http_client.envs.in_process import check_wire, through_wire
 from gym_http_client.envs.real_time_env import RealTimeEnv
 from gym_http_client.envs.remote_env import RemoteEnv
 from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
-from gym_http_client.envs.resuming import resume
 from gym_http_client.envs.server import Server
 from gym_http_client.errors import (
     AttributeNotSent,
@@ -19,6 +18,7 @@ from gym_http_client.errors import (
 )
 from gym_http_client.http.retries import Retries
 from gym_http_client.registration import register
+from gym_http_client.resuming import resume
 from gym_http_client.serving import serve_agents, serve_env
 from gym_http_wire.opaque import RemoteSpace
 from gym_http_wire.values import Unsent

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import gymnasium
 
+from gym_http_client.envs.branching import Branching
 from gym_http_client.envs.create_requests import create_request, merged
-from gym_http_client.envs.remote import Remote, call_space
+from gym_http_client.envs.remote import call_space
 from gym_http_client.envs.server import Server
 from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.opaque import Path, bind
@@ -30,7 +31,7 @@ __all__ = ["RemoteAECEnv", "RemoteParallelEnv"]
 Space = gymnasium.Space[Any]
 
 
-class _RemoteAgents(Remote):
+class _RemoteAgents(Branching):
     """What both interfaces have in common.
 
     Args:
@@ -40,6 +41,8 @@ class _RemoteAgents(Remote):
         render_mode: As PettingZoo's, but not ``"human"``, which would open a window on
             the server.
         label: Up to 64 printable characters, which lists of instances show.
+        record: A new directory below the server's data directory, in which every reset
+            and step is recorded from the beginning; `resume` goes on from there.
         strict_infos: Whether an info with a value that cannot be sent is an error; else
             that value is `Unsent`, with its ``repr``, and the first one is warned of.
         env_kwargs: Arguments of the environment, of any name, also of those above.
@@ -62,6 +65,7 @@ class _RemoteAgents(Remote):
         *,
         render_mode: str | None = None,
         label: str | None = None,
+        record: str | None = None,
         strict_infos: bool = False,
         env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
@@ -76,6 +80,9 @@ class _RemoteAgents(Remote):
             "env_kwargs": kwargs,
         }
         request = create_request(env_id, {"api": self.API, **options}, kwargs)
+        if record is not None:
+            # Not an option: another environment has another directory.
+            request["record"] = record
         self._hold(Server.of(server).create(request))
 
     @classmethod
@@ -237,6 +244,8 @@ class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
     """
 
     API = "aec"
+    # `last` is a method of PettingZoo's.
+    LAST = "last_recorded"
     _observed: dict[Any, Any]
     OWN = _OWN | {
         "agent_selection",

@@ -151,6 +151,8 @@ class Remote:
 
     OWN: ClassVar[frozenset[str]] = frozenset()
     SPACES: ClassVar[tuple[str, ...]] = ("action_space", "observation_space")
+    #: Name of the attribute with the last recorded call of a resumed instance.
+    LAST: ClassVar[str] = "last"
 
     _made_by: tuple[str | Server, str] | None
     _made_with: dict[str, Any]
@@ -264,7 +266,7 @@ class Remote:
         self.render_mode = answer["render_mode"]
         if "resumed" in answer:
             # Only then, since the environment may have an attribute of this name.
-            self.__dict__["last"] = answer["resumed"]["last"]
+            self.__dict__[self.LAST] = answer["resumed"]["last"]
         described = answer["spec"]
         self._spec: EnvSpec | None = None
         if described is not None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import gymnasium
 
+from gym_http_client.envs.branching import Branching
 from gym_http_client.envs.create_requests import create_request, merged
-from gym_http_client.envs.remote import Remote
 from gym_http_client.envs.server import Server
-from gym_http_client.errors import ServerError
 
 __all__ = ["RemoteEnv"]
 
 
-class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
+class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
     """An environment on a server, with the interface of a local `gymnasium.Env`.
 
     Values arrive unchanged: types, dtypes, shapes, the order of dicts, every bit.
@@ -154,56 +152,6 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
             answer["truncated"],
             answer["info"],
         )
-
-    def branches(
-        self,
-        actions: Sequence[Sequence[Any]] | None = None,
-        *,
-        count: int | None = None,
-        steps: int | None = None,
-        seed: int | None = None,
-        reseed: bool = False,
-        observations: bool = False,
-    ) -> list[dict[str, Any]]:
-        """Play lists of actions from the present state, which stays as it is.
-
-        Each list is played in a copy of the environment, until the episode ends.
-
-        Args:
-            actions: Up to 256 lists, of up to 10,000 actions together.
-            count: Number of branches with random actions, instead of ``actions``.
-            steps: Steps of each of those.
-            seed: Seed of the random actions, and of the generators with ``reseed``.
-            reseed: Whether the environment's generator has another state in each
-                branch. Else what is random in the environment is the same in all.
-            observations: Whether to return the observations of all steps.
-
-        Returns:
-            For each branch ``observation``, ``terminated``, ``truncated`` and ``info``
-            of its last step; ``rewards`` and ``steps``; ``stopped``, which is
-            ``"episode"`` if the episode ended, else None; ``actions`` if they are
-            random. If it failed, ``error`` has ``code``, ``message`` and ``status``.
-
-        Raises:
-            ServerError: An action is not in the action space (``invalid-action``); the
-                environment cannot be copied (``cannot-branch``); or the server is too
-                old.
-        """
-        if "branches" not in self._open_handle().capabilities():
-            raise ServerError(
-                "this server has no branches: expected a newer one, over HTTP",
-                code="unsupported",
-            )
-        given = {
-            "branches": actions,
-            "count": count,
-            "steps": steps,
-            "seed": seed,
-            "reseed": reseed,
-            "observations": observations,
-        }
-        sent = {name: value for name, value in given.items() if value is not None}
-        return list(self._request("POST", "rollout/", sent)["branches"])
 
     def render(self) -> Any:
         """Render the environment, and return an array, text, or a list of them."""
