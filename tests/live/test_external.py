@@ -249,6 +249,7 @@ def test_a_vector_takes_all_its_connections_or_none_and_steps_them_at_once(
         answer = api.post("/v1/envs/", body)
         lack = error(answer, 503, "external-away")["message"]
         assert "needs 3 free connections, and 2 are free: try again" in lack
+        assert lack.endswith("`gym-http-server ls` lists the instances that hold one")
         assert listed_env(api)["free"] == 2
         externals.append(stack.enter_context(ExternalEnv.to(api)))
         future = in_background(api.post, "/v1/envs/", body)

@@ -177,7 +177,8 @@ class Allocator:
             have = f"{free} {'is' if free == 1 else 'are'}" if free else "none is"
             return (
                 f"{name} needs {waiter.count} free {connections}, and {have} free: "
-                "try again later, or wait with wait_s"
+                "try again later, or wait with wait_s; `gym-http-server "
+                "ls` lists the instances that hold one"
             )
         connected = ", ".join(f"external/{each}" for each in names[:MAX_NAMES])
         if len(names) > MAX_NAMES:
