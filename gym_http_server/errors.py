@@ -45,7 +45,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gym_http_wire.problems import Problem
 
@@ -126,14 +126,22 @@ __all__ = [
 ]
 
 
-def did_you_mean(given: object, known: Iterable[object]) -> str:
-    """Return '; did you mean X?' with the known name closest to a name, or ''."""
+def did_you_mean(
+    given: object, known: Iterable[object], full: Callable[[str], str] = str
+) -> str:
+    """Return '; did you mean X?' with the known name closest to a name, or ''.
+
+    Args:
+        given: The name.
+        known: The known ones.
+        full: Returns what a known name is called in the answer.
+    """
     # Web workers get by without it.
     import difflib
 
     names = [str(each) for each in known]
     closest = difflib.get_close_matches(str(given)[:100], names, 1)
-    return f"; did you mean {closest[0]!r}?" if closest else ""
+    return f"; did you mean {full(closest[0])!r}?" if closest else ""
 
 
 class StartError(Exception):
@@ -155,10 +163,15 @@ class UnknownEnv(Problem):
 
     default_status, default_code = 400, "unknown-env"
 
+    #: Old clients' tests look for these words.
+    OLD = "Attempted to look up malformed environment ID"
+    WORDS = "there is no environment"
+    #: With these begin IDs that old clients do not have.
+    NEW = ("envpool/", "external/", "interface/", "pettingzoo/", "world/")
+
     def __init__(self, env_id: str, hint: str = "") -> None:
-        # Old clients' tests look for these words.
-        words = f"Attempted to look up malformed environment ID '{env_id}'"
-        super().__init__(f"{words}{': ' if hint else ''}{hint}")
+        words = self.WORDS if env_id.startswith(self.NEW) else self.OLD
+        super().__init__(f"{words} '{env_id}'{': ' if hint else ''}{hint}")
 
 
 class UnknownInstance(Problem):

@@ -16,9 +16,9 @@ from typing import Any
 import gymnasium
 
 from gym_http_core.agents import AgentEnv, agent_env, factories
-from gym_http_core.env_errors import text_of
 from gym_http_server.errors import did_you_mean
 from gym_http_server.host.create_request import CreateRequest
+from gym_http_server.host.failures import cannot_load
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["agent_rows", "has_agents", "make_agents"]
@@ -27,6 +27,8 @@ __all__ = ["agent_rows", "has_agents", "make_agents"]
 PETTINGZOO = "pettingzoo/"
 # What PettingZoo's documentation names: modules with a version, in its packages.
 _MODULE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*_v[0-9]+")
+#: Packages of PettingZoo that are libraries by now.
+_MOVED = {"magent": "magent2", "mpe": "mpe2"}
 #: Functions of these modules that make an environment, by its interface.
 _MAKERS = {"parallel": "parallel_env", "aec": "env"}
 
@@ -95,15 +97,27 @@ def _import(env_id: str) -> Any:
             "`pip install 'gymnasium-http-server[pettingzoo]'`"
         )
     if not _MODULE.fullmatch(name) or name not in _names():
-        known = [PETTINGZOO + each for each in _names()]
-        hint = did_you_mean(env_id, known) or "; the registry lists all"
         raise gymnasium.error.NameNotFound(
-            f"PettingZoo has no environment {name!r}{hint}"
+            f"PettingZoo has no environment {name!r}{_hint(name)}"
         )
     with warnings.catch_warnings():
         # It would rather have its own `make` called.
         warnings.simplefilter("ignore", DeprecationWarning)
         return importlib.import_module(f"pettingzoo.{name}")
+
+
+def _hint(name: str) -> str:
+    package = name.partition(".")[0]
+    if package in _MOVED:
+        return f": {package} has moved to the package {_MOVED[package]}"
+    known = {_bare(each): PETTINGZOO + each for each in _names()}
+    hint = did_you_mean(_bare(name), known, known.__getitem__)
+    return hint or "; the registry lists all"
+
+
+def _bare(name: str) -> str:
+    """Return a name without package and version, which many have in common."""
+    return re.sub(r"_v[0-9]*$", "", name.rpartition(".")[2])
 
 
 def _is_installed() -> bool:
@@ -150,11 +164,14 @@ def _row(
             module = _import(env_id)
             names = [name for name in _MAKERS.values() if hasattr(module, name)]
             factory = getattr(module, names[0])
-        row["entry_point"] = f"{factory.__module__}:{factory.__qualname__}"
+            # Its own name is that of a wrapper, which all have in common.
+            row["entry_point"] = f"{module.__name__}:{names[0]}"
+        else:
+            row["entry_point"] = f"{factory.__module__}:{factory.__qualname__}"
         env = agent_env(factory())
         row |= {"agents": env.agents, "api": env.api}
         row["possible_agents"] = env.possible_agents
         env.close()
     except (Exception, SystemExit) as error:
-        row["reason"] = f"{type(error).__name__}: {text_of(error)}"[:500]
+        row["reason"] = cannot_load(error)
     return row | {"available": row["reason"] is None}

@@ -18,7 +18,14 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
 from gym_http_wire.problems import EnvError, Problem, UnsupportedSpace
 
-__all__ = ["note", "note_cause", "problem_frame", "problem_of_error", "refusal_of"]
+__all__ = [
+    "cannot_load",
+    "note",
+    "note_cause",
+    "problem_frame",
+    "problem_of_error",
+    "refusal_of",
+]
 
 _MESSAGE_CHARS = 500
 _MISSING = {"builtins.ImportError", "gymnasium.error.DependencyNotInstalled"}
@@ -75,8 +82,7 @@ def _explain(problem: Problem) -> None:
         return
     words = str(problem.extras.get("text", ""))
     if not _MISSING.isdisjoint(lineage):
-        commands = _installing(words)
-        problem.message += f"; on the server: {commands}" if commands else ""
+        problem.message += _cure(words)
     if _OPENGL.search(words) and os.environ.get("MUJOCO_GL") == "disable":
         problem.message += (
             "; the server has no display and no library to draw without one "
@@ -90,13 +96,21 @@ def _explain(problem: Problem) -> None:
         )
 
 
-def _installing(words: str) -> str:
+def cannot_load(error: BaseException) -> str:
+    """Return why an environment of the registry cannot be made, and what to install."""
+    found = env_error("", error).extras
+    cure = "" if _MISSING.isdisjoint(found["mro"]) else _cure(found["text"])
+    return f"{type(error).__name__}: {found['text']}"[:_MESSAGE_CHARS] + cure
+
+
+def _cure(words: str) -> str:
     """Return the commands that install the packages that an exception names."""
     packages = _INSTALL.findall(words)
     if not packages and (found := _NO_MODULE.search(words)):
         module = found["name"].partition(".")[0]
         packages = [_PACKAGES.get(module, module)]
-    return " && ".join(f"pip install {each}" for each in packages)
+    commands = " && ".join(f"pip install {each}" for each in packages)
+    return f"; on the server: {commands}" if commands else ""
 
 
 def problem_frame(problem: Problem) -> Frame:

@@ -65,7 +65,7 @@ def pool_spec(env_id: str, seed: int | None, max_episode_steps: int | None) -> E
     name = env_id.removeprefix(POOLS)
     known = importlib.import_module("envpool").list_all_envs()
     if name not in known:
-        hint = did_you_mean(env_id, [POOLS + each for each in known])
+        hint = did_you_mean(name, known, POOLS.__add__)
         raise gymnasium.error.NameNotFound(
             f"EnvPool has no environment {name!r}{hint or '; the registry lists all'}"
         )

@@ -23,10 +23,10 @@ from typing import Any
 import msgspec
 from gymnasium.envs import registration
 
-from gym_http_core.env_errors import text_of
 from gym_http_server.config.env_commands import EXTERNAL, EnvCommand
 from gym_http_server.errors import SurveyFailed
 from gym_http_server.host.agents import agent_rows
+from gym_http_server.host.failures import cannot_load
 from gym_http_server.host.pools import pool_rows
 from gym_http_server.linux import prctl
 from gym_http_server.processes.service_process import isolate
@@ -303,7 +303,7 @@ def _loaded(entry: Any) -> tuple[Any, str | None]:
             # Gymnasium registers functions that raise for environments that moved away.
             entry()
     except (Exception, SystemExit) as error:
-        return None, f"{type(error).__name__}: {text_of(error)}"[:500]
+        return None, cannot_load(error)
     return entry, None
 
 

@@ -367,7 +367,7 @@ def test_before_the_first_reset(client: OpenEnvClient) -> None:
 @pytest.mark.parametrize(
     ("env_id", "kwargs", "problem", "words"),
     [
-        ("Nope-v1", {}, "unknown-env", "Nope"),
+        ("Nope-v1", {}, "unknown-env", "there is no environment 'Nope-v1': "),
         ("CartPole-v1", {"gravitas": 3}, "bad-parameter", "gravitas"),
         ("phys2d/CartPole-v1", {}, "dependency-missing", "pip install jax"),
         ("hostile/FailInit-v0", {}, "env-error", ""),
@@ -527,8 +527,9 @@ def test_health_metadata_and_schema(client: OpenEnvClient, api: Api) -> None:
     about = ok(api.get("/openenv/toys%2FEcho-v0/metadata"))
     assert about["name"] == "toys/Echo-v0"
     assert "tests.support.envs.toys:Echo" in about["description"]
-    error(api.get("/openenv/Nope-v1/metadata"), 400, "unknown-env")
-    error(api.get("/openenv/Nope-v1/schema"), 400, "unknown-env")
+    for each in ("metadata", "schema"):
+        unknown = error(api.get(f"/openenv/Nope-v1/{each}"), 400, "unknown-env")
+        assert unknown["message"].startswith("there is no environment 'Nope-v1'")
     schema = ok(api.get("/openenv/CartPole-v1/schema"))
     for each in schema.values():
         jsonschema.Draft202012Validator.check_schema(each)

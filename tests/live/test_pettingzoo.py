@@ -240,6 +240,28 @@ def test_without_pettingzoo_its_ids_name_what_to_install(
     assert not [row for row in rows if row["env_id"].startswith("pettingzoo/")]
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("classic.rps_v3", "; did you mean 'pettingzoo/classic.rps_v2'?"),
+        ("rps_v2", "; did you mean 'pettingzoo/classic.rps_v2'?"),
+        ("magent.battle_v4", ": magent has moved to the package magent2"),
+        ("classic.nonsense_v2", "; the registry lists all"),
+        ("mpe.simple_spread_v3", ": mpe has moved to the package mpe2"),
+        ("atari", "; the registry lists all"),
+    ],
+)
+def test_an_unknown_name_is_not_called_malformed(
+    server: Server, name: str, words: str
+) -> None:
+    answer = Api(server).post("/v1/envs/", {"env_id": f"pettingzoo/{name}"})
+    message = error(answer, 400, "unknown-env")["message"]
+    assert message == (
+        f"there is no environment 'pettingzoo/{name}': PettingZoo has no environment "
+        f"{name!r}{words}"
+    )
+
+
 def test_the_registry_says_which_agents_an_environment_has(server: Server) -> None:
     rows = ok(Api(server).get("/v1/registry/?search=pettingzoo/"))["envs"]
     found = {row["env_id"].removeprefix("pettingzoo/"): row for row in rows}
@@ -247,8 +269,20 @@ def test_the_registry_says_which_agents_an_environment_has(server: Server) -> No
     assert (found[RPS]["api"], found[RPS]["available"]) == ("parallel", True)
     assert found["classic.tictactoe_v3"]["api"] == "aec"
     assert found[f"{GENERATED}_env_v0"]["possible_agents"] is None
+    assert found[RPS]["entry_point"] == "pettingzoo.classic.rps_v2:parallel_env"
+    turns = "pettingzoo.classic.tictactoe_v3:env"
+    assert found["classic.tictactoe_v3"]["entry_point"] == turns
     # Its library is not among ours.
     assert "multi_agent_ale_py" in found["atari.pong_v3"]["reason"]
+
+
+def test_the_registry_names_the_package_that_a_create_names(server: Server) -> None:
+    env_id = "pettingzoo/atari.pong_v3"
+    (row,) = ok(Api(server).get(f"/v1/registry/?search={env_id}"))["envs"]
+    refused = error(Api(server).post("/v1/envs/", {"env_id": env_id}), 501)
+    words = row["reason"].removeprefix("ModuleNotFoundError: ")
+    assert words.endswith("on the server: pip install multi_agent_ale_py")
+    assert refused["message"].endswith(words)
 
 
 def test_only_a_turn_and_observations_of_others_are_requests(

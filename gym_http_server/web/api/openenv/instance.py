@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.config.env_commands import EXTERNAL
-from gym_http_server.errors import Draining, TooManyInstances
+from gym_http_server.errors import Draining, TooManyInstances, UnknownEnv
 from gym_http_server.web.api.exchange import Environ, caller_of, request_id_of
 from gym_http_server.web.api.instances import instance_in
 from gym_http_server.web.api.openenv.spaces import keys_of
@@ -22,7 +22,7 @@ from gym_http_server.web.backends.supervisor_client import Abandoned
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from gym_http_wire.problems import BadParameter, Problem
 
-__all__ = ["LABEL", "HeldInstance", "NoForm", "create"]
+__all__ = ["LABEL", "HeldInstance", "NoForm", "create", "in_new_words"]
 
 #: Label of the instances that connections have.
 LABEL = "openenv"
@@ -95,6 +95,13 @@ class HeldInstance:
             self._web.held.discard(self.instance_id)
 
 
+def in_new_words(problem: Problem) -> Problem:
+    """Say of an unknown environment that there is none: no old client is told."""
+    if problem.code == UnknownEnv.default_code:
+        problem.message = problem.message.replace(UnknownEnv.OLD, UnknownEnv.WORDS, 1)
+    return problem
+
+
 def _check_form(described: dict[str, Any]) -> None:
     env_id = described["env_id"]
     if "num_envs" in described:
@@ -162,7 +169,7 @@ def create(
             return None
         problem = problem_of(made)
         if problem.code != TooManyInstances.default_code or not left_s:
-            raise problem
+            raise in_new_words(problem)
         # Connections that wait do not all ask at once.
         time.sleep(min(left_s, TRY_AGAIN_S * random.uniform(0.5, 1.5)))
         if gone():

@@ -25,7 +25,7 @@ from gym_http_server.web.api.exchange import (
     read_body,
     read_query,
 )
-from gym_http_server.web.api.openenv.instance import create
+from gym_http_server.web.api.openenv.instance import create, in_new_words
 from gym_http_server.web.api.openenv.session import Session
 from gym_http_server.web.api.openenv.spaces import schemas
 from gym_http_server.web.api.service import check_processes
@@ -120,7 +120,7 @@ def _metadata(web: Web, environ: Environ, env_id: str) -> Answer:
     known |= {each["env_id"]: each for each in web.broker.listed()}
     # A module before a colon is imported with the create only.
     if env_id not in known and ":" not in env_id:
-        raise UnknownEnv(env_id)
+        raise in_new_words(UnknownEnv(env_id))
     entry_point = known.get(env_id, {}).get("entry_point")
     return _json(
         {
