@@ -151,10 +151,14 @@ def answer_file(
             _check_disk(data_dir.path, recordings_disk, about.owner)
         file = open_file(data_dir, request, about)
     except Problem as problem:
-        FrameSocket(sock).send(problem_answer(problem))
-        return
-    FrameSocket(sock).send(answer(200), file)
-    os.close(file)
+        file, frame = None, problem_answer(problem)
+    else:
+        frame = answer(200)
+    # The host may have ended meanwhile.
+    with contextlib.suppress(ConnectionError):
+        FrameSocket(sock).send(frame, file)
+    if file is not None:
+        os.close(file)
 
 
 def open_file(data_dir: DataDir, request: FileRequest, about: About = _NOTHING) -> int:

@@ -95,6 +95,8 @@ def resume(
     monitor = handlers.open_file(FileRequest(directory, False, True, goes_on=True))
 
     def open_part(index: int) -> int | None:
+        # Each has a limit, as each call has, and not all parts together.
+        activity.begin_next()
         try:
             return handlers.open_file(FileRequest(directory, False, True, part=index))
         except Problem as problem:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pytest
 
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.own_paths import DataDir
+from gym_http_server.datadir.recording_files import About
 from gym_http_server.errors import InvalidDirectory
 from gym_http_server.host.monitor import Monitor
-from gym_http_server.host.monitor_files import FileRequest, open_file
+from gym_http_server.host.monitor_files import FileRequest, answer_file, open_file
 from gym_http_wire.problems import BadParameter
 
 
@@ -141,3 +143,14 @@ def test_names_that_change_after_the_check_lead_nowhere(
     (place,) = (each.parent for each in tmp_path.rglob("bodies"))
     assert os.listdir(place) == ["bodies"]
     assert os.listdir(place / "bodies") == []
+
+
+@pytest.mark.parametrize("part", [None, 5])
+def test_no_file_is_sent_to_a_host_that_has_ended(
+    tmp_path: Path, part: int | None
+) -> None:
+    data_dir = own_paths(tmp_path / "data")
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with ours:
+        answer_file(ours, data_dir, FileRequest("a", False, True, part=part), About())

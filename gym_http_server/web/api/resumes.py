@@ -28,6 +28,9 @@ from gym_http_wire.step_parts import HEADER_START, header_member, header_size
 
 __all__ = ["may_resume", "read_resume"]
 
+#: Parts of a recording, which a host gets one by one, some 30 ms each.
+MAX_PARTS = 500
+
 Json = dict[str, Any]
 _BESIDE = ("resume", "step", "verify", "label", "for", "node")
 #: Members that a recorded request may have; ``arguments`` stands for two of them.
@@ -100,7 +103,13 @@ def _members(body: bytes, form: int) -> Any:
 
 def _recorded(folder: int, directory: str) -> Json:
     """Return the create request in the header of the newest part that has a header."""
-    for number in reversed(part_numbers(os.listdir(folder))):
+    numbers = part_numbers(os.listdir(folder))
+    if len(numbers) > MAX_PARTS:
+        raise CannotResume(
+            f"the recording in {directory!r:.120} has {len(numbers)} parts, of which "
+            f"each resume adds one: expected at most {MAX_PARTS}; begin a new recording"
+        )
+    for number in reversed(numbers):
         found = header_member(_beginning(folder, part_name(number)), "request")
         if isinstance(found, dict):
             return {name: found[name] for name in _RECORDED & found.keys()}
