@@ -799,7 +799,7 @@ SERVER = (
         "Get a small picture of an environment, drawn when first requested",
         _CREATES,
         changes=True,
-        problems=_FOUND,
+        problems=(*_FOUND, "QueueFull"),
     ),
     Operation(
         "ticket_issue",

@@ -283,7 +283,8 @@ class Requests:
                 self._reply(connection, self._envs)
 
     def _draw(self, connection: RequestSocket, frame: Frame) -> None:
-        self._thumbnails.add(bytes(frame.body).decode(), connection)
+        owner = request_head(frame).owner
+        self._thumbnails.add(bytes(frame.body).decode(), owner, connection)
 
     def _status(self, connection: RequestSocket, frame: Frame) -> None:
         if os.path.exists(self._run.stopping):

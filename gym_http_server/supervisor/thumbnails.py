@@ -18,6 +18,7 @@ import time
 import msgspec
 
 from gym_http_core.env_errors import env_exceptions
+from gym_http_server.access.shares import share_used_up
 from gym_http_server.datadir.own_paths import DataDir
 from gym_http_server.datadir.thumbnails import (
     MAX_FILE_BYTES,
@@ -25,7 +26,7 @@ from gym_http_server.datadir.thumbnails import (
     Drawn,
     write_thumbnail,
 )
-from gym_http_server.errors import ForkFailed
+from gym_http_server.errors import ForkFailed, QueueFull, ShareUsedUp
 from gym_http_server.host import isolation
 from gym_http_server.host.mark import DRAWING
 from gym_http_server.host.thumbnail import UNKNOWN, draw
@@ -41,6 +42,7 @@ from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.processes import kill_tree
 from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_wire.messages import answer
+from gym_http_wire.problems import Problem
 
 __all__ = ["Thumbnails"]
 
@@ -48,6 +50,8 @@ __all__ = ["Thumbnails"]
 DRAW_SECONDS, WRITE_SECONDS = 30.0, 10.0
 #: Environments that wait to be drawn.
 MAX_WAITING = 256
+#: Seconds after which a refused request may be sent again.
+RETRY_AFTER_S = 5
 FILE_BYTES = 64 * 1024 * 1024
 #: Below all hosts, whose agents wait for them.
 NICENESS = 19
@@ -88,16 +92,43 @@ class Thumbnails:
         self._seconds = min(seconds, DRAW_SECONDS)
         # Those that wait for each environment, of which the first one is being drawn.
         self._waiting: dict[str, list[RequestSocket]] = {}
+        # The token that first wanted each of them.
+        self._owners: dict[str, str] = {}
         self._drawing: _Drawing | None = None
         self._last_failure = b""
 
-    def add(self, env_id: str, connection: RequestSocket) -> None:
-        """Draw an environment, and then answer a request."""
-        if env_id not in self._waiting and len(self._waiting) >= MAX_WAITING:
-            self._answer([connection], b"")
-            return
+    def add(self, env_id: str, owner: str, connection: RequestSocket) -> None:
+        """Draw an environment, and then answer a request.
+
+        Args:
+            env_id: The environment.
+            owner: The token that wants it; "" if the server does not distinguish them.
+            connection: The request.
+
+        Raises:
+            QueueFull: As many environments wait as may.
+            ShareUsedUp: The token has too many of them.
+        """
+        if env_id not in self._waiting:
+            self._check_room(owner)
+            self._owners[env_id] = owner
         self._waiting.setdefault(env_id, []).append(connection)
         self._begin()
+
+    def _check_room(self, owner: str) -> None:
+        taken, after = len(self._waiting), {"Retry-After": str(RETRY_AFTER_S)}
+        if taken >= MAX_WAITING:
+            raise Problem(
+                f"{taken} environments wait for their thumbnails, the most that may; "
+                "send the request again later",
+                status=QueueFull.default_status,
+                code=QueueFull.default_code,
+                headers=after,
+            )
+        held = sum(self._owners[each] == owner for each in self._waiting)
+        counts = {"held": held, "taken": taken, "most": MAX_WAITING}
+        if why := share_used_up(owner, "thumbnails that are being drawn", **counts):
+            raise ShareUsedUp(why, headers=after)
 
     def tick(self) -> None:
         """End a drawing that takes too long."""
@@ -110,17 +141,21 @@ class Thumbnails:
         while self._drawing is None and self._waiting:
             env_id, waiters = next(iter(self._waiting.items()))
             if all(each.closed for each in waiters):
-                del self._waiting[env_id]
+                self._remove(env_id)
                 continue
             try:
                 drawing = self._fork(env_id)
             except (ForkFailed, OSError) as error:
                 log.warning("cannot draw %.200r: %s", env_id, error)
-                self._answer(self._waiting.pop(env_id), b"")
+                self._answer(self._remove(env_id), b"")
                 continue
             self._drawing = drawing
             self._hosts.exempt.add(drawing.pid)
             self._poller.add(drawing.reader, functools.partial(self._read, drawing))
+
+    def _remove(self, env_id: str) -> list[RequestSocket]:
+        del self._owners[env_id]
+        return self._waiting.pop(env_id)
 
     def _fork(self, env_id: str) -> _Drawing:
         reader, writer = os.pipe()
@@ -155,7 +190,7 @@ class Thumbnails:
                 words = message.decode(errors="replace")
                 log.warning("cannot keep thumbnails in %s", words)
             self._last_failure = message
-        self._answer(self._waiting.pop(drawing.env_id), message)
+        self._answer(self._remove(drawing.env_id), message)
         self._begin()
 
     def _answer(self, waiters: list[RequestSocket], message: bytes) -> None:

@@ -524,6 +524,8 @@ def test_malformed_and_cut_conversations(server: Server, api: Api) -> None:
 
 def test_health_metadata_and_schema(client: OpenEnvClient, api: Api) -> None:
     assert ok(api.get("/openenv/CartPole-v1/health")) == {"status": "healthy"}
+    error(api.get("/openenv/Nope-v1/health"), 404, "not-found")
+    assert ok(api.get("/openenv/CartPole/health")) == {"status": "healthy"}
     about = ok(api.get("/openenv/toys%2FEcho-v0/metadata"))
     assert about["name"] == "toys/Echo-v0"
     assert "tests.support.envs.toys:Echo" in about["description"]

@@ -107,6 +107,10 @@ def test_environments_that_cannot_be_drawn_have_no_picture_and_leave_nothing(
         instance = api.create()
         instance.reset()
         calls.no_content(instance.close())
+        # Neither does one for an unknown name.
+        for name in ("drawn/Nothing-v0", "nothing:Painted-v0", "external/none"):
+            error(thumbnail(api, name), 404, "not-found")
+        assert not hanging.done()
         assert hanging.result().status == 204
     for name in ("Blind", "Dies", "Hungry"):
         assert thumbnail(api, f"drawn/{name}-v0").status == 204, name

@@ -15,7 +15,13 @@ import msgspec
 import gym_http_server
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.thumbnails import read_thumbnail
-from gym_http_server.errors import Draining, NotFound, ShutdownDisabled, UploadGone
+from gym_http_server.errors import (
+    Draining,
+    NotFound,
+    ShutdownDisabled,
+    SurveyFailed,
+    UploadGone,
+)
 from gym_http_server.linux import landlock, machine, seccomp
 from gym_http_server.operations.instances import UPLOAD
 from gym_http_server.operations.members import read
@@ -36,9 +42,17 @@ from gym_http_wire.messages import Op, RequestHead
 from gym_http_wire.problems import (
     BadJSON,
     DiskFull,
+    Problem,
 )
 
-__all__ = ["VIEWS", "about", "check_processes", "ticket_request"]
+__all__ = [
+    "VIEWS",
+    "about",
+    "check_processes",
+    "is_registered",
+    "not_registered",
+    "ticket_request",
+]
 
 CAPABILITIES = (
     "api",
@@ -158,6 +172,26 @@ def _external(web: Web) -> Iterator[dict[str, Any]]:
         }
 
 
+def not_registered(env_id: str) -> NotFound:
+    """Return the refusal of an environment that is not registered."""
+    return NotFound(
+        f"no environment {env_id!r:.80} is registered; GET /v1/registry/ lists those "
+        "that are"
+    )
+
+
+def is_registered(web: Web, env_id: str) -> bool:
+    """Whether an environment is registered, or nobody can tell at the moment."""
+    try:
+        known = {each["env_id"] for each in web.supervisor.call(Op.REGISTRY)}
+    except Problem as problem:
+        if problem.code != SurveyFailed.default_code:
+            raise
+        return True
+    # A create without a version makes the newest one.
+    return env_id in known or any(each.startswith(f"{env_id}-v") for each in known)
+
+
 def _thumbnail(web: Web, environ: Environ, env_id: str) -> Answer:
     """Send the picture of an environment, which is drawn if there is none yet."""
     read_body(environ, web.settings.max_body)
@@ -167,13 +201,13 @@ def _thumbnail(web: Web, environ: Environ, env_id: str) -> Answer:
 
     picture = found()
     if picture is None:
+        # An unknown one shall wait for no other, and none for it.
+        if not is_registered(web, env_id):
+            raise not_registered(env_id)
         head = RequestHead(owner=caller_of(environ).only)
         answer = web.supervisor.forward(Op.THUMBNAIL, head, env_id.encode())
         if not msgspec.json.decode(answer.body)["known"]:
-            raise NotFound(
-                f"no environment {env_id!r:.80} is registered; GET /v1/registry/ lists "
-                "those that are"
-            )
+            raise not_registered(env_id)
         picture = found()
     if not picture:
         return empty_answer()

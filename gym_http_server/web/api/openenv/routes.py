@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.access.identities import STEP
+from gym_http_server.config.env_commands import EXTERNAL
 from gym_http_server.errors import REVOKED, Draining, UnknownEnv
 from gym_http_server.operations.members import read_texts
 from gym_http_server.operations.openenv import CONNECT
@@ -28,7 +29,11 @@ from gym_http_server.web.api.exchange import (
 from gym_http_server.web.api.openenv.instance import create, in_new_words
 from gym_http_server.web.api.openenv.session import Session
 from gym_http_server.web.api.openenv.spaces import schemas
-from gym_http_server.web.api.service import check_processes
+from gym_http_server.web.api.service import (
+    check_processes,
+    is_registered,
+    not_registered,
+)
 from gym_http_server.web.api.streams import check_framing, switching
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.api.websockets import Ending, KeptSocket, KeptSockets
@@ -111,6 +116,10 @@ class _Ending:
 def _health(web: Web, environ: Environ, env_id: str) -> Answer:
     read_body(environ, web.settings.max_body)
     check_processes(web)
+    # Whether these exist, only a create can tell.
+    tells_later = ":" in env_id or env_id.startswith(EXTERNAL)
+    if not tells_later and not is_registered(web, env_id):
+        raise not_registered(env_id)
     return _json({"status": "healthy"})
 
 
