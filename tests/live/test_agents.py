@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.error import InvalidAction
 
-from gym_http_client import RemoteEnv, Retries, recordings, resume
+from gym_http_client import RemoteEnv, Retries, ServerError, recordings, resume
 from gym_http_client import Server as Address
 from gym_http_client.pettingzoo import RemoteAECEnv, RemoteParallelEnv
 from gym_http_client.recording_exports import to_minari
@@ -437,6 +437,10 @@ def test_python_resumes_both_interfaces_and_plays_branches(server: Server) -> No
         assert_identical(again.last["action"], actions[0])
         assert again.agents == ["left", "right"]
         assert_identical([again.step(actions[1])[1]], branch["rewards"])
+
+    for make in (RemoteParallelEnv, RemoteAECEnv):
+        with pytest.raises(ServerError, match="node is 'elsewhere': "):
+            make(server.url, PARALLEL, node="elsewhere")
 
     with contextlib.closing(
         RemoteAECEnv(server.url, TURNS, record="python-turns")

@@ -14,7 +14,7 @@ import gymnasium
 import psutil
 import pytest
 
-from gym_http_client import RemoteEnv
+from gym_http_client import RemoteEnv, RemoteVectorEnv
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore
 from tests.support.api import Api, Instance, error, no_content, ok
@@ -481,6 +481,15 @@ def test_a_create_with_a_key_is_executed_once_whichever_servers_get_it(
 
 def test_a_create_is_pinned_to_a_server(nodes: Fleet) -> None:
     api = nodes.apis[0]
+    url = nodes.servers[0].url
+    for make in (
+        lambda: RemoteEnv(url, "CartPole-v1", node="three"),
+        lambda: RemoteVectorEnv(url, "CartPole-v1", num_envs=2, node="three"),
+    ):
+        with contextlib.closing(make()) as env:
+            listed = ok(api.get("/v1/instances/"))["instances"]
+            on = {each["instance_id"]: each["node"] for each in listed}
+            assert on[env.instance_id] == "three"
     made = [api.create(node=name).id for name in NAMES for _ in range(3)]
     numbers = [{each[:3] for each in made[n : n + 3]} for n in (0, 3, 6)]
     assert all(len(each) == 1 for each in numbers)

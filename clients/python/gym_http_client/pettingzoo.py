@@ -41,6 +41,8 @@ class _RemoteAgents(Branching):
         render_mode: As PettingZoo's, but not ``"human"``, which would open a window on
             the server.
         label: Up to 64 printable characters, which lists of instances show.
+        node: Name of a server of a fleet, on which to make it; ``None`` for one with
+            free slots.
         record: A new directory below the server's data directory, in which every reset
             and step is recorded from the beginning; `resume` goes on from there.
         strict_infos: Whether an info with a value that cannot be sent is an error; else
@@ -65,13 +67,14 @@ class _RemoteAgents(Branching):
         *,
         render_mode: str | None = None,
         label: str | None = None,
+        node: str | None = None,
         record: str | None = None,
         strict_infos: bool = False,
         env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         self._strict_infos = strict_infos
-        options = {"render_mode": render_mode, "label": label}
+        options = {"render_mode": render_mode, "label": label, "node": node}
         kwargs = merged(kwargs, env_kwargs)
         self._made_by = (server, env_id)
         self._made_with = {

@@ -273,6 +273,7 @@ def test_arguments_of_any_name_in_a_vector(
         ),
         ({"env_kwargs": [1]}, r"env_kwargs is \[1\]: expected a dict of arguments"),
         ({"label": 5}, r"label is 5: expected text.*goes into env_kwargs={'label': …}"),
+        ({"node": 5}, r"node is 5: expected the name of a.*env_kwargs={'node': …}"),
         ({"wait_s": "long"}, r"wait_s is 'long': expected seconds.*env_kwargs"),
         (
             {"wrappers": {"a": 1}},

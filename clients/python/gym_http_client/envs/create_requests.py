@@ -21,6 +21,7 @@ _MAX_TYPED_BYTES = 16 * 1024
 # The meaning of these names for the server, to show beside `env_kwargs`.
 _OWN: dict[str, tuple[type | tuple[type, ...], str]] = {
     "label": (str, "text, which lists of instances show"),
+    "node": (str, "the name of a server of a fleet"),
     "wait_s": ((int, float, np.number), "seconds to wait for an external environment"),
     "wrappers": ((list, tuple), "a list of Gymnasium's wrappers"),
 }

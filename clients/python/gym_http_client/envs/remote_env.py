@@ -31,6 +31,8 @@ class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
         wait_s: Seconds that the server waits for an external environment to connect, in
             addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
+        node: Name of a server of a fleet, on which to make it; ``None`` for one with
+            free slots.
         record: A new directory below the server's data directory, in which every reset
             and step is recorded from the beginning; `resume` goes on from there.
         strict_infos: Whether an info with a value that cannot be sent is an error; else
@@ -72,6 +74,7 @@ class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        node: str | None = None,
         record: str | None = None,
         strict_infos: bool = False,
         env_kwargs: dict[str, Any] | None = None,
@@ -88,6 +91,8 @@ class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
             options["wait_s"] = wait_s
         if label is not None:
             options["label"] = label
+        if node is not None:
+            options["node"] = node
         self._create(server, env_id, options, merged(kwargs, env_kwargs))
 
     def _create(

@@ -49,6 +49,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wait_s: Seconds that the server waits for external environments to connect, in
             addition to the time limits. Then it refuses, and there is no retry.
         label: Up to 64 printable characters, which lists of instances show.
+        node: Name of a server of a fleet, on which to make them; ``None`` for one with
+            free slots.
         record: A new directory below the server's data directory, in which every reset
             and step is recorded from the beginning; `resume` goes on from there.
         strict_infos: Whether an info with a value that cannot be sent is an error; else
@@ -93,12 +95,17 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
         label: str | None = None,
+        node: str | None = None,
         record: str | None = None,
         strict_infos: bool = False,
         env_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         self._strict_infos = strict_infos
+        if nodes is not None and node is not None:
+            raise TypeError(
+                f"node is {node!r:.80}, and nodes {nodes!r:.80}: expected one of them"
+            )
         if "realtime" in kwargs:
             raise TypeError(
                 f"realtime is {kwargs['realtime']!r:.80}, and vectors have no clock: "
@@ -125,6 +132,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             options["wait_s"] = wait_s
         if label is not None:
             options["label"] = label
+        if node is not None:
+            options["node"] = node
         self._made_by = (server, env_id)
         kwargs = merged(kwargs, env_kwargs)
         self._made_with = {
