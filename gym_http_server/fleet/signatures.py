@@ -26,7 +26,7 @@ class Signatures:
         # The sizes keep a part from moving into its neighbour.
         text = "".join(f"{len(part)}:{part}" for part in (purpose, *parts))
         data = text.encode("utf-8", "surrogateescape")
-        return hmac.new(self._key, data, hashlib.sha256).hexdigest()[:40]
+        return hmac.digest(self._key, data, "sha256").hex()[:40]
 
     def check(self, signature: str, purpose: str, *parts: str) -> bool:
         """Whether a signature is the one of these texts."""

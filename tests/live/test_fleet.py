@@ -435,10 +435,13 @@ def test_a_step_with_a_key_is_executed_once_whichever_servers_get_it(
 ) -> None:
     path = f"/v1/envs/{made[0].id}/"
     ok(nodes.apis[0].post(path + "reset/", {"seed": 7}))
+    headers = {"Idempotency-Key": "k", "X-Request-Id": "r-2"}
     answers = [
-        api.post(path + "step/", {"action": 1}, headers={"Idempotency-Key": "k"})
-        for api in nodes.apis
+        api.post(path + "step/", {"action": 1}, headers=headers) for api in nodes.apis
     ]
+    for each in answers:
+        named = [value for name, value in each.headers if name == "X-Request-Id"]
+        assert named == ["r-2"]
     assert len({bytes(each.body) for each in answers}) == 1
     replayed = [each.header("Idempotent-Replayed") for each in answers]
     assert replayed == [None, "true", "true"]

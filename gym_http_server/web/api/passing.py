@@ -81,16 +81,17 @@ def headers_for(
     request_id, caller = request_id_of(environ), caller_of(environ)
     call = PeerCaller("" if caller.run_token else caller.name, caller.run_token)
     shown = peers.authorization(node, call, method, target, request_id, key)
-    headers = [("Authorization", shown), ("X-Request-Id", request_id)]
-    if key:
-        headers.append(("Idempotency-Key", key))
-    if environ.get("CONTENT_TYPE"):
-        headers.append(("Content-Type", environ["CONTENT_TYPE"]))
-    headers += [
+    headers = [
         (name[5:].replace("_", "-").title(), value)
         for name, value in environ.items()
         if name.startswith("HTTP_") and name not in _KEPT_HERE
     ]
+    if environ.get("CONTENT_TYPE"):
+        headers.append(("Content-Type", environ["CONTENT_TYPE"]))
+    # The node reads these fast at the end of a head, as what is before repeats.
+    headers += [("Authorization", shown), ("X-Request-Id", request_id)]
+    if key:
+        headers.append(("Idempotency-Key", key))
     return headers
 
 

@@ -43,7 +43,7 @@ from gym_http_server.web.api.exchange import (
     parts_of,
     request_id_of,
 )
-from gym_http_server.web.api.fleet_guard import FleetGuard
+from gym_http_server.web.api.fleet_guard import FORWARDED, FleetGuard
 from gym_http_server.web.api.guard import Guard
 from gym_http_server.web.api.problems import problem_answer
 from gym_http_server.web.api.tickets import Tickets
@@ -194,10 +194,12 @@ class Web:
             log.exception("%s %s failed", environ["REQUEST_METHOD"], view, extra=extra)
             failure = Problem(f"the server failed with {type(error).__name__}")
             answer = problem_answer(failure, environ)
-        wanted = "HTTP_X_REQUEST_ID" in environ or self.settings.access_log
+        # Another node has the ID; without it, the heads of its answers repeat.
+        named = "HTTP_X_REQUEST_ID" in environ and FORWARDED not in environ
+        wanted = named or self.settings.access_log
         if wanted and answer.status < 400:
-            named = (REQUEST_ID, request_id_of(environ))
-            answer = answer._replace(headers=[*answer.headers, named])
+            field = (REQUEST_ID, request_id_of(environ))
+            answer = answer._replace(headers=[*answer.headers, field])
         cors = self.guard.cors_headers(environ)
         if cors:
             answer = answer._replace(headers=[*answer.headers, *cors])

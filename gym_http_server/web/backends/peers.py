@@ -7,6 +7,7 @@ is decided by the connection.
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import secrets
 import socket
@@ -419,7 +420,7 @@ class Peers:
         Raises:
             NodeAway: The node does not answer.
         """
-        sized = (*headers, ("Content-Length", str(len(body))))
+        sized = (("Content-Length", str(len(body))), *headers)
         data = _request_head(method, target, node, sized) + body
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         for last in (False, True) if repeatable else (True,):
@@ -629,7 +630,8 @@ class _Connection:
         deadline: float | None,
     ) -> PeerAnswer:
         """Receive the rest of an answer."""
-        status, headers, size, self.kept = _read_head(head)
+        status, fields, size, self.kept = _read_head(head)
+        headers = list(fields)
         if budget is None or size <= LARGE:
             parts = [rest]
             left = size - len(rest)
@@ -663,8 +665,12 @@ class _Connection:
             return data
 
 
-def _read_head(head: bytes) -> tuple[int, list[tuple[str, str]], int, bool]:
-    """Return status, headers, size of the body, and whether the connection lasts."""
+@functools.lru_cache(maxsize=64)
+def _read_head(head: bytes) -> tuple[int, tuple[tuple[str, str], ...], int, bool]:
+    """Return status, headers, size of the body, and whether the connection lasts.
+
+    The heads of short answers repeat within a second.
+    """
     first, *lines = head.decode("latin-1").split("\r\n")
     try:
         status, size, kept = int(first[9:12]), 0, True
@@ -682,4 +688,4 @@ def _read_head(head: bytes) -> tuple[int, list[tuple[str, str]], int, bool]:
                 headers.append((name, value))
     except ValueError:
         raise _Lost from None
-    return status, headers, 0 if status in _BODYLESS else size, kept
+    return status, tuple(headers), 0 if status in _BODYLESS else size, kept

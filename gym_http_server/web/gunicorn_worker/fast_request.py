@@ -48,6 +48,12 @@ _HARMLESS = frozenset(
 # Different in each request, while the rest of a head is often the same.
 _KEY = b"\r\nIdempotency-Key: "
 _KEY_VALUE = re.compile(rb"[!-~]{1,200}").fullmatch
+# What differs in the requests of other nodes, which `web/api/passing` puts at the end.
+_NODE = b"\r\nAuthorization: Fleet "
+_NODE_VALUES = re.compile(
+    rb"([!-~]+ [!-~]+ [!-~]+)\r\nX-Request-Id: ([!-~]+)"
+    rb"(?:\r\nIdempotency-Key: ([!-~]{1,200}))?"
+).fullmatch
 
 _Field = tuple[str, str]
 #: The environments of requests, by the parts of the head before and after the key.
@@ -127,10 +133,10 @@ class FastReader:
         end = data.find(b"\r\n\r\n", 0, _MAX_HEAD)
         if end < 0:
             return 0
-        before, has_key, rest = data[:end].partition(_KEY)
-        key, _, behind = rest.partition(b"\r\n")
-        if has_key and not _KEY_VALUE(key):
+        divided = _divide(data[:end])
+        if divided is None:
             return 0
+        before, behind, different = divided
         fields = self._known.get((before, behind))
         if fields is None:
             fields = _fields(before, behind)
@@ -146,12 +152,39 @@ class FastReader:
         if end > len(data):
             return 0
         environ.update(fields)
-        if has_key:
-            if "HTTP_IDEMPOTENCY_KEY" in fields:
+        if different:
+            if not fields.keys().isdisjoint(different):
                 return 0
-            environ["HTTP_IDEMPOTENCY_KEY"] = key.decode()
+            environ.update(different)
         environ["wsgi.input"] = io.BytesIO(data[begin:end])
         return end
+
+
+def _divide(head: bytes) -> tuple[bytes, bytes, dict[str, str]] | None:
+    """Return the parts of a head that repeat, and the headers that do not.
+
+    Returns:
+        What is before and behind them; ``None`` if gunicorn has to read the head.
+    """
+    before, of_node, rest = head.partition(_NODE)
+    if of_node:
+        match = _NODE_VALUES(rest)
+        if match is None:
+            return None
+        different = {
+            "HTTP_AUTHORIZATION": f"Fleet {match[1].decode()}",
+            "HTTP_X_REQUEST_ID": match[2].decode(),
+        }
+        if match[3]:
+            different["HTTP_IDEMPOTENCY_KEY"] = match[3].decode()
+        return before, b"", different
+    before, has_key, rest = head.partition(_KEY)
+    if not has_key:
+        return before, b"", {}
+    key, _, behind = rest.partition(b"\r\n")
+    if not _KEY_VALUE(key):
+        return None
+    return before, behind, {"HTTP_IDEMPOTENCY_KEY": key.decode()}
 
 
 def _fields(before: bytes, behind: bytes) -> dict[str, str] | None:
