@@ -364,6 +364,28 @@ def test_a_batch_answers_when_the_first_have_answered(
         assert ended["length"] == len(nodes.apis)
 
 
+def test_a_batch_of_all_servers_may_be_as_large_as_of_one(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    for each in made:
+        each.reset(seed=11)
+    limit = ok(nodes.apis[0].get("/v1/"))["limits"]["max_body"]
+    # One of each server's, and each of them as the largest step.
+    chosen = list({each.id[:3]: each.id for each in made}.values())
+    for largest, api in itertools.product(chosen, nodes.apis):
+        steps: list[Any] = [{"instance_id": each, "action": ""} for each in chosen]
+        room = limit - len(json.dumps({"steps": steps}, separators=(",", ":")))
+        steps[chosen.index(largest)]["action"] = "x" * room
+        data = json.dumps({"steps": steps}, separators=(",", ":")).encode()
+        assert len(data) == limit
+        json_type = {"Content-Type": "application/json"}
+        answer = ok(api.post("/v1/batch/step/", data=data, headers=json_type))
+        status = {each["instance_id"]: each["status"] for each in answer["results"]}
+        assert status == dict.fromkeys(chosen, 400)
+        codes = {each["problem"]["code"] for each in answer["results"]}
+        assert codes == {"invalid-action"}
+
+
 def test_a_drain_waits_for_the_instances_that_are_left(nodes: Fleet) -> None:
     api = nodes.apis[0]
     with node(nodes.redis, "seven", "--drain-until-idle", "60") as seven:

@@ -31,6 +31,7 @@ from gym_http_server.web.api.exchange import (
     read_body,
     request_id_of,
 )
+from gym_http_server.web.api.fleet_guard import FORWARDED
 from gym_http_server.web.api.problems import problem_answer
 from gym_http_server.web.api.web import View, Web
 from gym_http_wire.frames import Frame
@@ -59,6 +60,7 @@ __all__ = [
     "json_forms",
     "keys_of",
     "read_batch",
+    "read_batch_body",
     "result_of_problem",
     "views",
 ]
@@ -69,6 +71,8 @@ log = logging.getLogger("gym_http_server.api")
 MAX_UNDER_WAY = 2048
 # Those of one of several tokens.
 _MOST_OF_TOKEN = MAX_UNDER_WAY // 2
+#: Bytes of a key in a step, with its name.
+KEY_BYTES = 48
 _NO_FRAME = Frame(Op.ANSWER)
 
 
@@ -118,7 +122,8 @@ class _Batches:
             NotAcceptable: The client accepts another form only.
         """
         form = json_forms(environ)
-        items, first = read_batch(read_body(environ, self._web.settings.max_body))
+        body = read_batch_body(environ, self._web.settings.max_body)
+        items, first = read_batch(body)
         keys = keys_of(items, key_of(environ))
         replies = _Replies(first, self._web.settings.max_answer)
         owner = caller_of(environ).only
@@ -141,8 +146,8 @@ class _Batches:
                 results.append(named | _result_of(reply, environ))
         answer = {"pending": pending, "results": results}
         encoded = msgspec.json.encode(answer, order="sorted") + b"\n"
-        body = self._web.hosts.budget.hold(encoded, owner)
-        return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
+        held = self._web.hosts.budget.hold(encoded, owner)
+        return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], held)
 
     def _share_of(self, name: str) -> BoundedSemaphore:
         """Return what bounds the requests of a token; "" if all have the same one."""
@@ -221,6 +226,17 @@ def json_forms(environ: Environ) -> int:
     if form >> 4 == Form.BINARY:
         raise NotAcceptable("the answer to a batch is plain or typed JSON")
     return form
+
+
+def read_batch_body(environ: Environ, limit: int) -> bytes:
+    """Read the body of a batch, in which a node of the fleet may have put keys.
+
+    Args:
+        environ: The WSGI environment.
+        limit: Bytes that a client may send.
+    """
+    added = MAX_BATCH * KEY_BYTES if FORWARDED in environ else 0
+    return read_body(environ, limit + added)
 
 
 def read_batch(body: bytes) -> tuple[list[BatchItem], int]:

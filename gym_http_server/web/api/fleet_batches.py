@@ -21,6 +21,7 @@ from gym_http_server.web.api.batches import (
     json_forms,
     keys_of,
     read_batch,
+    read_batch_body,
     result_of_problem,
 )
 from gym_http_server.web.api.exchange import (
@@ -28,7 +29,6 @@ from gym_http_server.web.api.exchange import (
     Environ,
     caller_of,
     key_of,
-    read_body,
     request_id_of,
     with_body,
 )
@@ -65,7 +65,7 @@ def split_batch(
 ) -> Answer:
     """Take the steps on their nodes, and answer as one server does."""
     json_forms(environ)
-    body = read_body(environ, web.settings.max_body)
+    body = read_batch_body(environ, web.settings.max_body)
     items, first = read_batch(body)
     if FORWARDED in environ or all(peers.is_own(each.instance_id) for each in items):
         return view(web, with_body(environ, body))
@@ -152,6 +152,8 @@ class _Call:
         environ.pop("HTTP_IDEMPOTENCY_KEY", None)
         instance_id = part[0].instance_id
         if self._peers.is_own(instance_id):
+            # The keys need room, as on another node.
+            environ[FORWARDED] = True
             return self._view(self._web, environ)
         node: Record = self._peers.find(instance_id)
         answer = pass_on(self._peers, self._row, self._web, environ, node, body)
