@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 
-from gym_http_server.access.identities import EVERYONE, RUN_ROLE, Identity
+import msgspec
+
+from gym_http_server.access.identities import EVERYONE, READ, RUN_ROLE, Identity
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import Unauthorized
@@ -18,10 +20,12 @@ from gym_http_server.web.api.guard import Guard
 from gym_http_server.web.api.tickets import TicketHolder, Tickets
 from gym_http_server.web.backends.peers import SCHEME, TAKING, PeerCaller, Peers
 
-__all__ = ["FORWARDED", "FleetGuard"]
+__all__ = ["FINDING", "FORWARDED", "FleetGuard"]
 
 #: Key of the WSGI environment of a request that another node has forwarded.
 FORWARDED = "gym_http_server.forwarded"
+#: In place of a key, in the request that finds the node of a recording.
+FINDING = "find"
 
 log = logging.getLogger("gym_http_server.fleet")
 
@@ -72,7 +76,11 @@ class FleetGuard(Guard):
         if environ.get("HTTP_IDEMPOTENCY_KEY") == TAKING and row.name == "ticket_issue":
             # The ticket is what counts.
             return EVERYONE
-        return self._identity(call)
+        identity = self._identity(call)
+        if environ.get("HTTP_IDEMPOTENCY_KEY") == FINDING and row.name == "recording":
+            scopes = identity.scopes | {READ}
+            return msgspec.structs.replace(identity, scopes=scopes)
+        return identity
 
     def holder_of(self, ticket: str) -> TicketHolder | None:
         """Use a ticket up on the node that issued it."""

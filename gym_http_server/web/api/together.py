@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import Answer, Environ, json_answer, with_body
-from gym_http_server.web.api.fleet_guard import FORWARDED
+from gym_http_server.web.api.fleet_guard import FINDING, FORWARDED
 from gym_http_server.web.api.passing import decoded, joined, pass_on
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.peers import Peers
@@ -36,6 +37,12 @@ class _Place(msgspec.Struct):
     ended_s_ago: float = 0.0
     began_at: float | None = None
     directory: str = ""
+
+
+class _Recording(msgspec.Struct):
+    """A recording that a node has."""
+
+    instance_id: str
 
 
 class _Rows(msgspec.Struct):
@@ -160,6 +167,7 @@ def _merged_env(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]
 
 
 _rows_of_json = msgspec.json.Decoder(_Rows).decode
+_recording = msgspec.json.Decoder(_Recording).decode
 _place = msgspec.json.Decoder(_Place).decode
 
 
@@ -235,12 +243,15 @@ def for_path(environ: Environ, path: str) -> Environ:
 def recorder(peers: Peers, web: Web, environ: Environ, directory: str) -> Record:
     """Return the node that has a recording, best the one that made it."""
     asking = for_path(environ, f"/v1/recordings/{quote(directory)}/")
+    # Whoever may resume it need not be able to read it.
+    asking["HTTP_IDEMPOTENCY_KEY"] = FINDING
     answers = ask_others(peers, OPERATIONS["recording"], web, asking)
-    found = [
-        (node, str(decoded(answer)["instance_id"]))
-        for node, answer in answers
-        if answer is not None and answer.status == 200
-    ]
+    found = []
+    for node, answer in answers:
+        if answer is not None and answer.status == 200:
+            # The path may be of a file of a recording.
+            with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
+                found.append((node, _recording(joined(answer)).instance_id))
     if found and peers.is_own(found[0][1]):
         return peers.nodes.own
     for node, instance_id in found:
