@@ -12,6 +12,7 @@ Keys, all after a prefix:
 - ``gone``, ``gone_until``: why a number has no node any more
 - ``handed``: numbers that were given back, with their counts
 - ``key:…``, ``run:…``: the number of the node that has a create key, or a run
+- ``placed:…``: the creates of a token in the last seconds
 - ``refused``: the server that was last refused, for the members' logs
 """
 
@@ -28,12 +29,21 @@ from gym_http_server.errors import StartError
 from gym_http_server.fleet.numbers import NUMBERS, NodeNumber
 from gym_http_server.fleet.signatures import Signatures
 
-__all__ = ["Changes", "FleetStore", "NumberTaken", "StoreAway", "check_url"]
+__all__ = [
+    "PLACED_SECONDS",
+    "Changes",
+    "FleetStore",
+    "NumberTaken",
+    "StoreAway",
+    "check_url",
+]
 
 _PREFIX = "{gym}:"
 TIMEOUT_SECONDS = 1.0
 #: Seconds for which a record counts after it was written.
 ALIVE_SECONDS = 5
+#: Seconds in which the records of all nodes have a create that was counted.
+PLACED_SECONDS = 2.2
 _DAY = 24 * 3600
 
 _COMMON = f"""
@@ -160,6 +170,15 @@ elseif value ~= '' and (kind == 'anew' or redis.call('EXISTS', P..name) == 0) th
 end
 return redis.call('GET', P..ARGV[1])
 """
+_COUNT_CREATE = """
+local key, most = P..'placed:'..ARGV[1], tonumber(ARGV[3])
+redis.call('ZREMRANGEBYSCORE', key, 0, now - PLACED)
+if redis.call('ZCARD', key) >= most then return 0 end
+redis.call('ZADD', key, now, ARGV[2])
+redis.call('PEXPIRE', key, PLACED)
+return 1
+""".replace("PLACED", str(int(1000 * PLACED_SECONDS)))
+_FORGET_CREATE = "redis.call('ZREM', P..'placed:'..ARGV[1], ARGV[2])"
 #: IDs below which an ended node lets another one go on with its number.
 _HANDED_ON = 1000
 
@@ -252,7 +271,8 @@ class FleetStore:
             socket_connect_timeout=TIMEOUT_SECONDS,
             retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
         )
-        scripts = (_ADMIT, _CLAIM, _RENEW, _LOSE, _LEAVE, _BIND)
+        scripts: tuple[str, ...] = (_ADMIT, _CLAIM, _RENEW, _LOSE, _LEAVE, _BIND)
+        scripts += (_COUNT_CREATE, _FORGET_CREATE)
         self._scripts = {
             each: self._client.register_script(_COMMON + each) for each in scripts
         }
@@ -383,6 +403,30 @@ class FleetStore:
         # A key may be a secret of the client.
         named = self._signatures.sign("key", creator, key)
         return self._bind(f"key:{named}", node, "key")
+
+    def count_create(self, owner: str, name: str, most: int) -> bool:
+        """Count a create of a token for a while, unless so many are counted.
+
+        Args:
+            owner: Name of the token.
+            name: A name of the create.
+            most: Creates that may be counted.
+
+        Returns:
+            Whether it is counted.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        return bool(self._run(_COUNT_CREATE, owner, name, most))
+
+    def forget_create(self, owner: str, name: str) -> None:
+        """Count a create of a token no more, since it was refused.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        self._run(_FORGET_CREATE, owner, name)
 
     def bind_run(self, run: str, number: str, *, anew: bool = False) -> str:
         """Bind a run to a node; return the number of the one that it is bound to.

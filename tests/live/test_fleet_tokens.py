@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,82 @@ def test_quotas_count_in_the_fleet(servers: Servers) -> None:
     for each in made:
         no_content(each.close())
     wait_until_known(redis, [one, two])
+
+
+def test_creates_at_once_at_all_servers_do_not_exceed_a_quota(
+    servers: Servers,
+) -> None:
+    both = servers[1]
+    body = {"env_id": "CartPole-v1"}
+    apis = [api_of(server, "bob") for server in both]
+    with ThreadPoolExecutor(16) as pool:
+        calls = [pool.submit(api.post, "/v1/envs/", body) for api in apis * 8]
+    answers = [each.result() for each in calls]
+    made = [ok(each)["instance_id"] for each in answers if each.status == 200]
+    assert set(apis[0].instances()) == set(made)
+    assert len(made) == 2
+    for each in answers:
+        if each.status != 200:
+            error(each, 429, "too-many-instances")
+    for instance_id in made:
+        no_content(apis[0].post(f"/v1/envs/{instance_id}/close/"))
+    wait_until(lambda: not any(counted(server, "bob") for server in both))
+
+
+def test_refused_creates_do_not_count(servers: Servers) -> None:
+    redis, (one, _) = servers
+    bob, ada = api_of(one, "bob"), api_of(one, "ada")
+    wait_until(lambda: placed(redis, "bob") == 0)
+    for _ in range(3):
+        answer = ada.post("/v1/envs/", {"env_id": "CartPole-v1", "for": "bob"})
+        error(answer, 403, "scope-missing")
+        error(bob.post("/v1/envs/", {"env_id": "None-v0"}), 400, "unknown-env")
+        error(bob.post("/v1/envs/", {"env_id": "A-v0", "node": "no"}), 400)
+    assert placed(redis, "bob") == 0
+    made = [bob.create(), bob.create()]
+    assert placed(redis, "bob") > 0
+    # Whatever bob has, others learn nothing of it.
+    answer = ada.post("/v1/envs/", {"env_id": "CartPole-v1", "for": "bob"})
+    error(answer, 403, "scope-missing")
+    for each in made:
+        no_content(each.close())
+    wait_until(lambda: not any(counted(server, "bob") for server in servers[1]))
+
+
+def placed(redis: Redis, owner: str) -> int:
+    """Return how many recent creates the store counts for a token."""
+    return int(redis.command("zcard", f"{{gym}}:placed:{owner}"))
+
+
+def test_connections_of_openenv_count_in_the_quotas(servers: Servers) -> None:
+    one, two = servers[1]
+    bob = api_of(one, "bob")
+    made = [bob.create(node="one"), bob.create(node="two")]
+    wait_until(lambda: counted(two, "bob") == 2)
+    answer = api_of(two, "bob").get("/openenv/CartPole-v1/schema")
+    problem = error(answer, 429, "too-many-instances")
+    assert "'bob' has 2 instances in this fleet" in problem["detail"]
+    for each in made:
+        no_content(each.close())
+    wait_until(lambda: not any(counted(server, "bob") for server in servers[1]))
+
+
+def test_a_token_that_may_not_read_resumes_its_recordings(servers: Servers) -> None:
+    one, two = servers[1]
+    body = {"env_id": "CartPole-v1", "record": "of-maker", "seed": 3, "node": "two"}
+    recorded = ok(api_of(one, "maker").post("/v1/envs/", body))["instance_id"]
+    no_content(api_of(one, "root").post(f"/v1/envs/{recorded}/close/"))
+    error(api_of(one, "maker").get("/v1/recordings/of-maker/"), 403, "scope-missing")
+    answer = api_of(one, "maker").post("/v1/envs/", {"resume": "of-maker"})
+    resumed = ok(answer)["instance_id"]
+    assert resumed[:3] == recorded[:3]
+    no_content(api_of(one, "root").post(f"/v1/envs/{resumed}/close/"))
+    foreign = api_of(one, "ada").post("/v1/envs/", {"resume": "of-maker"})
+    error(foreign, 404, "not-found")
+    # A file of it is no recording.
+    for server in (one, two):
+        body = {"resume": "of-maker/files/steps.gym"}
+        error(api_of(server, "maker").post("/v1/envs/", body), 404, "not-found")
 
 
 def test_any_server_answers_for_a_run(servers: Servers) -> None:

@@ -301,6 +301,28 @@ def test_answers_without_a_body_have_none_whatever_their_size(
     peers.sweep()
 
 
+def test_a_create_waits_for_an_external_environment_no_longer_than_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = page_of(tmp_path)
+    peers = Peers(Settings(), "", RunDir(str(tmp_path)))
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        if now[0] > 1.0:
+            page.replace(Nodes(connected))
+
+    connected = msgspec.structs.replace(RECORD, external={"external/game": 1})
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", sleep)
+    for wait_s, known, until in ((0, False, 0), (0.5, False, 0.5), (99, True, 1)):
+        (node,) = peers.candidates_for_external("external/game", wait_s)
+        assert bool(node.external) is known
+        assert now[0] == pytest.approx(until, abs=0.11)
+    page.close()
+
+
 def test_connections_that_nodes_have_closed_are_closed(tmp_path: Path) -> None:
     page_of(tmp_path)
     peers = Peers(Settings(), "", RunDir(str(tmp_path)))

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from typing import Any
 
 import msgspec
 
+from gym_http_server.access.identities import ADMIN
 from gym_http_server.config.env_commands import EXTERNAL
-from gym_http_server.errors import NodeAway, TicketRefused, TooManyInstances
+from gym_http_server.errors import (
+    NodeAway,
+    ScopeMissing,
+    TicketRefused,
+    TooManyInstances,
+)
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.create_bodies import small_members
 from gym_http_server.operations.row import Operation
@@ -31,6 +38,7 @@ from gym_http_server.web.api.exchange import (
 )
 from gym_http_server.web.api.fleet_batches import split_batch
 from gym_http_server.web.api.fleet_guard import FORWARDED
+from gym_http_server.web.api.fleet_quotas import within_quota
 from gym_http_server.web.api.fleet_runs import RunViews
 from gym_http_server.web.api.passing import answer_of, decoded, headers_for, pass_on
 from gym_http_server.web.api.service import ticket_request
@@ -55,47 +63,25 @@ def _nodes_for(
     Raises:
         Problem: There is none.
     """
-    creator = caller_of(environ).name
-    try:
-        nodes = _wanted(peers, web, environ, wish)
-    except Problem:
-        # The node may have had the request before it was gone, or the quota reached.
-        bound = peers.bind(creator, key, None) if key else None
-        if bound is None:
-            raise
-        return [bound]
+    nodes = _wanted(peers, web, environ, wish)
     if key:
         # The only one that may ever have this request.
-        bound = peers.bind(creator, key, nodes[0])
+        bound = peers.bind(caller_of(environ).name, key, nodes[0])
         nodes = nodes[:1] if bound is None else [bound]
     return nodes
 
 
 def _wanted(peers: Peers, web: Web, environ: Environ, wish: _Wish) -> list[Record]:
     """Return the nodes that a client wants, or that are good for an instance."""
-    _check_quota(peers, web, wish.for_ or caller_of(environ).name)
     if wish.node:
         return [peers.named(wish.node)]
     if wish.resume:
         return [recorder(peers, web, environ, wish.resume)]
     if wish.env_id.startswith(EXTERNAL):
-        return peers.candidates_for_external(wish.env_id)[:3]
+        # If a client gives none, it may have connected to another node just now.
+        wait_s = math.inf if wish.wait_s is None else wish.wait_s
+        return peers.candidates_for_external(wish.env_id, wait_s)[:3]
     return peers.candidates()
-
-
-def _check_quota(peers: Peers, web: Web, owner: str) -> None:
-    """Check that a token may own another instance in the fleet.
-
-    Raises:
-        TooManyInstances: It has as many as it may have.
-    """
-    token = web.guard.named(owner)
-    most = None if token is None else token.max_instances
-    if most is not None and (count := peers.take_quota(owner, most)):
-        raise TooManyInstances(
-            f"the token {owner!r} has {count} instances in this fleet, and may have "
-            f"{most} (max_instances in the --tokens file): close one"
-        )
 
 
 class _Wish(msgspec.Struct):
@@ -104,6 +90,7 @@ class _Wish(msgspec.Struct):
     node: str | None = None
     env_id: str = ""
     resume: str | None = None
+    wait_s: float | None = None
     for_: str | None = msgspec.field(name="for", default=None)
 
 
@@ -219,10 +206,33 @@ def _create(
 ) -> Answer:
     if FORWARDED in environ:
         return view(web, environ)
-    key = key_of(environ)
+    key, caller = key_of(environ), caller_of(environ)
     body = read_body(environ, web.settings.max_body)
     wish = _read_wish(body, forms(environ))
-    nodes = _nodes_for(peers, web, environ, key, wish)
+    create = functools.partial(_create_on, peers, row, view, web, environ, body)
+    bound = peers.bind(caller.name, key, None) if key else None
+    if bound is not None:
+        # The node may have had the request before it was gone, or the quota reached.
+        return create([bound])
+    owner = wish.for_ or caller.name
+    if caller.only not in ("", owner):
+        # Before a create counts for another token.
+        raise ScopeMissing(caller.only, ADMIN)
+    return within_quota(
+        web, owner, lambda: create(_nodes_for(peers, web, environ, key, wish))
+    )
+
+
+def _create_on(
+    peers: Peers,
+    row: Operation,
+    view: View,
+    web: Web,
+    environ: Environ,
+    body: bytes,
+    nodes: list[Record],
+) -> Answer:
+    """Create an instance on the first node that does not refuse it."""
     refusals: list[Answer | Problem] = []
     for node in nodes:
         try:

@@ -128,8 +128,6 @@ class Peers:
         self._own: frozenset[str] = frozenset()
         # Creates that this web worker has placed since the records were read.
         self._placed: Counter[str] = Counter()
-        # When it has placed some for tokens with quotas.
-        self._placed_for: dict[str, list[float]] = {}
         self._idle: dict[str, list[_Connection]] = {}
         self._tls = tls_context(settings.fleet_ca)
         self._stored: FleetStore | None = None
@@ -301,32 +299,17 @@ class Peers:
         """Return how many instances a token has on all nodes."""
         return sum(each.owners.get(owner, 0) for each in self.all())
 
-    def take_quota(self, owner: str, most: int) -> int:
-        """Count a create for a token with a quota, unless it has reached it.
+    def candidates_for_external(self, env_id: str, wait_s: float) -> list[Record]:
+        """Return nodes to create an external environment on, the likely ones first.
 
-        Records are a little old. So a create waits if those that this web worker has
-        placed meanwhile could be beyond the quota.
-
-        Returns:
-            Instances that the token has, if these are too many; else 0.
+        Args:
+            env_id: The environment.
+            wait_s: Seconds to wait at most for the records to have one.
         """
-        while (count := self.owned_by(owner)) < most:
-            old = time.monotonic() - FRESH_SECONDS
-            self._placed_for[owner] = [
-                each for each in self._placed_for.get(owner, ()) if each > old
-            ]
-            if count + len(self._placed_for[owner]) < most:
-                self._placed_for[owner].append(time.monotonic())
-                return 0
-            time.sleep(LOOK_AGAIN_SECONDS)
-        return count
-
-    def candidates_for_external(self, env_id: str) -> list[Record]:
-        """Return nodes to create an external environment on, the likely ones first."""
-        until = time.monotonic() + FRESH_SECONDS
-        while time.monotonic() < until:
-            # It may have connected since the last records.
-            if any(each.external.get(env_id) for each in self.all()):
+        until = time.monotonic() + min(wait_s, FRESH_SECONDS)
+        # It may have connected since the last records.
+        while not any(each.external.get(env_id) for each in self.all()):
+            if time.monotonic() >= until:
                 break
             time.sleep(LOOK_AGAIN_SECONDS)
         own, *others = self._present()

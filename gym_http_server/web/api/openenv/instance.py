@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import random
 import socket
@@ -15,6 +16,7 @@ import msgspec
 from gym_http_server.config.env_commands import EXTERNAL
 from gym_http_server.errors import Draining, TooManyInstances, UnknownEnv
 from gym_http_server.web.api.exchange import Environ, caller_of, request_id_of
+from gym_http_server.web.api.fleet_quotas import within_quota
 from gym_http_server.web.api.instances import instance_in
 from gym_http_server.web.api.openenv.spaces import keys_of
 from gym_http_server.web.api.web import Web
@@ -157,17 +159,23 @@ def create(
         body = msgspec.json.encode(
             {**(members or {}), **waits, "env_id": env_id, "label": LABEL}
         )
+        call = functools.partial(
+            web.supervisor.create, body, "", caller, client, gone, request_id
+        )
         try:
-            made = web.supervisor.create(body, "", caller, client, gone, request_id)
+            made = within_quota(web, caller.name, call)
         except Abandoned:
             return None
-        if made.status < 400:
-            instance = HeldInstance(web, environ, instance_in(made))
-            if not gone():
-                return instance
-            instance.end()
-            return None
-        problem = problem_of(made)
+        except TooManyInstances as full:
+            problem: Problem = full
+        else:
+            if made.status < 400:
+                instance = HeldInstance(web, environ, instance_in(made))
+                if not gone():
+                    return instance
+                instance.end()
+                return None
+            problem = problem_of(made)
         if problem.code != TooManyInstances.default_code or not left_s:
             raise in_new_words(problem)
         # Connections that wait do not all ask at once.

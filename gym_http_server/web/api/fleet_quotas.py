@@ -1,0 +1,79 @@
+"""Quotas of tokens (``max_instances``) that count in a whole fleet.
+
+The records of the nodes have the instances of each token, but are a little old. So the
+store counts the creates of the last seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from gym_http_server.errors import TooManyInstances
+from gym_http_server.fleet.store import PLACED_SECONDS, StoreAway
+from gym_http_server.web.api.exchange import Answer
+from gym_http_server.web.api.web import Web
+from gym_http_server.web.backends.peers import Peers
+from gym_http_wire.frames import Frame
+
+__all__ = ["within_quota"]
+
+LOOK_AGAIN_SECONDS = 0.05
+
+_Made = TypeVar("_Made", Answer, Frame)
+
+
+def within_quota(web: Web, owner: str, create: Callable[[], _Made]) -> _Made:
+    """Create an instance, unless its owner has as many in the fleet as it may have.
+
+    Args:
+        web: The collaborators of views.
+        owner: Name of the token that is to own it.
+        create: Creates it, and returns the answer.
+
+    Raises:
+        TooManyInstances: The token has reached its quota.
+    """
+    token = web.guard.named(owner)
+    most = None if token is None else token.max_instances
+    if most is None or web.peers is None:
+        return create()
+    placed, made = _place(web.peers, owner, most), None
+    try:
+        made = create()
+        return made
+    finally:
+        if made is None or made.status >= 400:
+            with contextlib.suppress(StoreAway):
+                web.peers.store.forget_create(owner, placed)
+
+
+def _place(peers: Peers, owner: str, most: int) -> str:
+    """Count a create of a token; wait if recent ones could be beyond its quota.
+
+    Returns:
+        The name under which it counts.
+
+    Raises:
+        TooManyInstances: The token has reached its quota.
+    """
+    name = secrets.token_hex(8)
+    until = time.monotonic() + PLACED_SECONDS
+    while (count := peers.owned_by(owner)) < most:
+        try:
+            if peers.store.count_create(owner, name, most - count):
+                return name
+        except StoreAway:
+            # Then the records alone count.
+            return name
+        if time.monotonic() > until:
+            break
+        time.sleep(LOOK_AGAIN_SECONDS)
+    more = " and others that are being made" if count < most else ""
+    raise TooManyInstances(
+        f"the token {owner!r} has {count} instances in this fleet{more}, and may have "
+        f"{most} (max_instances in the --tokens file): close one"
+    )
