@@ -373,9 +373,9 @@ def test_a_batch_of_all_servers_may_be_as_large_as_of_one(
     # One of each server's, and each of them as the largest step.
     chosen = list({each.id[:3]: each.id for each in made}.values())
     for largest, api in itertools.product(chosen, nodes.apis):
-        steps: list[Any] = [{"instance_id": each, "action": ""} for each in chosen]
+        steps: list[Any] = [{"instance_id": each, "action": "x"} for each in chosen]
         room = limit - len(json.dumps({"steps": steps}, separators=(",", ":")))
-        steps[chosen.index(largest)]["action"] = "x" * room
+        steps[chosen.index(largest)]["action"] += "x" * room
         data = json.dumps({"steps": steps}, separators=(",", ":")).encode()
         assert len(data) == limit
         json_type = {"Content-Type": "application/json"}
