@@ -121,6 +121,23 @@ def test_families_and_environments_have_pictures(
     page.run("location.hash = '#/new'")
     wait_until(lambda: len(drawn(".families")) > 2, 40.0, "pictures of families")
     wait_until(lambda: drawn(".chosen") == [192], 20.0, "that of CartPole")
+    tiles = page.run(
+        "[...document.querySelectorAll('.families button')].map((each) => "
+        "[each.textContent, each.offsetHeight, each.scrollWidth > each.clientWidth])"
+    )
+    names = [name for name, _, _ in tiles]
+    # All of Gymnasium's that name no package are retired.
+    toys, others = (
+        next(each for each in names if each.startswith(name))
+        for name in ("Toy text", "Others")
+    )
+    assert names.index(others) > names.index(toys)
+    assert len({height for _, height, _ in tiles[1:]}) == 1
+    assert not [name for name, _, is_cut in tiles if is_cut]
+    options = "[...document.querySelectorAll('[aria-label=Environments] option')]"
+    listed = page.run(f"{options}.map((each) => each.textContent)")
+    retired = ["(cannot be made)" in each for each in listed]
+    assert retired == sorted(retired)
     page.write("[type=search]", "taxi-v")
     wait_until(
         lambda: page.run("document.querySelector('.chosen h2').textContent").startswith(

@@ -108,7 +108,8 @@ class NewPage {
     this.#count.textContent = "Looking through the registered environments …";
     this.#submit.disabled = true;
     try {
-      this.#envs = (await this.#context.call("GET", "/v1/registry/")).envs;
+      const { envs } = await this.#context.call("GET", "/v1/registry/");
+      this.#envs = envs.sort((a, b) => b.available - a.available);
     } catch (error) {
       this.#fail(error.message);
     }
@@ -127,7 +128,8 @@ class NewPage {
 
   #drawFamilies() {
     const families = Map.groupBy(this.#envs, familyOf);
-    const names = [...families.keys()].sort((a, b) => a.localeCompare(b));
+    const isMade = (name) => families.get(name)[0].available;
+    const names = [...families.keys()].sort((a, b) => isMade(b) - isMade(a) || a.localeCompare(b));
     families.set("", this.#envs);
     const made = ["", ...names].map((name) => {
       const button = action("", () => {
@@ -161,7 +163,7 @@ class NewPage {
       h("option", { value: env_id }, available ? env_id : `${env_id} (cannot be made)`));
     this.#list.replaceChildren(...options);
     const byName = (name) => found.find(({ env_id, available }) => env_id === name && available);
-    const first = byName(chosen) ?? byName(FIRST) ?? found.find(({ available }) => available) ?? found[0];
+    const first = byName(chosen) ?? byName(FIRST) ?? found[0];
     if (first) this.#list.value = first.env_id;
     this.#count.textContent = plural(found.length, "environment");
     this.#explain();
