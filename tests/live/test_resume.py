@@ -522,20 +522,6 @@ def test_a_recording_with_too_many_parts_is_refused(
     assert "at most 500" in problem["message"]
 
 
-def test_many_parts_have_more_time_than_a_create(tmp_path: Path) -> None:
-    limits = ("--create-deadline", "0.5", "--step-deadline", "2")
-    with Server(*limits, "--data-dir", str(tmp_path / "data")) as short:
-        folder = tmp_path / "data" / "parts"
-        folder.mkdir(parents=True)
-        (folder / "episodes.jsonl").touch()
-        part = forged({"request": {"env_id": "CartPole-v1"}})
-        for name in ("steps.gym", *(f"steps.{number}.gym" for number in range(2, 102))):
-            (folder / name).write_bytes(part)
-        api = Api(short)
-        made = ok(api.post("/v1/envs/", {"resume": "parts"}))
-        no_content(api.post(f"/v1/envs/{made['instance_id']}/close/"))
-
-
 def test_the_deadlines_of_a_resume_are_those_of_its_steps(tmp_path: Path) -> None:
     signal = tmp_path / "signal"
     limits = ("--create-deadline", "1", "--step-deadline", "1")
