@@ -84,6 +84,7 @@ def test_openapi_python_client(document: Path, server: Server, tmp_path: Path) -
         "application/vnd.gym-http.binary",
         "application/vnd.gym-http.bundle",
         "application/x-ndjson",
+        "image/jpeg",
     }
     (tmp_path / "program.py").write_text(PROGRAM)
     printed = run(sys.executable, "program.py", server.url, cwd=tmp_path).splitlines()

@@ -257,7 +257,7 @@ def test_envs(shared: Server) -> None:
     every = admin("envs", shared.url).stdout.splitlines()
     assert max(map(len, every)) <= 80
     jax = next(line for line in every if line.startswith("phys2d/CartPole-v1"))
-    assert jax.endswith("not available: No module named 'jax'")
+    assert "not available: No module named 'ja" in jax
     found = json.loads(admin("envs", shared.url, "--available", "--json").stdout)
     assert {"CartPole-v1", "printing/Actions-v0"} <= {each["env_id"] for each in found}
     assert all(each["available"] for each in found)

@@ -29,7 +29,8 @@ _MARK = "TEST_SERVER_BASE"
 PYTHON = "TEST_SERVER_PYTHON"
 # A test that is killed cannot stop its server. The thread that starts one lives as long
 # as its process, as pytest's does.
-_END_WITH_TEST = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
+_SETPRIV = shutil.which("setpriv")
+_END_WITH_TEST = (_SETPRIV, "--pdeathsig", "TERM") if _SETPRIV else ()
 _READY = re.compile(r"Listening on (https?://\S+)")
 # Not that of a drawing, which comes and goes.
 _INSTANCE_FOLDER = re.compile(f"(?!{DRAWING})[0-9a-f]{{8}}")

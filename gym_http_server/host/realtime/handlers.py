@@ -212,7 +212,10 @@ class ClockedHandlers(Handlers):
             given.get("format", TRACE["format"].default),
         )
 
+    # A table has functions, so one that replaces another is named again.
     _HANDLERS: ClassVar[HandlerTable] = Handlers._HANDLERS | {
+        Op.RESET: _reset,
+        Op.STEP: _step,
         Op.ACT: _act,
         Op.REALTIME: _realtime,
         Op.SET_REALTIME: _set_realtime,

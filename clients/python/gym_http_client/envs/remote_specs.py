@@ -20,7 +20,8 @@ _VECTOR_ENV = f"{_PREFIX}remote_vector_env:RemoteVectorEnv"
 _REAL_TIME = f"{_PREFIX}real_time_env:RealTimeEnv"
 #: Options that only vectors have.
 _OF_VECTORS = frozenset(
-    {"autoreset_mode", "hosts", "num_envs", "vector_kwargs", "vectorization_mode"}
+    {"autoreset_mode", "hosts", "nodes", "num_envs", "replace", "vector_kwargs"}
+    | {"vectorization_mode"}
 )
 #: Options that Gymnasium passes like arguments of the environment, by class.
 _OWN = {

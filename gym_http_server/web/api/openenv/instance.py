@@ -24,16 +24,12 @@ from gym_http_server.web.backends.supervisor_client import Abandoned
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from gym_http_wire.problems import BadParameter, Problem
 
-__all__ = ["LABEL", "HeldInstance", "NoForm", "create", "in_new_words"]
+__all__ = ["LABEL", "HeldInstance", "create", "in_new_words"]
 
 #: Label of the instances that connections have.
 LABEL = "openenv"
 #: Seconds between two tries to get a slot.
 TRY_AGAIN_S = 0.25
-
-
-class NoForm(BadParameter):
-    """OpenEnv has no form for an instance: a vector, or one with several agents."""
 
 
 class HeldInstance:
@@ -48,10 +44,6 @@ class HeldInstance:
         instance_id: The instance.
         described: Its description.
         action_keys: Keys of its action space if that is a Dict; else ``None``.
-
-    Raises:
-        NoForm: It is no single environment; it has ended.
-        Problem: It could not be described; it has ended.
     """
 
     def __init__(self, web: Web, environ: Environ, instance_id: str) -> None:
@@ -63,11 +55,28 @@ class HeldInstance:
         web.held.add(instance_id)
         try:
             self.described = msgspec.json.decode(self.call(Op.DESCRIBE))
-            _check_form(self.described)
         except BaseException:
             self.end()
             raise
         self.action_keys = keys_of(self.described["action_space"])
+
+    def check_form(self) -> None:
+        """Check that this is a single environment; end it otherwise.
+
+        Raises:
+            BadParameter: OpenEnv has no form for it.
+        """
+        env_id, what = self.described["env_id"], ""
+        if "num_envs" in self.described:
+            what = "is a vector"
+        elif "agents" in self.described:
+            what = "has several agents"
+        if what:
+            self.end()
+            raise BadParameter(
+                f"{env_id!r:.80} {what}, for which OpenEnv has no form: expected an "
+                "environment with one agent; docs/seats.md parts several agents"
+            )
 
     def call(self, op: Op, body: bytes = b"", accept: tuple[str, ...] = ()) -> bytes:
         """Call the instance, and return the body of the answer.
@@ -102,20 +111,6 @@ def in_new_words(problem: Problem) -> Problem:
     if problem.code == UnknownEnv.default_code:
         problem.message = problem.message.replace(UnknownEnv.OLD, UnknownEnv.WORDS, 1)
     return problem
-
-
-def _check_form(described: dict[str, Any]) -> None:
-    env_id = described["env_id"]
-    if "num_envs" in described:
-        raise NoForm(
-            f"{env_id!r:.80} is a vector, for which OpenEnv has no form: expected a "
-            "connection for each environment"
-        )
-    if "agents" in described:
-        raise NoForm(
-            f"{env_id!r:.80} has several agents, for which OpenEnv has no form: "
-            "expected one agent; see docs/seats.md"
-        )
 
 
 def create(

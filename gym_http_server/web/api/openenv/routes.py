@@ -145,6 +145,7 @@ def _schema(web: Web, environ: Environ, env_id: str) -> Answer:
     instance = create(web, environ, env_id)
     if instance is None:
         return empty_answer()
+    instance.check_form()
     instance.end()
     return _json(schemas(instance.described))
 

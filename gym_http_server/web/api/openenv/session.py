@@ -19,7 +19,7 @@ from gym_http_server.errors import (
 from gym_http_server.operations.members import read
 from gym_http_server.operations.openenv import EPISODE, MADE_WITH
 from gym_http_server.web.api.exchange import Environ, request_id_of
-from gym_http_server.web.api.openenv.instance import HeldInstance, NoForm, create
+from gym_http_server.web.api.openenv.instance import HeldInstance, create
 from gym_http_server.web.api.web import Web
 from gym_http_server.web.api.websockets import KeptSocket
 from gym_http_wire.messages import Op
@@ -223,8 +223,6 @@ class Session:
                 instance = create(
                     *(web, self._environ, *arguments, end, lambda: client.left)
                 )
-        except NoForm:
-            raise
         except Problem as problem:
             more: dict[str, Any] = {"problem": problem.code}
             code = "FACTORY_ERROR"
@@ -235,6 +233,7 @@ class Session:
             raise _Refused(code, problem.message, closes=True, **more) from None
         if instance is None:
             raise _Refused("SESSION_ERROR", "the client has left", closes=True)
+        instance.check_form()
         self._instance, self._made_with, self._episodes = instance, made_with, 0
         return instance
 
