@@ -224,7 +224,7 @@ def test_rows_of_many_cores_say_how_many(
         "cores_native64": (cores, "local native vector"),
         "cores_stream_1": (cores, "local env"),
     }
-    monkeypatch.setattr(thousands, "_MOST", 40)
+    monkeypatch.setattr(thousands, "_MOST", 120)
     made = {row.name: row for row in QUESTIONS["cores_instances"](Plan(1, 0.1, 0.0))}
     names = "creates", "idle", "pss", "list", "metrics", "first_steps", "closes"
     assert made.keys() == {f"cores_{name}" for name in names}
