@@ -137,6 +137,7 @@ def test_creates_at_once_at_all_servers_do_not_exceed_a_quota(
     both = servers[1]
     body = {"env_id": "CartPole-v1"}
     apis = [api_of(server, "bob") for server in both]
+    wait_until(lambda: not any(counted(server, "bob") for server in both))
     with ThreadPoolExecutor(16) as pool:
         calls = [pool.submit(api.post, "/v1/envs/", body) for api in apis * 8]
     answers = [each.result() for each in calls]

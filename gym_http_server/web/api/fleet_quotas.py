@@ -16,7 +16,7 @@ from gym_http_server.errors import TooManyInstances
 from gym_http_server.fleet.store import PLACED_SECONDS, StoreAway
 from gym_http_server.web.api.exchange import Answer
 from gym_http_server.web.api.web import Web
-from gym_http_server.web.backends.peers import Peers
+from gym_http_server.web.backends.peers import FRESH_SECONDS, Peers
 from gym_http_wire.frames import Frame
 
 __all__ = ["within_quota"]
@@ -61,16 +61,20 @@ def _place(peers: Peers, owner: str, most: int) -> str:
         TooManyInstances: The token has reached its quota.
     """
     name = secrets.token_hex(8)
-    # Those that count now do not any more by then.
-    until = time.monotonic() + PLACED_SECONDS + 1.0
-    while (count := peers.owned_by(owner)) < most:
-        try:
-            if peers.store.count_create(owner, name, most - count):
+    began = time.monotonic()
+    while True:
+        count = peers.owned_by(owner)
+        # Ended instances are in the records for a while, and creates in the store.
+        wait_s = FRESH_SECONDS
+        if count < most:
+            try:
+                if peers.store.count_create(owner, name, most - count):
+                    return name
+            except StoreAway:
+                # Then the records alone count.
                 return name
-        except StoreAway:
-            # Then the records alone count.
-            return name
-        if time.monotonic() > until:
+            wait_s = PLACED_SECONDS + 1.0
+        if time.monotonic() - began > wait_s:
             break
         time.sleep(LOOK_AGAIN_SECONDS)
     more = " and others that are being made" if count < most else ""

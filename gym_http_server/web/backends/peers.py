@@ -40,7 +40,7 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.backends.budget import LARGE, Budget, LargeBody
 from gym_http_wire.problems import BadParameter, OutcomeUnknown
 
-__all__ = ["SCHEME", "TAKING", "PeerAnswer", "PeerCaller", "Peers"]
+__all__ = ["FRESH_SECONDS", "SCHEME", "TAKING", "PeerAnswer", "PeerCaller", "Peers"]
 
 #: How a node authenticates itself, in the header Authorization: fast requests have it.
 SCHEME = "Fleet "
