@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -266,7 +267,8 @@ class Server:
             Server.running.remove(self)
             self._process = None
         left += [f"folder {path}" for path in self.instance_folders()]
-        left += [f"socket {path}" for path in self.run_dir.rglob("*.sock")]
+        sockets = self.run_dir.rglob("*.sock")
+        left += [f"socket {path}" for path in sockets if _is_served(path)]
         shutil.rmtree(self.base)
         return "\n".join(left)
 
@@ -311,3 +313,11 @@ class Server:
         parts = [str(path) for path in paths] + ([before] if before else [])
         env["PYTHONPATH"] = os.pathsep.join(parts)
         return {**env, **extra}
+
+
+def _is_served(path: Path) -> bool:
+    """Whether a process listens on a socket; one that was killed leaves its file."""
+    with socket.socket(socket.AF_UNIX) as end, contextlib.suppress(OSError):
+        end.connect(str(path))
+        return True
+    return False
