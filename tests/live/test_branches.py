@@ -410,11 +410,8 @@ def test_many_branches_leave_nothing(server: Server) -> None:
     instance = Api(server).create()
     instance.reset(seed=1)
     (folder,) = server.run_dir.glob(f"*/{instance.id}")
-    (host,) = (
-        each
-        for each in psutil.Process(server.pid).children(recursive=True)
-        if f" {instance.id} " in " ".join(each.cmdline())
-    )
+    below = psutil.Process(server.pid).children(recursive=True)
+    (host,) = (each for each in below if processes.holds(each, instance.id))
 
     def play() -> list[Any]:
         given = {"count": 64, "steps": 10}

@@ -16,7 +16,7 @@ import gym_http_server
 from tests.live.test_metrics import Values, metrics
 from tests.support.api import Api, no_content
 from tests.support.peers.external_env import ExternalEnv
-from tests.support.processes import gunicorn, titled
+from tests.support.processes import gunicorn, holds, titled
 from tests.support.runs import Run
 from tests.support.server import Server
 from tests.support.token_file import api_of, write_file
@@ -142,7 +142,7 @@ def test_memory_and_processor_time_are_summed_up_by_environment(
     # The shards of a vector have the title of its host.
     started = server.supervisor.children()
     hosts = {
-        made.id: next(each for each in started if made.id in str(each.cmdline()))
+        made.id: next(each for each in started if holds(each, made.id))
         for made in (*carts, vector)
     }
 

@@ -112,6 +112,9 @@ def test_it_is_made_as_a_whole_or_not_at_all(servers: list[Server]) -> None:
     assert Api(servers[0]).instances() == {}
     with pytest.raises(ValueError, match="at most: this fleet has 2 servers"):
         RemoteVectorEnv(url, "CartPole-v1", num_envs=4, nodes=3)
+    for name in ("node", "record"):
+        with pytest.raises(TypeError, match=f"since {name} is for one server"):
+            RemoteVectorEnv(url, "CartPole-v1", nodes=2, **{name: "one"})
     with pytest.raises(ValueError, match="nodes is 5: expected 1 to 4"):
         RemoteVectorEnv(url, "CartPole-v1", num_envs=4, nodes=5)
 
