@@ -219,7 +219,7 @@ class RemoteParallelEnv(_RemoteAgents, ParallelEnv[Any, Any, Any]):  # type: ign
             Observations, rewards, terminations, truncations and infos by agent.
         """
         answer = self._request("POST", "step/", {"action": actions})
-        # Not by `__setattr__`, which looks whose attribute it is.
+        # `__setattr__` would set it in the remote environment.
         self.__dict__["agents"] = _agents_of(answer)
         return (
             answer["observation"],
@@ -272,7 +272,7 @@ class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
         self._take_turn(self._begin(seed, options))
 
     def step(self, action: Any) -> None:
-        """Take the action of the agent whose turn it is; ``None`` if it has ended."""
+        """Take the selected agent's action; ``None`` if the agent has terminated."""
         given = {self.agent_selection: action}
         self._take_turn(self._request("POST", "step/", {"action": given}))
 
@@ -284,7 +284,7 @@ class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
 
     def _take_turn(self, answer: dict[str, Any]) -> None:
         (observed,) = answer["observation"] or (None,)
-        # Not by `__setattr__`, which looks whose attribute it is.
+        # `__setattr__` would set it in the remote environment.
         self.__dict__ |= {
             "agents": _agents_of(answer),
             "agent_selection": answer.get("agent_selection", observed),

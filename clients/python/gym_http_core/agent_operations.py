@@ -137,7 +137,7 @@ class AgentOperations(Operations):
         return result
 
     def further_members(self) -> dict[str, Any]:
-        """Return what answers have besides results: the agents, and whose turn it is.
+        """Return what answers have besides results: the agents, and the selected one.
 
         Raises:
             EnvError: The environment raised an exception.
@@ -237,7 +237,7 @@ class AgentOperations(Operations):
         )
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """Take the actions of all agents, or of the one whose turn it is.
+        """Take the actions of all agents, or of the selected one.
 
         Returns:
             Observations, rewards, terminations, truncations and infos by agent.

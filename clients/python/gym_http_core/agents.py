@@ -186,7 +186,7 @@ class AECAgentEnv(AgentEnv):
     api = "aec"
 
     def acting(self) -> list[Any]:
-        """Return the agent whose turn it is, as a list."""
+        """Return the selected agent, as a list."""
         return [self.world.agent_selection] if self.agents else []
 
     def get_wrapper_attr(self, name: str) -> Any:

@@ -102,10 +102,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         **kwargs: Any,
     ) -> None:
         self._strict_infos = strict_infos
-        if nodes is not None and node is not None:
-            raise TypeError(
-                f"node is {node!r:.80}, and nodes {nodes!r:.80}: expected one of them"
-            )
+        if nodes is not None:
+            _check_beside_nodes(nodes, node=node, record=record)
         if "realtime" in kwargs:
             raise TypeError(
                 f"realtime is {kwargs['realtime']!r:.80}, and vectors have no clock: "
@@ -149,18 +147,27 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             if record is not None:
                 request["record"] = record
             self._hold(server.create(request))
-            return
-        if record is not None:
-            raise TypeError(
-                f"record is {record!r:.80}, and nodes {nodes!r:.80}: expected one of "
-                "them, since a recording is on one server"
-            )
+        else:
+            self._spread(server, nodes, env_id, options, kwargs, replace=replace)
+
+    def _spread(
+        self,
+        server: Server,
+        nodes: int | Sequence[str],
+        env_id: str,
+        options: dict[str, Any],
+        kwargs: dict[str, Any],
+        *,
+        replace: bool,
+    ) -> None:
+        """Create an instance on each of several nodes, and hold them as one."""
 
         def make(node: str, number: int) -> NodePart:
             wanted = {**options, "num_envs": number, "node": node or None}
             handle = server.create(create_request(env_id, wanted, kwargs))
             return NodePart(handle.node, handle)
 
+        num_envs = options["num_envs"]
         names = chosen_nodes(server, nodes, num_envs)
         self._hold(SpreadHandle(num_envs, names, make, replace=replace))
 
@@ -321,6 +328,20 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """End the instance."""
         self._end()
+
+
+def _check_beside_nodes(nodes: int | Sequence[str], **others: str | None) -> None:
+    """Refuse arguments that are for one server.
+
+    Raises:
+        TypeError: One of them was given.
+    """
+    for name, value in others.items():
+        if value is not None:
+            raise TypeError(
+                f"{name} is {value!r:.80}, and nodes {nodes!r:.80}: expected one of "
+                f"them, since {name} is for one server"
+            )
 
 
 def _row(answer: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

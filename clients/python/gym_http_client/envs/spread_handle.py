@@ -1,4 +1,4 @@
-"""Handle of one vector whose parts are instances of several nodes."""
+"""A handle that calls instances of several nodes as one vector."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class SpreadHandle:
         return answers
 
     def _note(self, part: int, error: Exception) -> None:
-        """Add to an error whose part failed, and what to do if the part is lost."""
+        """Add notes to an error: which part failed, and what to do if it is lost."""
         start, stop = self._bounds[part]
         node = self._parts[part].node
         error.add_note(f"node {node}, environments {start} to {stop - 1}")

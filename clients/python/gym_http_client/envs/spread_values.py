@@ -1,4 +1,4 @@
-"""Splits and joins the values of one vector whose parts are on several nodes."""
+"""Splits actions of a vector by node, and joins the nodes' results."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class AgentsVectorEnv(VectorEnv[Any, Any, Any]):
         return self._stacked(), self._merged(infos)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take the actions of the agents that live, or of the one whose turn it is."""
+        """Take an action of each live agent, or in an `AECEnv` of the selected one."""
         each = iterate(self.action_space, actions)
         given = dict(zip(self._agents, each, strict=True))
         observations, rewards, terminated, truncated, infos = self._play(given)

@@ -83,19 +83,19 @@ class TurnGame:
         self.env = env
 
     def reset(self, seed: int | None, options: Any) -> dict[Agent, Outcome]:
-        """Begin an episode; return what the agent gets whose turn it is."""
+        """Begin an episode; return the first selected agent's observation."""
         self.env.reset(seed=seed, options=options)
         return self._begin_turn()
 
     def to_act(self) -> list[Agent]:
-        """Return the agent whose turn it is."""
+        """Return the selected agent."""
         return [self.env.agent_selection] if self.env.agents else []
 
     def play(self, actions: dict[Agent, Any]) -> dict[Agent, Outcome]:
-        """Take the action of the agent whose turn it is.
+        """Take the selected agent's action.
 
         Returns:
-            What the agent gets whose turn it is now, with its rewards since its last
+            What the next selected agent gets, with its rewards since its last
             turn, and what those get that have died.
         """
         (action,) = actions.values()
