@@ -318,25 +318,25 @@ class Settings:
         secret=True,
     )
     fleet_token_file: str = declare(
-        "", "File whose first line is the token that all servers of the fleet share."
+        "", "File whose first line is the token that all nodes of the fleet share."
     )
     fleet_plain: bool = declare(
         False,
-        "Let servers of the fleet call each other by plain HTTP over networks.",
+        "Let nodes of the fleet call each other by plain HTTP over networks.",
     )
     fleet_ca: str = declare(
         "",
-        "File with the certificates by which servers of the fleet verify each other, "
+        "File with the certificates by which nodes of the fleet verify each other, "
         "in PEM; the system's if unset.",
     )
     node_url: str = declare(
         "",
-        "URL at which other servers of the fleet reach this one; by default that of "
+        "URL at which other nodes of the fleet reach this one; by default that of "
         "its address on loopback.",
     )
     node_name: str = declare(
         "",
-        "Name of this server in the fleet; its host name and port if unset.",
+        "Name of this node in the fleet; its host name and port if unset.",
     )
     run_dir: str = declare(
         "",

@@ -57,14 +57,14 @@ def _read_token(settings: Settings) -> str:
         if settings.guarded:
             # Without one, every caller that reaches the store could act for any token.
             raise StartError(
-                "--fleet with --token or --tokens needs a token that all its servers "
+                "--fleet with --token or --tokens needs a token that all its nodes "
                 "share, with which they sign whom they act for: name its file with "
                 "--fleet-token-file"
             )
         if settings.loopback and not settings.node_url:
             return ""
         raise StartError(
-            "--fleet beyond loopback needs a token that all its servers share, with "
+            "--fleet beyond loopback needs a token that all its nodes share, with "
             "which they sign requests to each other: name its file with "
             "--fleet-token-file"
         )
@@ -99,12 +99,12 @@ def _settle_url(settings: Settings, url: str) -> str:
         )
     if urlsplit(node_url).hostname in ("0.0.0.0", "::"):  # noqa: S104
         raise StartError(
-            f"other servers cannot reach this one at {node_url}: name its address with "
+            f"other nodes cannot reach this one at {node_url}: name its address with "
             "--node-url"
         )
     if not may_be_called(node_url, settings):
         raise StartError(
-            f"other servers would send the names of tokens to {node_url} in plain "
+            f"other nodes would send the names of tokens to {node_url} in plain "
             "HTTP: use https://, or --fleet-plain if the network is private"
         )
     return node_url
@@ -172,7 +172,7 @@ class Membership:
         if number is None:
             raise StartError(
                 "this server cannot join the fleet: all 4,096 numbers are taken, or "
-                "rest for a day after their server's end"
+                "rest for a day after their node's end"
             )
         record = Record(
             (number.number,),
@@ -194,6 +194,6 @@ class Membership:
                 self._store.leave(self.owner, NodeNumber(number, IDS_OF_NUMBER))
             self._store.leave(self.owner, NodeNumber(last, self.page.issued))
         except StoreAway as away:
-            log.warning("this server's number rests for a day: %s", away)
+            log.warning("this node's number rests for a day: %s", away)
         self._store.close()
         self._file.close()

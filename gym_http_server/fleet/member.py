@@ -145,9 +145,9 @@ class FleetMember:
 
     def _log_once(self, words: str) -> None:
         if words and words != self._failed:
-            log.warning("%s; the known servers of the fleet stay", words)
+            log.warning("%s; the known nodes of the fleet stay", words)
         elif self._failed and not words:
-            log.info("this server's record is in the fleet's store again")
+            log.info("this node's record is in the fleet's store again")
         self._failed = words
 
     def _log_number(self) -> None:
@@ -192,7 +192,7 @@ class FleetMember:
     def _join_anew(self, number: str) -> None:
         """End all instances, since others take them as lost, and claim a number."""
         log.error(
-            "the number %s of this server was lost to the fleet; ending its instances, "
+            "the number %s of this node was lost to the fleet; ending its instances, "
             "and joining anew",
             number,
         )
@@ -291,12 +291,12 @@ class FleetMember:
             if now - max(silent, since) > LOST_NS:
                 with contextlib.suppress(StoreAway):
                     if self._store.lose(number, record.boot):
-                        log.warning("the server %s is lost", record.name)
+                        log.warning("the node %s is lost", record.name)
         for number in self._unreachable.keys() - self._away.keys():
             del self._unreachable[number]
 
     def _reach(self, url: str) -> bool:
-        """Whether a server answers at a URL."""
+        """Whether a node answers at a URL."""
         parts = urlsplit(url)
         made: HTTPConnection
         if parts.scheme == "https":

@@ -1,7 +1,7 @@
 """Numbers of nodes, and the instance IDs below them.
 
 An instance ID is 8 hex digits: 3 for the node, and 5 that it counts up in a shuffled
-order. The order depends on nothing but the number, so a server that takes over a number
+order. The order depends on nothing but the number, so a node that takes over a number
 with its count never issues an ID twice.
 """
 
@@ -157,13 +157,13 @@ class IDs:
         """
         if self._page.fenced:
             raise FleetAway(
-                "this server has not reached the fleet's store for "
+                "this node has not reached the fleet's store for "
                 f"{FENCED_SECONDS} s, and makes no new instances until it has",
                 headers={"Retry-After": "1"},
             )
         if self._page.used_up:
             raise FleetAway(
-                "this server has used up its number in the fleet, and waits for "
+                "this node has used up its number in the fleet, and waits for "
                 "another one",
                 headers={"Retry-After": "1"},
             )

@@ -5,7 +5,7 @@ is a script, which the store executes as a whole, and all times are of its clock
 
 Keys, all after a prefix:
 
-- ``fleet``: version of the servers, and a check of the fleet token
+- ``fleet``: version of the nodes, and a check of the fleet token
 - ``number:N``: data directory and boot to which a number belongs, for a day
 - ``records``, ``alive``, ``changes``, ``clock``, ``epoch``: the records by number,
   until when each counts, and at which change each was replaced
@@ -64,7 +64,7 @@ local function come(n)
   redis.call('ZREM', P..'gone_until', n)
 end
 """
-# The first server of a fleet decides what all others have to be.
+# The first node of a fleet decides what all others have to be.
 _ADMIT = """
 local found = redis.call('GET', P..'fleet')
 if found and found ~= ARGV[1] then
@@ -312,10 +312,10 @@ class FleetStore:
             return "the store has something else than a fleet"
         if fleet.version != self._minor:
             return (
-                f"its servers have version {fleet.version:.20}, and this one "
+                f"its nodes have version {fleet.version:.20}, and this one "
                 f"{self._minor}: expected the same"
             )
-        return "its servers have another fleet token (--fleet-token-file)"
+        return "its nodes have another fleet token (--fleet-token-file)"
 
     def claim(
         self, directory: str, boot: str, kept: NodeNumber | None

@@ -143,6 +143,68 @@ class PeerService(ServiceProcess):
         return True
 
 
+class _StandingService(PeerService):
+    """The supervisor's handle of a service that runs as long as the server.
+
+    Args:
+        descriptors: What its process keeps open; empty: the server has no such service.
+    """
+
+    def __init__(self, descriptors: tuple[int, ...]) -> None:
+        super().__init__()
+        self._descriptors = descriptors
+        self.wanted = bool(descriptors)
+
+    def start(self) -> None:
+        """Start its process, if the server has such a service.
+
+        Raises:
+            ForkFailed: No process can be started.
+        """
+        if self.wanted:
+            self._fork([*self._descriptors, self._control_end.fileno()], self._run)
+
+    def _run(self, parent: int) -> int:
+        raise NotImplementedError
+
+
+class _ListeningService(PeerService):
+    """The supervisor's handle of a service that starts when it is first needed.
+
+    Its socket stays open in the supervisor, so connections that arrive while no process
+    runs wait for the next one.
+
+    Args:
+        path: Path of its socket.
+        descriptors: What else its process keeps open.
+    """
+
+    def __init__(self, path: str, descriptors: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self._path = path
+        self._descriptors = descriptors
+        self._listener: socket.socket | None = None
+
+    def start(self) -> None:
+        """Start its process unless it runs; from now on it is wanted.
+
+        Raises:
+            OSError: Its socket cannot be made.
+            ForkFailed: No process can be started.
+        """
+        self.wanted = True
+        if self.pid:
+            return
+        if self._listener is None:
+            self._listener = listen(self._path, BACKLOG)
+        listener = self._listener
+        keep = [listener.fileno(), self._control_end.fileno(), *self._descriptors]
+        self._fork(keep, lambda parent: self._run(listener, parent))
+
+    def _run(self, listener: socket.socket, parent: int) -> int:
+        raise NotImplementedError
+
+
 class Services:
     """The services of one supervisor.
 
@@ -267,11 +329,8 @@ class RemoverProcess(ServiceProcess):
                 return 0
 
 
-class BrokerProcess(PeerService):
+class BrokerProcess(_ListeningService):
     """Starts the broker when it is first needed.
-
-    Its sockets stay open in the supervisor, so connections that arrive while no broker
-    runs wait for the next one.
 
     Args:
         run_dir: The run directory.
@@ -289,11 +348,10 @@ class BrokerProcess(PeerService):
         settings: Settings,
         sockets: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(run_dir.broker_socket, sockets or ())
         # Environments that connect without a web worker need it from the start.
         self.wanted = sockets is not None
         self._sockets = sockets
-        self._path = run_dir.broker_socket
         self._settings = BrokerSettings(
             heartbeat_s=settings.external_heartbeat,
             grace_s=settings.external_grace,
@@ -302,23 +360,6 @@ class BrokerProcess(PeerService):
             max_observation=settings.max_observation,
             commands=tuple(settings.env_commands),
         )
-        self._listener: socket.socket | None = None
-
-    def start(self) -> None:
-        """Start the broker unless it runs; from now on it is wanted.
-
-        Raises:
-            OSError: Its socket cannot be made.
-            ForkFailed: No process can be started.
-        """
-        self.wanted = True
-        if self.pid:
-            return
-        if self._listener is None:
-            self._listener = listen(self._path, BACKLOG)
-        listener = self._listener
-        keep = [listener.fileno(), self._control_end.fileno(), *(self._sockets or ())]
-        self._fork(keep, lambda parent: self._run(listener, parent))
 
     def connect_host(self, descriptor: int) -> None:
         """Pass the connection of a host to the broker, or to the next broker."""
@@ -333,7 +374,7 @@ class BrokerProcess(PeerService):
         return run(listener, control, self._sockets, self._settings, parent)
 
 
-class GatewayProcess(PeerService):
+class GatewayProcess(_StandingService):
     """Starts the ZeroMQ gateway at the start of the server, if the settings have one.
 
     Its listening socket stays open in the supervisor, so peers that connect while no
@@ -348,23 +389,10 @@ class GatewayProcess(PeerService):
     name = "gateway"
 
     def __init__(self, settings: Settings, sockets: tuple[int, int] | None) -> None:
-        super().__init__()
+        super().__init__(sockets or ())
         self._settings = settings
-        self._sockets = sockets
-        self.wanted = sockets is not None
 
-    def start(self) -> None:
-        """Start the gateway.
-
-        Raises:
-            ForkFailed: No process can be started.
-        """
-        sockets = self._sockets
-        if sockets is not None:
-            keep = [*sockets, self._control_end.fileno()]
-            self._fork(keep, lambda parent: self._run(*sockets, parent))
-
-    def _run(self, listener: int, tokens: int, parent: int) -> int:
+    def _run(self, parent: int) -> int:
         try:
             check_installed()
         except StartError as error:
@@ -385,10 +413,11 @@ class GatewayProcess(PeerService):
             max_unaccepted=max(settings.max_external, MAX_UNAUTHENTICATED),
             tango_name=settings.tango_name,
         )
+        listener, tokens = self._descriptors
         return run(listener, tokens, self._control_end, gateway_settings, parent)
 
 
-class MemberProcess(PeerService):
+class MemberProcess(_StandingService):
     """Starts the member of a fleet at the start of the server, if it is in one.
 
     Args:
@@ -399,32 +428,17 @@ class MemberProcess(PeerService):
     name = "member"
 
     def __init__(self, settings: int | None) -> None:
-        super().__init__()
-        self._settings = settings
-        self.wanted = settings is not None
+        super().__init__(() if settings is None else (settings,))
 
-    def start(self) -> None:
-        """Start the member.
-
-        Raises:
-            ForkFailed: No process can be started.
-        """
-        memory = self._settings
-        if memory is not None:
-            keep = [memory, self._control_end.fileno()]
-            self._fork(keep, lambda parent: self._run(memory, parent))
-
-    def _run(self, memory: int, parent: int) -> int:
+    def _run(self, parent: int) -> int:
         from gym_http_server.fleet.member import run
 
-        return run(memory, self._control_end, parent)
+        (settings,) = self._descriptors
+        return run(settings, self._control_end, parent)
 
 
-class RelayProcess(PeerService):
+class RelayProcess(_ListeningService):
     """Starts the relay when it is first needed, or at start where there are runs.
-
-    Its socket stays open in the supervisor, so requests that arrive while no relay runs
-    wait for the next one.
 
     Args:
         run_dir: The run directory.
@@ -434,35 +448,17 @@ class RelayProcess(PeerService):
     name = "relay"
 
     def __init__(self, run_dir: RunDir, settings: Settings) -> None:
-        super().__init__()
-        self._run_dir = run_dir
+        super().__init__(run_dir.relay_socket)
+        self._run_dir = run_dir.path
         self._settings = RelaySettings(
             folder=settings.relay_dir,
             disk_limit=settings.relay_disk,
             max_upload=settings.max_upload,
             max_body=settings.max_body,
         )
-        self._listener: socket.socket | None = None
         self.wanted = os.path.exists(f"{settings.relay_dir}/{DATABASE}")
-
-    def start(self) -> None:
-        """Start the relay unless it runs; from now on it is wanted.
-
-        Raises:
-            OSError: Its socket cannot be made.
-            ForkFailed: No process can be started.
-        """
-        self.wanted = True
-        if self.pid:
-            return
-        if self._listener is None:
-            self._listener = listen(self._run_dir.relay_socket, BACKLOG)
-        listener = self._listener
-        keep = [listener.fileno(), self._control_end.fileno()]
-        self._fork(keep, lambda parent: self._run(listener, parent))
 
     def _run(self, listener: socket.socket, parent: int) -> int:
         from gym_http_server.services.relay.server import run
 
-        control = self._control_end
-        return run(listener, control, self._settings, self._run_dir.path, parent)
+        return run(listener, self._control_end, self._settings, self._run_dir, parent)

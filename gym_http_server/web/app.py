@@ -20,7 +20,6 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.api import (
     batches,
     external,
-    forwarding,
     instances,
     metrics,
     realtime,
@@ -35,15 +34,16 @@ from gym_http_server.web.api.exchange import (
     Answer,
     Environ,
     StartResponse,
+    address_of,
     empty_answer,
     request_id_of,
     trace_id_of,
 )
 from gym_http_server.web.api.fast_routes import FastRoutes
-from gym_http_server.web.api.fleet_runs import RunViews
+from gym_http_server.web.api.fleet.views import FleetViews
 from gym_http_server.web.api.openenv import routes as openenv
 from gym_http_server.web.api.web import Route, Web, add_route, flask_response
-from gym_http_server.web.backends.peers import Peers
+from gym_http_server.web.backends.nodes.fleet import Fleet
 from gym_http_server.web.dashboard import routes as dashboard
 from gym_http_wire.problems import Problem
 
@@ -112,7 +112,7 @@ class AccessLog:
             raise
         finally:
             access(
-                peer=environ["REMOTE_ADDR"] or "a local socket",
+                peer=address_of(environ),
                 method=environ["REQUEST_METHOD"],
                 path=environ["PATH_INFO"],
                 status=status,
@@ -145,9 +145,9 @@ def create_app(
     # Never a redirect: it costs old clients their method or their body.
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
-    peers = Peers(settings, fleet_token, run) if settings.fleet else None
-    web = Web(settings, run, memory, peers)
-    run_views = None if peers is None else RunViews(peers)
+    fleet = Fleet(settings, fleet_token, run) if settings.fleet else None
+    web = Web(settings, run, memory, fleet)
+    fleet_views = None if fleet is None else FleetViews(fleet)
     app.extensions["gym_http_server"] = web
     for views in (
         instances.VIEWS,
@@ -164,8 +164,8 @@ def create_app(
         dashboard.views(settings),
     ):
         for name, view in views.items():
-            if peers is not None and run_views is not None:
-                view = forwarding.forwarded(peers, run_views, OPERATIONS[name], view)
+            if fleet_views is not None:
+                view = fleet_views.view_of(OPERATIONS[name], view)
             add_route(app, web, name, view)
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
     if fast_routes:

@@ -142,7 +142,7 @@ def post_worker_init(worker: Any) -> None:
         while True:
             gevent.sleep(1.0)
             web.hosts.pool.sweep()
-            if web.peers is not None:
-                web.peers.sweep()
+            if web.fleet is not None:
+                web.fleet.client.sweep()
 
     gevent.spawn(sweep)

@@ -52,12 +52,12 @@ def test_another_fleet_token_or_version(
         other = tmp_path / "other"
         other.write_text("another-token-of-another-fleet\n")
         args = ("--fleet", redis.url, "--fleet-token-file", str(other))
-        words = "its servers have another fleet token"
+        words = "its nodes have another fleet token"
         assert words in refusal(*args, "--node-name", "stranger")
         wait_until(lambda: "another server was not admitted" in first.stderr)
         assert "stranger" in first.stderr
     redis.command("set", "{gym}:fleet", '{"version":"9.7","check":"x"}')
-    assert "its servers have version 9.7, and this one 0.1" in refusal(*base)
+    assert "its nodes have version 9.7, and this one 0.1" in refusal(*base)
     redis.command("flushall")
 
 

@@ -103,7 +103,7 @@ def test_a_full_fleet_says_how_many_instances_it_may_have(servers: Servers) -> N
     problem = error(
         ada.post("/v1/envs/", {"env_id": "CartPole-v1"}), 429, "too-many-instances"
     )
-    words = "all 8 instances that the 2 servers of this fleet may have are taken"
+    words = "all 8 instances that the 2 nodes of this fleet may have are taken"
     assert words in problem["detail"]
     # Of a server that is named, only its own count matters.
     named = {"env_id": "CartPole-v1", "node": "two"}

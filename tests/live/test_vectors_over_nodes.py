@@ -110,7 +110,7 @@ def test_it_is_made_as_a_whole_or_not_at_all(servers: list[Server]) -> None:
     with pytest.raises(ServerError, match="did you mean 'two'"):
         RemoteVectorEnv(url, "CartPole-v1", num_envs=4, nodes=("one", "tow"))
     assert Api(servers[0]).instances() == {}
-    with pytest.raises(ValueError, match="at most: this fleet has 2 servers"):
+    with pytest.raises(ValueError, match="at most: this fleet has 2 nodes"):
         RemoteVectorEnv(url, "CartPole-v1", num_envs=4, nodes=3)
     for name in ("node", "record"):
         with pytest.raises(TypeError, match=f"since {name} is for one server"):

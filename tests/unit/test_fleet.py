@@ -19,10 +19,12 @@ from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, nu
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
-from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.api.exchange import json_answer, parts_of
-from gym_http_server.web.api.together import LISTS
-from gym_http_server.web.backends.peers import Peers
+from gym_http_server.web.api.fleet.forwarding import Call
+from gym_http_server.web.api.fleet.lists import LISTS
+from gym_http_server.web.backends.nodes.client import NodeClient, NodeRequest
+from gym_http_server.web.backends.nodes.known import KnownNodes
+from gym_http_server.web.backends.nodes.placement import Placement
 
 SIGNATURES = Signatures("a-token-of-the-fleet")
 RECORD = Record(
@@ -224,9 +226,11 @@ def test_the_node_of_an_instance_is_not_among_its_arguments() -> None:
     arguments = {"a": 1, "num_envs": 2}
     row = {"age_s": 1.0, "arguments": arguments, "num_envs": None, "state": "idle"}
     own = json_answer(msgspec.json.encode({"ended": [], "instances": [row]}))
-    peers: Any = SimpleNamespace(nodes=Nodes(RECORD))
+    fleet: Any = SimpleNamespace(nodes=Nodes(RECORD))
+    nothing: Any = None
+    call = Call(fleet, nothing, lambda *_: own, nothing, {})
     try:
-        answer = LISTS["instances"](peers, None, lambda *_: own, None, {})
+        answer = LISTS["instances"](call)
     finally:
         gevent.get_hub().destroy(destroy_loop=True)
     (listed,) = msgspec.json.decode(b"".join(parts_of(answer.body)))["instances"]
@@ -272,40 +276,40 @@ def other_node(*answers: bytes) -> Iterator[Record]:
                 each.join()
 
 
+GET, POST = (NodeRequest(each, "/v1/", []) for each in ("GET", "POST"))
 FOUND = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 def test_a_request_that_cannot_be_repeated_has_a_connection_of_its_own(
     tmp_path: Path,
 ) -> None:
-    page_of(tmp_path)
-    peers = Peers(Settings(), "", RunDir(str(tmp_path)))
+    client = NodeClient(KnownNodes(page_of(tmp_path)))
     with other_node(FOUND, FOUND) as node:
         for _ in range(2):
             # The node closes a kept connection when the second request arrives.
-            answer = peers.request(node, "POST", "/v1/", [], b"", repeatable=False)
+            answer = client.send(node, POST, repeatable=False)
             assert answer.body == b"{}"
-    peers.sweep()
+    client.sweep()
 
 
 @pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
 def test_answers_without_a_body_have_none_whatever_their_size(
     tmp_path: Path, status: bytes
 ) -> None:
-    page_of(tmp_path)
-    peers = Peers(Settings(), "", RunDir(str(tmp_path)))
+    client = NodeClient(KnownNodes(page_of(tmp_path)))
     head = b"HTTP/1.1 %b\r\nContent-Length: 5\r\n\r\n" % status
     with other_node(head) as node:
-        answer = peers.request(node, "GET", "/v1/", [], b"", repeatable=True)
+        answer = client.send(node, GET, repeatable=True)
         assert (answer.status, answer.body) == (int(status[:3]), b"")
-    peers.sweep()
+    client.sweep()
 
 
 def test_a_create_waits_for_an_external_environment_no_longer_than_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = page_of(tmp_path)
-    peers = Peers(Settings(), "", RunDir(str(tmp_path)))
+    no_store: Any = None
+    placement = Placement(KnownNodes(page), no_store)
     now = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -317,17 +321,16 @@ def test_a_create_waits_for_an_external_environment_no_longer_than_wanted(
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("time.sleep", sleep)
     for wait_s, known, until in ((0, False, 0), (0.5, False, 0.5), (99, True, 1)):
-        (node,) = peers.candidates_for_external("external/game", wait_s)
+        (node,) = placement.candidates_for_external("external/game", wait_s)
         assert bool(node.external) is known
         assert now[0] == pytest.approx(until, abs=0.11)
     page.close()
 
 
 def test_connections_that_nodes_have_closed_are_closed(tmp_path: Path) -> None:
-    page_of(tmp_path)
-    peers = Peers(Settings(), "", RunDir(str(tmp_path)))
+    client = NodeClient(KnownNodes(page_of(tmp_path)))
     with other_node(FOUND) as node:
-        answer = peers.request(node, "GET", "/v1/", [], b"", repeatable=False)
+        answer = client.send(node, GET, repeatable=False)
     assert answer.body == b"{}"
     # One that is dropped instead warns, and a warning is an error.
-    peers.sweep()
+    client.sweep()

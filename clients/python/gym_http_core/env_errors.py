@@ -30,7 +30,7 @@ MAX_TRACEBACK_BYTES = 16 * 1024
 _MESSAGE_CHARS = 2000
 _MAX_ARGUMENTS = 8192
 # Of text or bytes that could not be encoded or decoded.
-_UNICODE_PART = 1000
+_UNICODE_EXCERPT = 1000
 # Of exceptions in groups.
 _MAX_DEPTH = 8
 _CUT = "[the beginning was cut]\n"
@@ -47,8 +47,8 @@ _SIMPLE = {bool, float, int, str}
 _exceptions: list[type[BaseException]] = [Exception, SystemExit]
 
 
-class _Part(NamedTuple):
-    """A part of bytes or text, and how many bytes or characters precede it."""
+class _Excerpt(NamedTuple):
+    """An excerpt of bytes or text, and how many bytes or characters precede it."""
 
     data: bytes | str
     offset: int
@@ -201,11 +201,11 @@ def _constructor_arguments(error: BaseException) -> list[Any]:
     match error:
         case UnicodeDecodeError() | UnicodeEncodeError():
             part, offset = error.object, 0
-            if len(part) > _UNICODE_PART:
+            if len(part) > _UNICODE_EXCERPT:
                 # The object is a whole file; the message shows only a part.
                 offset = error.start
-                part = part[offset : min(error.end, offset + _UNICODE_PART)]
-            shown = _Part(part, offset)
+                part = part[offset : min(error.end, offset + _UNICODE_EXCERPT)]
+            shown = _Excerpt(part, offset)
             return [error.encoding, shown, error.start, error.end, error.reason]
         case OSError() if error.filename is not None and len(error.args) == 2:
             # The names of files are not in `args`.
@@ -229,8 +229,8 @@ def _encoded(value: Any, depth: int) -> Any:
     if value is None or kind in _SIMPLE:
         return value
     if kind is bytes:
-        value = _Part(value, 0)
-    if isinstance(value, _Part):
+        value = _Excerpt(value, 0)
+    if isinstance(value, _Excerpt):
         name, data = "bytes", value.data
         if isinstance(data, str):
             name, data = "text", data.encode("utf-8", "surrogatepass")

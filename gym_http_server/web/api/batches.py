@@ -20,6 +20,7 @@ from gevent.pool import Pool  # type: ignore[import-untyped]
 from gym_http_server.operations.instances import BATCH, MAX_BATCH
 from gym_http_server.operations.members import even_null, read
 from gym_http_server.web.api.exchange import (
+    FORWARDED,
     MAX_KEY_CHARS,
     Answer,
     Environ,
@@ -31,7 +32,6 @@ from gym_http_server.web.api.exchange import (
     read_body,
     request_id_of,
 )
-from gym_http_server.web.api.fleet_guard import FORWARDED
 from gym_http_server.web.api.problems import problem_answer
 from gym_http_server.web.api.web import View, Web
 from gym_http_wire.frames import Frame

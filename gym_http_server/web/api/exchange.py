@@ -26,6 +26,7 @@ from gym_http_wire.problems import BadParameter
 
 __all__ = [
     "CALLER",
+    "FORWARDED",
     "MAX_KEY_CHARS",
     "MAX_QUERY",
     "NOSNIFF",
@@ -35,6 +36,7 @@ __all__ = [
     "Answer",
     "Environ",
     "accepted",
+    "address_of",
     "caller_of",
     "check_complete",
     "check_encoding",
@@ -62,6 +64,8 @@ StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 
 #: Key of the WSGI environment under which the identity of the caller is.
 CALLER = "gym_http_server.caller"
+#: Key of the WSGI environment of a request that another node of a fleet has forwarded.
+FORWARDED = "gym_http_server.forwarded"
 JSON = "application/json"
 # Content type of empty answers, as of gym-http-api; some clients check it.
 EMPTY_TYPE = "text/html; charset=utf-8"
@@ -111,6 +115,11 @@ def caller_of(environ: Environ) -> Identity:
     """Return the identity of a request's token."""
     identity: Identity = environ[CALLER]
     return identity
+
+
+def address_of(environ: Environ) -> str:
+    """Return the address of a request's client, for a message."""
+    return environ["REMOTE_ADDR"] or "a local socket"
 
 
 def request_id_of(environ: Environ) -> str:

@@ -39,7 +39,7 @@ from gym_http_server.web.api.exchange import MAX_QUERY, Answer, Environ, request
 from gym_http_server.web.api.page_requests import is_of_script, is_page
 from gym_http_server.web.api.tickets import TicketHolder, Tickets
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "run_identity"]
 
 MAX_KNOWN_HOSTS = 64
 _BEARER = 'Bearer realm="gym_http_server"'
@@ -212,8 +212,7 @@ class Guard:
         if self._keys is not None and self._keys.identify(shown) is not None:
             # The server's own token was chosen so.
             return None
-        digest = hashlib.sha256(shown).hexdigest()
-        return Identity("run-token", frozenset({RUN_ROLE}), run_token=digest)
+        return run_identity(hashlib.sha256(shown).hexdigest())
 
     def _check_origin(self, environ: Environ, row: Operation) -> None:
         origin = environ.get("HTTP_ORIGIN")
@@ -313,6 +312,11 @@ class Guard:
     def named(self, name: str) -> Identity | None:
         """Return the identity of a token's name; ``None`` if no token has it."""
         return EVERYONE if self._keys is None else self._keys.named(name)
+
+
+def run_identity(digest: str) -> Identity:
+    """Return the identity of a run's token, of which the SHA-256 is given in hex."""
+    return Identity("run-token", frozenset({RUN_ROLE}), run_token=digest)
 
 
 def _address(environ: Environ) -> str:

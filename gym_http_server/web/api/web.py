@@ -34,23 +34,25 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.requests import RequestCounts
 from gym_http_server.web.api.exchange import (
     CALLER,
+    FORWARDED,
     NOSNIFF,
     REQUEST_ID,
     STATUS_LINES,
     SWITCHED,
     Answer,
     Environ,
+    address_of,
     parts_of,
     request_id_of,
 )
-from gym_http_server.web.api.fleet_guard import FORWARDED, FleetGuard
+from gym_http_server.web.api.fleet.guard import FleetGuard
 from gym_http_server.web.api.guard import Guard
 from gym_http_server.web.api.problems import problem_answer
 from gym_http_server.web.api.tickets import Tickets
 from gym_http_server.web.backends.broker import BrokerClient
 from gym_http_server.web.backends.held_instances import HeldInstances
 from gym_http_server.web.backends.host_client import HostClient
-from gym_http_server.web.backends.peers import Peers
+from gym_http_server.web.backends.nodes.fleet import Fleet
 from gym_http_server.web.backends.relay import RelayClient
 from gym_http_server.web.backends.supervisor_client import SupervisorClient
 from gym_http_wire.problems import Problem
@@ -106,7 +108,7 @@ class Web:
         under_way: Counts the requests under way in this web worker by token.
         tls_streams: Counts the streams that this web worker relays for TLS by token.
         routes: The routes by the name of the operation.
-        peers: The other nodes of the server's fleet; ``None`` without one.
+        fleet: The server's fleet; ``None`` without one.
     """
 
     def __init__(
@@ -114,17 +116,17 @@ class Web:
         settings: Settings,
         run: RunDir,
         memory: SettingsMemory | None = None,
-        peers: Peers | None = None,
+        fleet: Fleet | None = None,
     ) -> None:
         self.settings = settings
         self.run = run
         self.data_dir = DataDir(settings, run.path)
         self.tickets = Tickets(run.tickets)
-        self.peers = peers
+        self.fleet = fleet
         self.guard = (
             Guard(settings, self.tickets, memory)
-            if peers is None
-            else FleetGuard(peers, settings, self.tickets, memory)
+            if fleet is None
+            else FleetGuard(fleet, settings, self.tickets, memory)
         )
         self.hosts = HostClient(
             run, settings.max_answer, settings.max_waiting, settings.answer_budget
@@ -142,7 +144,7 @@ class Web:
     @property
     def number(self) -> str:
         """The number of this server in its fleet; "" without one."""
-        return "" if self.peers is None else self.peers.nodes.own.numbers[-1]
+        return "" if self.fleet is None else self.fleet.nodes.own.numbers[-1]
 
     @property
     def draining(self) -> bool:
@@ -279,8 +281,8 @@ class Web:
         if handshake or isinstance(problem, _REFUSALS):
             limited = self._refusals.setdefault(problem.code, LimitedLog(log))
             what = "the handshake" if handshake else environ["REQUEST_METHOD"]
-            peer = environ["REMOTE_ADDR"] or "a local socket"
-            words = f"refused {what} {environ['PATH_INFO']:.100} from {peer}: "
+            words = f"refused {what} {environ['PATH_INFO']:.100} from "
+            words += f"{address_of(environ)}: "
             limited.warning(words + problem.message, request_id=request_id_of(environ))
 
 

@@ -48,7 +48,8 @@ _HARMLESS = frozenset(
 # Different in each request, while the rest of a head is often the same.
 _KEY = b"\r\nIdempotency-Key: "
 _KEY_VALUE = re.compile(rb"[!-~]{1,200}").fullmatch
-# What differs in the requests of other nodes, which `web/api/passing` puts at the end.
+# What differs in the requests of other nodes, which `web/api/fleet/forwarding` puts at
+# the end.
 _NODE = b"\r\nAuthorization: Fleet "
 _NODE_VALUES = re.compile(
     rb"([!-~]+ [!-~]+ [!-~]+)\r\nX-Request-Id: ([!-~]+)"

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gym_http_client.envs.create_requests import create_request, merged
 from gym_http_client.envs.remote import Remote, attribute_read
 from gym_http_client.envs.server import Server
-from gym_http_client.envs.spread_handle import NodePart, SpreadHandle, chosen_nodes
+from gym_http_client.envs.spread_handle import NodeVector, SpreadHandle, chosen_nodes
 from gym_http_wire.specs import rebuild_spec
 
 __all__ = ["RemoteVectorEnv"]
@@ -37,7 +37,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         hosts: Number of processes that share a ``"sync"`` vector, or ``"auto"`` for as
             many as the server's cores can run. They step at the same time, with the
             same results as one process.
-        nodes: Number of servers of a [fleet](../../docs/fleet.md) that share the
+        nodes: Number of nodes of a [fleet](../../docs/fleet.md) that share the
             environments, or their names. They step at the same time, with the same
             results as one server. ``None`` for one server.
         replace: Whether a reset makes those environments anew whose server was lost.
@@ -162,10 +162,10 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
     ) -> None:
         """Create an instance on each of several nodes, and hold them as one."""
 
-        def make(node: str, number: int) -> NodePart:
+        def make(node: str, number: int) -> NodeVector:
             wanted = {**options, "num_envs": number, "node": node or None}
             handle = server.create(create_request(env_id, wanted, kwargs))
-            return NodePart(handle.node, handle)
+            return NodeVector(handle.node, handle)
 
         num_envs = options["num_envs"]
         names = chosen_nodes(server, nodes, num_envs)

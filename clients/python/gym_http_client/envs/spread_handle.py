@@ -23,7 +23,7 @@ from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.spaces import describe
 
-__all__ = ["NodePart", "SpreadHandle", "chosen_nodes"]
+__all__ = ["NodeVector", "SpreadHandle", "chosen_nodes"]
 
 # What a server answers when an instance is gone, or may be.
 _LOST = frozenset(
@@ -40,7 +40,7 @@ _ARRAYS = ("reward", "terminated", "truncated")
 _OF_EACH = ("render/", _CALL)
 
 
-class NodePart(NamedTuple):
+class NodeVector(NamedTuple):
     """A vector on one node.
 
     Attributes:
@@ -75,7 +75,7 @@ class SpreadHandle:
         self,
         num_envs: int,
         nodes: Sequence[str],
-        make: Callable[[str, int], NodePart],
+        make: Callable[[str, int], NodeVector],
         *,
         replace: bool = False,
     ) -> None:
@@ -96,7 +96,7 @@ class SpreadHandle:
             self.end()
             raise
 
-    def _made(self, nodes: Sequence[str]) -> list[NodePart]:
+    def _made(self, nodes: Sequence[str]) -> list[NodeVector]:
         sizes = [stop - start for start, stop in self._bounds]
         with concurrent.futures.ThreadPoolExecutor(len(nodes)) as pool:
             made = [
@@ -342,10 +342,10 @@ def chosen_nodes(
         )
     if count > len(found):
         one = len(found) == 1
-        servers = "server that takes" if one else "servers that take"
+        takers = "node that takes" if one else "nodes that take"
         raise ValueError(
             f"nodes is {nodes}: expected {len(found)} at most: this fleet has "
-            f"{len(found)} {servers} new instances"
+            f"{len(found)} {takers} new instances"
         )
     found.sort(key=lambda each: -each["free"])
     return [each["node"] for each in found[:count]]

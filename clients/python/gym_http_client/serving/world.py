@@ -35,8 +35,8 @@ class Step(NamedTuple):
     action: Any
 
 
-class Part(Enum):
-    """The part that the holder of a seat has in the world's episode.
+class Presence(Enum):
+    """Whether the holder of a seat is in the world's episode.
 
     Attributes:
         NONE: It is not in the episode, or the seat is free.
@@ -63,7 +63,7 @@ class Seat:
         since: When its holder asked; or, if it has not asked since, was answered.
         asked: The request that waits for an answer.
         answer: The answer: a tuple, or an exception to raise.
-        part: Its holder's part in the episode.
+        presence: Whether its holder is in the episode.
         outcome: What its holder has not received yet, with the sum of the rewards.
         missed: How many actions were taken in its holder's place since its last answer.
     """
@@ -74,7 +74,7 @@ class Seat:
     since: float = 0.0
     asked: Reset | Step | None = None
     answer: Any = None
-    part: Part = Part.NONE
+    presence: Presence = Presence.NONE
     outcome: Outcome = _NOTHING
     missed: int = 0
 
@@ -86,7 +86,7 @@ class Seat:
     @property
     def resets(self) -> bool:
         """Whether its holder waits for the next episode."""
-        return isinstance(self.asked, Reset) and self.part is not Part.PLAYING
+        return isinstance(self.asked, Reset) and self.presence is not Presence.PLAYING
 
     def reply(self, answer: Any, now: float) -> None:
         """Answer the request."""
@@ -99,8 +99,8 @@ class Seat:
             info = {**info, "missed": self.missed}
         self.reply((observation, reward, terminated, truncated, info), now)
         self.outcome, self.missed = self.outcome._replace(reward=0.0), 0
-        if self.part is Part.ENDED:
-            self.part = Part.NONE
+        if self.presence is Presence.ENDED:
+            self.presence = Presence.NONE
 
 
 class World:
@@ -168,12 +168,13 @@ class World:
     def take(self, agent: Agent, now: float) -> None:
         """Note that a seat has a holder."""
         seat = self.seats[agent]
-        seat.held, seat.since, seat.part = True, now, Part.NONE
+        seat.held, seat.since, seat.presence = True, now, Presence.NONE
 
     def leave(self, agent: Agent) -> None:
         """Note that the holder of a seat has left."""
         seat = self.seats[agent]
-        seat.held, seat.asked, seat.answer, seat.part = False, None, None, Part.NONE
+        seat.held, seat.presence = False, Presence.NONE
+        seat.asked, seat.answer = None, None
 
     def ask(self, agent: Agent, request: Reset | Step, now: float) -> None:
         """Take a holder's request, which `advance` answers."""
@@ -181,8 +182,8 @@ class World:
         seat.asked, seat.answer, seat.since = request, None, now
         if isinstance(request, Reset):
             # In the middle of an episode, its holder leaves that.
-            seat.part = Part.NONE
-        elif seat.part is Part.NONE:
+            seat.presence = Presence.NONE
+        elif seat.presence is Presence.NONE:
             why = self._cut_because or f"{agent} is in no episode"
             seat.reply(ResetNeeded(f"{why}: {_reset_of(seat)} first"), now)
         elif not space.contains(request.action):
@@ -215,7 +216,7 @@ class World:
             self._refuse_late(waiting, missing, now)
             return False
         for seat in waiting:
-            seat.part, seat.outcome, seat.missed = Part.PLAYING, _NOTHING, 0
+            seat.presence, seat.outcome, seat.missed = Presence.PLAYING, _NOTHING, 0
         requests = [x.asked for x in waiting if isinstance(x.asked, Reset)]
         self._running, self._cut_because = True, ""
         seed, options = requests[0]
@@ -231,7 +232,7 @@ class World:
         seats = list(self.seats.values())
         acting = [self.seats[agent] for agent in self._game.to_act()]
         self._reply_late(acting, now)
-        playing = [seat for seat in seats if seat.part is Part.PLAYING]
+        playing = [seat for seat in seats if seat.presence is Presence.PLAYING]
         waiting = [seat for seat in playing if seat.asked is not None]
         resetting = [seat for seat in seats if seat.resets]
         silent = [seat for seat in playing if seat.asked is None]
@@ -241,7 +242,9 @@ class World:
             self._cut("all others have left the episode")
             return True
         self._refuse_late(resetting, playing, now)
-        missing = [x for x in acting if not (x.steps and x.part is Part.PLAYING)]
+        missing = [
+            x for x in acting if not (x.steps and x.presence is Presence.PLAYING)
+        ]
         late = not all(self._patient(seat, now) for seat in waiting)
         if not waiting:
             return False
@@ -289,7 +292,7 @@ class World:
         self._newest |= outcomes
         for agent, outcome in outcomes.items():
             seat = self.seats.get(agent)
-            if seat is not None and seat.part is Part.PLAYING:
+            if seat is not None and seat.presence is Presence.PLAYING:
                 _pass_on(outcome, seat, now)
         if not to_act:
             self._cut("the world has ended it")
@@ -298,10 +301,10 @@ class World:
         """End the episode for those that still play, as truncated."""
         self._running, self._cut_because = False, f"the episode has ended: {why}"
         for seat in self.seats.values():
-            if seat.part is Part.PLAYING:
+            if seat.presence is Presence.PLAYING:
                 # A reset of this episode that was not answered waits for the next one.
                 steps = not isinstance(seat.asked, Reset)
-                seat.part = Part.ENDED if steps else Part.NONE
+                seat.presence = Presence.ENDED if steps else Presence.NONE
                 info = {**seat.outcome.info, "cut": why}
                 seat.outcome = seat.outcome._replace(truncated=True, info=info)
 
@@ -315,8 +318,8 @@ class World:
         """
         self._running, self._cut_because = False, f"the episode has ended: {why}"
         for seat in self.seats.values():
-            if seat.part is Part.PLAYING:
-                seat.part = Part.NONE
+            if seat.presence is Presence.PLAYING:
+                seat.presence = Presence.NONE
                 if seat.asked is not None:
                     late = TimeoutError(_advised(why, seat))
                     seat.reply(late if error is None else error, now)
@@ -328,7 +331,7 @@ class World:
         """
         for seat in self.seats.values():
             missed = seat.missed and seat in acting
-            if seat.steps and (missed or seat.part is Part.ENDED):
+            if seat.steps and (missed or seat.presence is Presence.ENDED):
                 seat.reply_step(now)
 
     def _refuse_late(
@@ -343,7 +346,8 @@ class World:
             return
         names = _explained(others)
         go_on = any(
-            seat.part is Part.PLAYING and self._patient(seat, now) for seat in others
+            seat.presence is Presence.PLAYING and self._patient(seat, now)
+            for seat in others
         )
         words = f"{names} did not act or reset within {self._patience_s:g} s"
         for seat in late:
@@ -387,7 +391,7 @@ def _pass_on(outcome: Outcome, seat: Seat, now: float) -> None:
     """Add what an agent gets to what its holder has not received, and answer it."""
     seat.outcome = outcome._replace(reward=seat.outcome.reward + outcome.reward)
     if outcome.terminated or outcome.truncated:
-        seat.part = Part.ENDED
+        seat.presence = Presence.ENDED
     if isinstance(seat.asked, Reset):
         seat.reply((outcome.observation, outcome.info), now)
     elif seat.steps:

@@ -16,7 +16,7 @@ import msgspec
 from gym_http_server.config.env_commands import EXTERNAL
 from gym_http_server.errors import Draining, TooManyInstances, UnknownEnv
 from gym_http_server.web.api.exchange import Environ, caller_of, request_id_of
-from gym_http_server.web.api.fleet_quotas import within_quota
+from gym_http_server.web.api.fleet.quotas import within_quota
 from gym_http_server.web.api.instances import instance_in
 from gym_http_server.web.api.openenv.spaces import keys_of
 from gym_http_server.web.api.web import Web

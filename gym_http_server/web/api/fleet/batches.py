@@ -14,8 +14,6 @@ from gevent.event import Event  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 
 from gym_http_server.fleet.numbers import number_of
-from gym_http_server.fleet.records import Record
-from gym_http_server.operations.row import Operation
 from gym_http_server.web.api.batches import (
     BatchItem,
     json_forms,
@@ -25,17 +23,13 @@ from gym_http_server.web.api.batches import (
     result_of_problem,
 )
 from gym_http_server.web.api.exchange import (
+    FORWARDED,
     Answer,
-    Environ,
     caller_of,
     key_of,
     request_id_of,
-    with_body,
 )
-from gym_http_server.web.api.fleet_guard import FORWARDED
-from gym_http_server.web.api.passing import decoded, joined, pass_on
-from gym_http_server.web.api.web import View, Web
-from gym_http_server.web.backends.peers import Peers
+from gym_http_server.web.api.fleet.forwarding import Call, decoded, joined
 from gym_http_wire.problems import Problem
 
 __all__ = ["split_batch"]
@@ -46,8 +40,8 @@ log = logging.getLogger("gym_http_server.api")
 MOST_REQUESTS = 256
 
 
-class _Part(msgspec.Struct):
-    """The answer to a part of a batch, whose results are passed on as they are."""
+class _NodeResults(msgspec.Struct):
+    """A node's answer to its steps of a batch; its results are passed on unread."""
 
     results: list[msgspec.Raw]
 
@@ -56,47 +50,34 @@ class _Named(msgspec.Struct):
     instance_id: str
 
 
-_decode_part = msgspec.json.Decoder(_Part).decode
+_decode_results = msgspec.json.Decoder(_NodeResults).decode
 _name_of = msgspec.json.Decoder(_Named).decode
 
 
-def split_batch(
-    peers: Peers, row: Operation, view: View, web: Web, environ: Environ
-) -> Answer:
+def split_batch(call: Call) -> Answer:
     """Take the steps on their nodes, and answer as one server does."""
-    json_forms(environ)
-    body = read_batch_body(environ, web.settings.max_body)
+    json_forms(call.environ)
+    body = read_batch_body(call.environ, call.web.settings.max_body)
     items, first = read_batch(body)
-    if FORWARDED in environ or all(peers.is_own(each.instance_id) for each in items):
-        return view(web, with_body(environ, body))
+    is_own = call.fleet.nodes.is_own
+    if call.is_forwarded or all(is_own(each.instance_id) for each in items):
+        return call.with_body(body).here()
     # The same keys, if the client sends the batch again.
-    for item, key in zip(items, keys_of(items, key_of(environ)), strict=True):
+    for item, key in zip(items, keys_of(items, key_of(call.environ)), strict=True):
         item.key = key
-    call = _Call(peers, row, view, web, environ, first)
-    return call.run(items, apart=first < len(items))
+    return _SplitBatch(call, first).run(items, apart=first < len(items))
 
 
-class _Call:
-    """A batch that is under way.
+class _SplitBatch:
+    """A batch that is under way on several nodes.
 
     Args:
+        call: The call.
         first: Results that the client waits for.
     """
 
-    def __init__(
-        self,
-        peers: Peers,
-        row: Operation,
-        view: View,
-        web: Web,
-        environ: Environ,
-        first: int,
-    ) -> None:
-        self._peers = peers
-        self._row = row
-        self._view = view
-        self._web = web
-        self._environ = environ
+    def __init__(self, call: Call, first: int) -> None:
+        self._call = call
         self._first = first
         self._results: dict[str, msgspec.Raw] = {}
         self._content_type = ""
@@ -104,13 +85,13 @@ class _Call:
 
     def run(self, items: list[BatchItem], *, apart: bool) -> Answer:
         """Take the steps, and answer when enough are done."""
-        parts: dict[str, list[BatchItem]] = {}
+        requests: dict[str, list[BatchItem]] = {}
         for item in items:
             name = item.instance_id if apart else number_of(item.instance_id)
-            parts.setdefault(name, []).append(item)
+            requests.setdefault(name, []).append(item)
         pool = Pool(MOST_REQUESTS)
-        for part in parts.values():
-            pool.spawn(self._take, part)
+        for steps in requests.values():
+            pool.spawn(self._take, steps)
         self._enough.wait()
         # Later results are left with the hosts, which keep them.
         given, self._results = self._results, {}
@@ -121,42 +102,41 @@ class _Call:
         ]
         results = [given[i.instance_id] for i in items if i.instance_id in given]
         encoded = msgspec.json.encode({"pending": pending, "results": results}) + b"\n"
-        owner = caller_of(self._environ).only
-        held = self._web.hosts.budget.hold(encoded, owner)
+        owner = caller_of(self._call.environ).only
+        held = self._call.web.hosts.budget.hold(encoded, owner)
         return Answer(200, [("Content-Type", self._content_type)], held)
 
-    def _take(self, part: list[BatchItem]) -> None:
+    def _take(self, steps: list[BatchItem]) -> None:
         """Take the steps of one node."""
         try:
-            answer = self._answer(part)
-            results = _decode_part(joined(answer)).results
+            answer = self._answer(steps)
+            results = _decode_results(joined(answer)).results
             named = {_name_of(each).instance_id: each for each in results}
             # All of them, since the client waits for each.
-            found = [(item.instance_id, named[item.instance_id]) for item in part]
+            found = [(step.instance_id, named[step.instance_id]) for step in steps]
             self._content_type = dict(answer.headers)["Content-Type"]
         except Problem as problem:
-            self._put_problem(part, problem)
+            self._put_problem(steps, problem)
         except Exception as error:
-            extra = {"request_id": request_id_of(self._environ)}
-            log.exception("a part of a batch failed", extra=extra)
+            extra = {"request_id": request_id_of(self._call.environ)}
+            log.exception("steps of a batch failed", extra=extra)
             failure = Problem(f"the server failed with {type(error).__name__}")
-            self._put_problem(part, failure)
+            self._put_problem(steps, failure)
         else:
             for instance_id, result in found:
                 self._put(instance_id, result)
 
-    def _answer(self, part: list[BatchItem]) -> Answer:
-        body = msgspec.json.encode({"steps": part})
-        environ = with_body(self._environ, body)
+    def _answer(self, steps: list[BatchItem]) -> Answer:
+        body = msgspec.json.encode({"steps": steps})
+        call = self._call.with_body(body)
         # Each step has its key.
-        environ.pop("HTTP_IDEMPOTENCY_KEY", None)
-        instance_id = part[0].instance_id
-        if self._peers.is_own(instance_id):
+        call.environ.pop("HTTP_IDEMPOTENCY_KEY", None)
+        nodes, instance_id = call.fleet.nodes, steps[0].instance_id
+        if nodes.is_own(instance_id):
             # The keys need room, as on another node.
-            environ[FORWARDED] = True
-            return self._view(self._web, environ)
-        node: Record = self._peers.find(instance_id)
-        answer = pass_on(self._peers, self._row, self._web, environ, node, body)
+            call.environ[FORWARDED] = True
+            return call.here()
+        answer = call.forward(nodes.find(instance_id), body)
         if answer.status != 200:
             refused = decoded(answer)
             raise Problem(
@@ -164,12 +144,13 @@ class _Call:
             )
         return answer
 
-    def _put_problem(self, part: list[BatchItem], problem: Problem) -> None:
+    def _put_problem(self, steps: list[BatchItem], problem: Problem) -> None:
         self._content_type = self._content_type or "application/json"
-        for item in part:
-            named = {"instance_id": item.instance_id, "key": item.key}
-            result: dict[str, Any] = named | result_of_problem(problem, self._environ)
-            self._put(item.instance_id, msgspec.Raw(msgspec.json.encode(result)))
+        for step in steps:
+            named = {"instance_id": step.instance_id, "key": step.key}
+            reason = result_of_problem(problem, self._call.environ)
+            result: dict[str, Any] = named | reason
+            self._put(step.instance_id, msgspec.Raw(msgspec.json.encode(result)))
 
     def _put(self, instance_id: str, result: msgspec.Raw) -> None:
         self._results[instance_id] = result

@@ -1,8 +1,10 @@
-"""Answers of a node about all nodes of its fleet: their lists, put together."""
+"""Lists of all nodes of a fleet, and what is on a node that has to be found."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -11,13 +13,10 @@ import msgspec
 
 from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.records import Record
-from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import Answer, Environ, json_answer, with_body
-from gym_http_server.web.api.fleet_guard import FINDING, FORWARDED
-from gym_http_server.web.api.passing import decoded, joined, pass_on
-from gym_http_server.web.api.web import View, Web
-from gym_http_server.web.backends.peers import Peers
+from gym_http_server.web.api.fleet.forwarding import Call, decoded, joined
+from gym_http_server.web.api.fleet.guard import FINDING
 from gym_http_wire.problems import Problem
 
 __all__ = ["LISTS", "ask_others", "for_path", "node_header", "recorder"]
@@ -28,6 +27,9 @@ TOGETHER_SECONDS = 1.0
 #: Ended instances, and recordings, in one list.
 MOST_ENDED = 100
 MOST_RECORDINGS = 1000
+
+# Of all nodes that answered, with their names.
+_Answers = list[tuple[str, Answer]]
 
 
 class _Place(msgspec.Struct):
@@ -60,15 +62,13 @@ def node_header(name: str) -> tuple[str, str]:
     return "Gym-Node", name
 
 
-def _gather(
-    peers: Peers, row: Operation, web: Web, environ: Environ, timeout_s: float | None
-) -> list[tuple[Record, Answer | None]]:
+def _gather(call: Call, timeout_s: float | None) -> list[tuple[Record, Answer | None]]:
     """Return the answers of all other nodes, ``None`` for those without one."""
-    records = [each.record for each in peers.nodes.others]
+    records = [each.record for each in call.fleet.nodes.others]
 
     def ask(node: Record) -> Answer | None:
         try:
-            return pass_on(peers, row, web, environ, node, b"", timeout_s=timeout_s)
+            return call.forward(node, b"", timeout_s)
         except Problem:
             return None
 
@@ -77,16 +77,19 @@ def _gather(
     return list(zip(records, (each.value for each in tasks), strict=True))
 
 
-def _together(
-    merge: Any, peers: Peers, row: Operation, view: View, web: Web, environ: Environ
-) -> Answer:
+def ask_others(call: Call) -> list[tuple[Record, Answer | None]]:
+    """Return the answers of the other nodes, ``None`` for those that are silent."""
+    return _gather(call, TOGETHER_SECONDS)
+
+
+def _together(merge: Callable[[_Answers], Any], call: Call) -> Answer:
     """Answer with what all nodes have, put together."""
-    own = view(web, environ)
-    if FORWARDED in environ or own.status != 200:
+    own = call.here()
+    if call.is_forwarded or own.status != 200:
         return own
-    name = peers.nodes.own.name
+    name = call.fleet.nodes.own.name
     answers, missing = [(name, own)], []
-    for node, answer in _gather(peers, row, web, environ, TOGETHER_SECONDS):
+    for node, answer in ask_others(call):
         if answer is None or answer.status != 200:
             missing.append(node.name)
         else:
@@ -96,9 +99,6 @@ def _together(
     if missing:
         merged.headers.append((MISSING, ",".join(sorted(missing))))
     return merged
-
-
-_Answers = list[tuple[str, Answer]]
 
 
 def _envs(answers: _Answers) -> Any:
@@ -187,9 +187,7 @@ def _with_node(row: msgspec.Raw, name: str, before: str) -> msgspec.Raw:
     return msgspec.Raw(b'%b,"node":"%b"%b%b' % (start, name.encode(), mark, end))
 
 
-def _with_nodes(
-    peers: Peers, row: Operation, view: View, web: Web, environ: Environ
-) -> Answer:
+def _with_nodes(call: Call) -> Answer:
     """Describe this node, and name all of them, of which a create may choose one."""
     named = [
         {
@@ -198,37 +196,23 @@ def _with_nodes(
             "node": each.name,
             "slots": each.slots,
         }
-        for each in sorted(peers.all(), key=lambda each: each.name)
+        for each in sorted(call.fleet.nodes.all(), key=lambda each: each.name)
     ]
-    described = decoded(view(web, environ)) | {"nodes": named}
+    described = decoded(call.here()) | {"nodes": named}
     return json_answer(msgspec.json.encode(described, order="sorted") + b"\n")
 
 
-def _anywhere(
-    peers: Peers,
-    row: Operation,
-    view: View,
-    web: Web,
-    environ: Environ,
-    **arguments: str,
-) -> Answer:
+def _anywhere(call: Call, **arguments: str) -> Answer:
     """Answer with what this node has, or another one."""
     try:
-        return view(web, environ, **arguments)
+        return call.here(**arguments)
     except Problem as problem:
-        if FORWARDED in environ or problem.status != 404:
+        if call.is_forwarded or problem.status != 404:
             raise
-        for _, answer in _gather(peers, row, web, environ, None):
+        for _, answer in _gather(call, None):
             if answer is not None and answer.status < 400:
                 return answer
         raise
-
-
-def ask_others(
-    peers: Peers, row: Operation, web: Web, asking: Environ
-) -> list[tuple[Record, Answer | None]]:
-    """Return the answers of the other nodes, ``None`` for those that are silent."""
-    return _gather(peers, row, web, asking, TOGETHER_SECONDS)
 
 
 def for_path(environ: Environ, path: str) -> Environ:
@@ -240,40 +224,33 @@ def for_path(environ: Environ, path: str) -> Environ:
     return asking
 
 
-def recorder(peers: Peers, web: Web, environ: Environ, directory: str) -> Record:
+def recorder(call: Call, directory: str) -> Record:
     """Return the node that has a recording, best the one that made it."""
-    asking = for_path(environ, f"/v1/recordings/{quote(directory)}/")
+    asking = for_path(call.environ, f"/v1/recordings/{quote(directory)}/")
     # Whoever may resume it need not be able to read it.
     asking["HTTP_IDEMPOTENCY_KEY"] = FINDING
-    answers = ask_others(peers, OPERATIONS["recording"], web, asking)
+    row, nodes = OPERATIONS["recording"], call.fleet.nodes
     found = []
-    for node, answer in answers:
+    for node, answer in ask_others(call._replace(row=row, environ=asking)):
         if answer is not None and answer.status == 200:
             # The path may be of a file of a recording.
             with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
                 found.append((node, _recording(joined(answer)).instance_id))
-    if found and peers.is_own(found[0][1]):
-        return peers.nodes.own
+    if found and nodes.is_own(found[0][1]):
+        return nodes.own
     for node, instance_id in found:
         if number_of(instance_id) in node.numbers:
             return node
-    return found[0][0] if found else peers.nodes.own
+    return found[0][0] if found else nodes.own
 
 
-def _list_of(merge: Any) -> Any:
-    def view(*arguments: Any) -> Answer:
-        return _together(merge, *arguments)
-
-    return view
-
-
-#: Views of lists, and of what any node may have.
-LISTS: dict[str, Any] = {
-    "env_list_all": _list_of(_envs),
-    "instances": _list_of(_instances),
-    "recordings": _list_of(_recordings),
-    "registry": _list_of(_registry),
-    "run_list": _list_of(_runs),
+#: What answers lists, and requests for what any node may have.
+LISTS: dict[str, Callable[..., Answer]] = {
+    "env_list_all": functools.partial(_together, _envs),
+    "instances": functools.partial(_together, _instances),
+    "recordings": functools.partial(_together, _recordings),
+    "registry": functools.partial(_together, _registry),
+    "run_list": functools.partial(_together, _runs),
     "server_info": _with_nodes,
     "recording": _anywhere,
     "recording_file": _anywhere,

@@ -16,7 +16,8 @@ from gym_http_server.errors import TooManyInstances
 from gym_http_server.fleet.store import PLACED_SECONDS, StoreAway
 from gym_http_server.web.api.exchange import Answer
 from gym_http_server.web.api.web import Web
-from gym_http_server.web.backends.peers import FRESH_SECONDS, Peers
+from gym_http_server.web.backends.nodes.fleet import Fleet
+from gym_http_server.web.backends.nodes.placement import FRESH_SECONDS
 from gym_http_wire.frames import Frame
 
 __all__ = ["within_quota"]
@@ -39,19 +40,19 @@ def within_quota(web: Web, owner: str, create: Callable[[], _Made]) -> _Made:
     """
     token = web.guard.named(owner)
     most = None if token is None else token.max_instances
-    if most is None or web.peers is None:
+    if most is None or web.fleet is None:
         return create()
-    placed, made = _place(web.peers, owner, most), None
+    placed, made = _place(web.fleet, owner, most), None
     try:
         made = create()
         return made
     finally:
         if made is None or made.status >= 400:
             with contextlib.suppress(StoreAway):
-                web.peers.store.forget_create(owner, placed)
+                web.fleet.store.forget_create(owner, placed)
 
 
-def _place(peers: Peers, owner: str, most: int) -> str:
+def _place(fleet: Fleet, owner: str, most: int) -> str:
     """Count a create of a token; wait if recent ones could be beyond its quota.
 
     Returns:
@@ -63,12 +64,12 @@ def _place(peers: Peers, owner: str, most: int) -> str:
     name = secrets.token_hex(8)
     began = time.monotonic()
     while True:
-        count = peers.owned_by(owner)
+        count = fleet.nodes.owned_by(owner)
         # Ended instances are in the records for a while, and creates in the store.
         wait_s = FRESH_SECONDS
         if count < most:
             try:
-                if peers.store.count_create(owner, name, most - count):
+                if fleet.store.count_create(owner, name, most - count):
                     return name
             except StoreAway:
                 # Then the records alone count.

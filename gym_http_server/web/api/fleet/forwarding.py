@@ -1,0 +1,172 @@
+"""A call at a node of a fleet, and how the node forwards it to another one.
+
+The other node gets the request as it is, with the caller's identity in place of the
+token.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gym_http_server.errors import NodeAway
+from gym_http_server.fleet.records import Record
+from gym_http_server.operations.row import Operation
+from gym_http_server.web.api.exchange import (
+    FORWARDED,
+    STATUS_LINES,
+    Answer,
+    Environ,
+    caller_of,
+    key_of,
+    parts_of,
+    read_body,
+    request_id_of,
+    with_body,
+)
+from gym_http_server.web.api.web import View, Web
+from gym_http_server.web.backends.nodes.callers import ForwardedCaller, SignedParts
+from gym_http_server.web.backends.nodes.client import NodeRequest
+from gym_http_server.web.backends.nodes.connection import NodeAnswer, Upload
+from gym_http_server.web.backends.nodes.fleet import Fleet
+
+__all__ = ["Call", "answer_of", "decoded", "joined"]
+
+#: Not sent on: they are of this connection, or have been checked here.
+_KEPT_HERE = frozenset(
+    {
+        *("HTTP_AUTHORIZATION", "HTTP_CONNECTION", "HTTP_COOKIE", "HTTP_EXPECT"),
+        *("HTTP_HOST", "HTTP_KEEP_ALIVE", "HTTP_ORIGIN", "HTTP_REFERER", "HTTP_TE"),
+        *("HTTP_PROXY_AUTHORIZATION", "HTTP_TRAILER", "HTTP_TRANSFER_ENCODING"),
+        *("HTTP_UPGRADE", "HTTP_IDEMPOTENCY_KEY", "HTTP_X_REQUEST_ID"),
+    }
+)
+#: Added here to every answer that needs them; but not the ID to a problem.
+_ADDED_HERE = frozenset({"x-content-type-options", "x-request-id"})
+_ADDED_TO_PROBLEMS = frozenset({"x-content-type-options"})
+
+
+class Call(NamedTuple):
+    """A call of an operation at a node of a fleet.
+
+    Attributes:
+        fleet: The fleet.
+        row: The operation.
+        view: Its view on a server alone.
+        web: The collaborators of views.
+        environ: The request.
+    """
+
+    fleet: Fleet
+    row: Operation
+    view: View
+    web: Web
+    environ: Environ
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether another node has forwarded it, so that this one must answer it."""
+        return FORWARDED in self.environ
+
+    @property
+    def method(self) -> str:
+        """The method for another node: this one omits the body after ``HEAD``."""
+        method: str = self.environ["REQUEST_METHOD"]
+        return "GET" if method == "HEAD" else method
+
+    def read_body(self) -> bytes:
+        """Read the body."""
+        return read_body(self.environ, self.web.settings.max_body)
+
+    def here(self, **arguments: str) -> Answer:
+        """Answer it on this node alone."""
+        return self.view(self.web, self.environ, **arguments)
+
+    def with_body(self, body: bytes) -> Call:
+        """Return the call with a body that was read already."""
+        return self._replace(environ=with_body(self.environ, body))
+
+    def forward(
+        self, node: Record, body: bytes, timeout_s: float | None = None
+    ) -> Answer:
+        """Send it to another node, and return the answer.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+        key = key_of(self.environ)
+        if self.row.keyed and not key:
+            # So that it may be sent again if its answer is lost.
+            key = secrets.token_hex(16)
+        answer = self.fleet.client.send(
+            node,
+            self._request(node, key, body),
+            repeatable=self.row.keyed or not self.row.has_effect,
+            budget=self.web.hosts.budget,
+            timeout_s=timeout_s,
+        )
+        return answer_of(answer, node)
+
+    def forward_upload(self, node: Record, upload: Upload) -> Answer:
+        """Send it to another node while its body arrives, and return the answer.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+        answer = self.fleet.client.send(
+            node,
+            self._request(node, "", upload),
+            repeatable=False,
+            budget=self.web.hosts.budget,
+        )
+        return answer_of(answer, node)
+
+    def _request(self, node: Record, key: str, body: bytes | Upload) -> NodeRequest:
+        target, headers = self.environ["RAW_URI"], self.headers(node, key)
+        return NodeRequest(self.method, target, headers, body)
+
+    def headers(self, node: Record, key: str) -> list[tuple[str, str]]:
+        """Return the headers for another node, which acts for the same caller."""
+        environ = self.environ
+        request_id, caller = request_id_of(environ), caller_of(environ)
+        name = "" if caller.run_token else caller.name
+        parts = SignedParts(self.method, environ["RAW_URI"], request_id, key)
+        acting = ForwardedCaller(name, caller.run_token)
+        signature = self.fleet.callers.sign(node, acting, parts)
+        headers = [
+            (name[5:].replace("_", "-").title(), value)
+            for name, value in environ.items()
+            if name.startswith("HTTP_") and name not in _KEPT_HERE
+        ]
+        if environ.get("CONTENT_TYPE"):
+            headers.append(("Content-Type", environ["CONTENT_TYPE"]))
+        # The node reads these fast at the end of a head, as what is before repeats.
+        headers += [("Authorization", signature), ("X-Request-Id", request_id)]
+        if key:
+            headers.append(("Idempotency-Key", key))
+        return headers
+
+
+def answer_of(answer: NodeAnswer, node: Record) -> Answer:
+    """Return a node's answer as one of this node.
+
+    Raises:
+        NodeAway: It is malformed.
+    """
+    if answer.status not in STATUS_LINES:
+        raise NodeAway(f"the node {node.name} answered with {answer.status}")
+    added = _ADDED_HERE if answer.status < 400 else _ADDED_TO_PROBLEMS
+    kept = [each for each in answer.headers if each[0].lower() not in added]
+    return Answer(answer.status, kept, answer.body)
+
+
+def decoded(answer: Answer) -> Any:
+    """Return the value of an answer in JSON."""
+    return msgspec.json.decode(joined(answer))
+
+
+def joined(answer: Answer) -> bytes:
+    """Return the body of an answer in one piece."""
+    return b"".join(parts_of(answer.body))

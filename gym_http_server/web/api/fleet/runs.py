@@ -1,0 +1,165 @@
+"""Training runs in a fleet: each lives on one node, and any node answers for it.
+
+The store has the number of a run's node. If it does not know the run, or not any more,
+the nodes are asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from gym_http_server.errors import FleetAway, NodeAway
+from gym_http_server.fleet.records import Record
+from gym_http_server.fleet.store import StoreAway
+from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import OPERATIONS, RUN
+from gym_http_server.services.relay.files import INLINE_BYTES
+from gym_http_server.services.relay.messages import ADMITTED
+from gym_http_server.web.api.exchange import (
+    Answer,
+    Environ,
+    check_size,
+    read_body,
+    read_some,
+)
+from gym_http_server.web.api.fleet.forwarding import Call
+from gym_http_server.web.api.fleet.lists import ask_others, for_path
+from gym_http_server.web.api.web import View
+from gym_http_server.web.backends.nodes.connection import Upload
+from gym_http_server.web.backends.nodes.fleet import Fleet
+from gym_http_wire.problems import Problem
+
+__all__ = ["RunViews"]
+
+#: Runs whose node a web worker remembers.
+MOST_KNOWN = 4096
+_PIECE_BYTES = 256 * 1024
+
+
+class _RunName(msgspec.Struct):
+    run: str = ""
+
+
+class RunViews:
+    """What a node of a fleet answers for training runs.
+
+    Args:
+        fleet: The fleet.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        # Number of the node by name of the run.
+        self._known: dict[str, str] = {}
+        self._status_view: View
+
+    def answer_of(self, row: Operation, view: View) -> Callable[..., Answer] | None:
+        """Return what answers an operation; ``None`` if it is not about one run."""
+        if row.name == "run_status":
+            self._status_view = view
+        if row.name == "run_create":
+            return self._create
+        return self._answer if row.path.startswith(RUN) else None
+
+    def _create(self, call: Call) -> Answer:
+        """Create a run on the node that has its name, else here."""
+        most = min(call.web.settings.max_body, INLINE_BYTES)
+        body = read_body(call.environ, most, "")
+        here = call.with_body(body).here
+        try:
+            run = msgspec.json.decode(body, type=_RunName).run
+        except msgspec.MsgspecError:
+            run = ""
+        if call.is_forwarded or not run:
+            return here()
+        own = self._fleet.nodes.own
+        try:
+            node = self._bound(run, own.numbers[-1])
+        except StoreAway as away:
+            raise FleetAway(f"new runs wait: {away}") from None
+        node = node or self._search(call, run)
+        return here() if node.boot == own.boot else call.forward(node, body)
+
+    def _answer(self, call: Call, run: str, **arguments: str) -> Answer:
+        """Answer for a run of this node, or forward the request to its node."""
+        if call.is_forwarded:
+            return call.here(run=run, **arguments)
+        node = self._find(call, run)
+        if node.boot == self._fleet.nodes.own.boot:
+            return call.here(run=run, **arguments)
+        if call.row.op not in ADMITTED:
+            return call.forward(node, call.read_body())
+        environ = call.environ
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        check_size(size, call.web.settings.max_upload, "--max-upload")
+        known = "CONTENT_LENGTH" in environ
+        upload = Upload(_pieces(environ), size if known else None)
+        return call.forward_upload(node, upload)
+
+    def _find(self, call: Call, run: str) -> Record:
+        """Return the node of a run; this one if none has it.
+
+        Raises:
+            NodeAway: It is away.
+        """
+        if node := self._fleet.nodes.numbered(self._known.get(run, "")):
+            return node
+        try:
+            node = self._bound(run, "")
+        except StoreAway:
+            node = None
+        return node or self._search(call, run)
+
+    def _bound(self, run: str, number: str) -> Record | None:
+        """Return the node that the store has for a run; bind it to a number if none."""
+        bound = self._fleet.store.bind_run(run, number)
+        node = self._fleet.nodes.numbered(bound)
+        if node is not None:
+            self._remember(run, bound)
+        elif bound and not self._fleet.nodes.is_gone(bound):
+            raise NodeAway(
+                f"the node that has the run {run} is away; send the request again"
+            )
+        return node
+
+    def _search(self, call: Call, run: str) -> Record:
+        """Return the node of a run that the store does not know, else this one."""
+        asking = call._replace(
+            row=OPERATIONS["run_status"],
+            view=self._status_view,
+            environ=for_path(call.environ, f"/v1/runs/{run}/"),
+        )
+        node = self._fleet.nodes.own
+        if not _has(asking, run):
+            for each, answer in ask_others(asking):
+                if answer is not None and answer.status in (200, 403):
+                    node = each
+                    break
+            else:
+                return node
+        self._remember(run, node.numbers[-1])
+        with contextlib.suppress(StoreAway):
+            self._fleet.store.bind_run(run, node.numbers[-1], anew=True)
+        return node
+
+    def _remember(self, run: str, number: str) -> None:
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[run] = number
+
+
+def _has(asking: Call, run: str) -> bool:
+    """Whether this node has a run."""
+    try:
+        return asking.here(run=run).status == 200
+    except Problem as problem:
+        return problem.status == 403
+
+
+def _pieces(environ: Environ) -> Iterator[bytes]:
+    """Yield the body of an upload, as it arrives."""
+    while piece := read_some(environ, _PIECE_BYTES):
+        yield piece

@@ -1,0 +1,156 @@
+"""The views of operations on a node of a fleet, around those of a server alone.
+
+An instance ID says which node has the instance, and a ticket which one issued it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_server.errors import NodeAway, TicketRefused
+from gym_http_server.operations.row import Operation
+from gym_http_server.web.api.exchange import (
+    SWITCHED,
+    Answer,
+    Environ,
+    caller_of,
+    json_answer,
+    read_body,
+)
+from gym_http_server.web.api.fleet.batches import split_batch
+from gym_http_server.web.api.fleet.creates import create
+from gym_http_server.web.api.fleet.forwarding import Call, answer_of
+from gym_http_server.web.api.fleet.guard import TAKING
+from gym_http_server.web.api.fleet.lists import LISTS
+from gym_http_server.web.api.fleet.runs import RunViews
+from gym_http_server.web.api.service import ticket_request
+from gym_http_server.web.api.streams import check_framing
+from gym_http_server.web.api.web import View, Web
+from gym_http_server.web.backends.handover import relay_both_ways
+from gym_http_server.web.backends.nodes.connection import NodeAnswer
+from gym_http_server.web.backends.nodes.fleet import Fleet
+from gym_http_wire.problems import Problem
+
+__all__ = ["FleetViews"]
+
+
+class FleetViews:
+    """The views of a node.
+
+    Args:
+        fleet: The fleet.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._runs = RunViews(fleet)
+
+    def view_of(self, row: Operation, view: View) -> View:
+        """Return the view of an operation on a node of a fleet.
+
+        Args:
+            row: The operation.
+            view: Its view on a server alone.
+        """
+        answer = self._answer_of(row, view)
+        if answer is None:
+            return view
+
+        def in_fleet(web: Web, environ: Environ, **arguments: str) -> Answer:
+            return answer(Call(self._fleet, row, view, web, environ), **arguments)
+
+        return in_fleet
+
+    def _answer_of(self, row: Operation, view: View) -> Callable[..., Answer] | None:
+        """Return what answers an operation; ``None``: the view of a server alone."""
+        if row.name in _ANSWERS:
+            return _ANSWERS[row.name]
+        if of_run := self._runs.answer_of(row, view):
+            return of_run
+        return _of_instance if "<instance_id>" in row.path else None
+
+
+def _is_of_this_node(call: Call, instance_id: str) -> bool:
+    """Whether this node has an instance, or has to refuse its ID."""
+    own = call.fleet.nodes.is_own(instance_id)
+    return own or call.is_forwarded or len(instance_id) != 8
+
+
+def _of_instance(call: Call, instance_id: str, **arguments: str) -> Answer:
+    if _is_of_this_node(call, instance_id):
+        return call.here(instance_id=instance_id, **arguments)
+    node = call.fleet.nodes.find(instance_id)
+    return call.forward(node, call.read_body())
+
+
+def _stream(call: Call, instance_id: str) -> Answer:
+    """Relay a stream of another node's instance."""
+    if _is_of_this_node(call, instance_id):
+        return call.here(instance_id=instance_id)
+    environ = call.environ
+    check_framing(environ)
+    node = call.fleet.nodes.find(instance_id)
+    headers = call.headers(node, "")
+    headers += [("Connection", "Upgrade"), ("Upgrade", environ.get("HTTP_UPGRADE", ""))]
+    opened = call.fleet.client.open_stream(node, environ["RAW_URI"], headers)
+    if isinstance(opened, NodeAnswer):
+        return answer_of(opened, node)
+    client = environ["gunicorn.socket"]
+
+    def take() -> None:
+        early = environ["wsgi.input"].reader.unreader.take_buffered()
+        opened.socket.sendall(early)
+        relay_both_ways(client, opened)
+
+    call.web.count_stream(caller_of(environ), client, take)
+    return SWITCHED
+
+
+def _issue_ticket(call: Call) -> Answer:
+    """Issue a ticket on the node of its instance, or use one up for another node."""
+    body = call.read_body()
+    if call.is_forwarded:
+        if call.environ.get("HTTP_IDEMPOTENCY_KEY") != TAKING:
+            return call.with_body(body).here()
+        taken = msgspec.json.decode(body, type=dict[str, str])["take"]
+        holder = call.web.tickets.take(taken)
+        if holder is None:
+            raise TicketRefused("the ticket was used, or is too old")
+        return json_answer(msgspec.json.encode(holder))
+    instance_id = ticket_request(body).instance_id
+    if not instance_id or call.fleet.nodes.is_own(instance_id):
+        return call.with_body(body).here()
+    # A client's key means nothing here, and must not look like another node's.
+    plain = {k: v for k, v in call.environ.items() if k != "HTTP_IDEMPOTENCY_KEY"}
+    node = call.fleet.nodes.find(instance_id)
+    return call._replace(environ=plain).forward(node, body)
+
+
+def _of_connection(call: Call, connection: str) -> Answer:
+    """Answer an external environment that is connected to any node by long polling."""
+    body = read_body(call.environ, call.web.settings.max_answer, "--max-answer")
+    try:
+        return call.with_body(body).here(connection=connection)
+    except Problem as problem:
+        if call.is_forwarded or problem.status != 404:
+            raise
+        for node in call.fleet.nodes.all()[1:]:
+            with contextlib.suppress(NodeAway):
+                answer = call.forward(node, body)
+                if answer.status != 404:
+                    return answer
+        raise
+
+
+_ANSWERS: dict[str, Callable[..., Answer]] = {
+    "env_create": create,
+    "env_stream": _stream,
+    "batch_step": split_batch,
+    "external_answer": _of_connection,
+    "external_request": _of_connection,
+    "ticket_issue": _issue_ticket,
+    **LISTS,
+}

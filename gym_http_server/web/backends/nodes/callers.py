@@ -1,0 +1,76 @@
+"""How a node proves to another one for which caller it acts: by a signature."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gym_http_server.fleet.records import Record
+from gym_http_server.fleet.signatures import Signatures
+from gym_http_server.web.backends.nodes.known import KnownNodes
+
+__all__ = ["SCHEME", "CallerSignatures", "ForwardedCaller", "SignedParts"]
+
+#: How a node authenticates itself, in the header Authorization: fast requests have it.
+SCHEME = "Fleet "
+_PURPOSE = "call"
+_NONE = "-"
+
+
+class ForwardedCaller(NamedTuple):
+    """The caller for whom another node acts.
+
+    Attributes:
+        name: Name of its token; "" if the fleet has a single token, or none.
+        run_token: SHA-256 of its token in hex, if it is a run's.
+    """
+
+    name: str = ""
+    run_token: str = ""
+
+
+class SignedParts(NamedTuple):
+    """What is signed of a request, besides its caller.
+
+    Attributes:
+        method: As ``POST``.
+        target: The path, with the query.
+        request_id: Its ID.
+        key: Its idempotency key, or "".
+    """
+
+    method: str
+    target: str
+    request_id: str
+    key: str
+
+
+class CallerSignatures:
+    """Signs requests to other nodes, and checks those of other nodes.
+
+    Args:
+        signatures: Made with the fleet token.
+        nodes: The nodes.
+    """
+
+    def __init__(self, signatures: Signatures, nodes: KnownNodes) -> None:
+        self._signatures = signatures
+        self._nodes = nodes
+
+    def sign(self, node: Record, caller: ForwardedCaller, parts: SignedParts) -> str:
+        """Return the header by which this node acts for a caller at another one."""
+        name, run_token = caller.name or _NONE, caller.run_token or _NONE
+        texts = node.boot, *parts, name, run_token
+        return f"{SCHEME}{name} {run_token} {self._signatures.sign(_PURPOSE, *texts)}"
+
+    def read(self, header: str, parts: SignedParts) -> ForwardedCaller | None:
+        """Return the caller for whom a node acts; ``None`` if the header is forged."""
+        fields = header.removeprefix(SCHEME).split(" ")
+        if len(fields) != 3:
+            return None
+        name, run_token, signature = fields
+        texts = self._nodes.own.boot, *parts, name, run_token
+        if not self._signatures.check(signature, _PURPOSE, *texts):
+            return None
+        return ForwardedCaller(
+            name if name != _NONE else "", run_token if run_token != _NONE else ""
+        )

@@ -1,0 +1,199 @@
+"""Requests to other nodes, over kept connections.
+
+A node's record says where it is; whether it is there is decided by the connection.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from gym_http_server.errors import NodeAway
+from gym_http_server.fleet.joining import tls_context
+from gym_http_server.fleet.records import Record
+from gym_http_server.web.backends.budget import Budget
+from gym_http_server.web.backends.nodes.connection import (
+    NodeAnswer,
+    NodeConnection,
+    NodeLost,
+    NodeStream,
+    Upload,
+)
+from gym_http_server.web.backends.nodes.known import KnownNodes
+
+__all__ = ["NodeClient", "NodeRequest"]
+
+CONNECT_SECONDS = 1.0
+MAX_IDLE = 64
+
+
+class NodeRequest(NamedTuple):
+    """A request to another node.
+
+    Attributes:
+        method: As ``POST``.
+        target: The path, with the query.
+        headers: Names and values, without those of connection and body.
+        body: The body.
+    """
+
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+    body: bytes | Upload = b""
+
+    def head(self, node: Record, framing: Iterable[tuple[str, str]]) -> bytes:
+        """Return its head, with headers in front of its own."""
+        host = urlsplit(node.url).netloc
+        lines = [f"{self.method} {self.target} HTTP/1.1", f"Host: {host}"]
+        lines += [f"{name}: {value}" for name, value in (*framing, *self.headers)]
+        return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+class NodeClient:
+    """Sends requests to other nodes.
+
+    Args:
+        nodes: The nodes.
+        ca: File with the certificates of authorities; "": the system's.
+    """
+
+    def __init__(self, nodes: KnownNodes, ca: str = "") -> None:
+        self._nodes = nodes
+        self._tls = tls_context(ca)
+        # By boot.
+        self._idle: dict[str, list[NodeConnection]] = {}
+
+    def send(
+        self,
+        node: Record,
+        request: NodeRequest,
+        *,
+        repeatable: bool,
+        budget: Budget | None = None,
+        timeout_s: float | None = None,
+    ) -> NodeAnswer:
+        """Send a request to a node, and return its answer.
+
+        Args:
+            node: The node.
+            request: The request.
+            repeatable: Whether it may be sent again if its answer is lost; an upload
+                may not.
+            budget: Counts a large answer; ``None`` if none can be.
+            timeout_s: Seconds to wait; ``None``: as long as the node is there.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        for last in (False, True) if repeatable else (True,):
+            try:
+                # The node may just have closed an idle one.
+                connection = self._connect(node, fresh=last)
+                return self._exchange(connection, node, request, budget, deadline)
+            except (NodeLost, OSError):
+                if last or (deadline is not None and time.monotonic() > deadline):
+                    break
+        raise _away(node)
+
+    def _exchange(
+        self,
+        connection: NodeConnection,
+        node: Record,
+        request: NodeRequest,
+        budget: Budget | None,
+        deadline: float | None,
+    ) -> NodeAnswer:
+        """Send a request over a connection, which is then kept or closed."""
+
+        def check() -> None:
+            over = deadline is not None and time.monotonic() > deadline
+            if over or self._nodes.is_away(node.boot):
+                raise NodeLost
+
+        body, kept = request.body, False
+        try:
+            if isinstance(body, bytes):
+                head = request.head(node, [("Content-Length", str(len(body)))])
+                answer = connection.exchange(head + body, budget, check)
+                kept = connection.kept
+            else:
+                connection.upload(request.head(node, [body.framing]), body)
+                answer = connection.exchange(b"", budget, check)
+        finally:
+            if kept:
+                self._keep(node, connection)
+            else:
+                connection.close()
+        return answer
+
+    def open_stream(
+        self, node: Record, target: str, headers: list[tuple[str, str]]
+    ) -> NodeAnswer | NodeStream:
+        """Pass the handshake of a stream on to a node.
+
+        Returns:
+            The stream; or the node's answer, if it refuses the handshake.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+
+        def check() -> None:
+            if self._nodes.is_away(node.boot):
+                raise NodeLost
+
+        try:
+            connection = self._connect(node, fresh=True)
+        except OSError:
+            raise _away(node) from None
+        try:
+            head = NodeRequest("GET", target, headers).head(node, ())
+            return connection.open_stream(head, check)
+        except (NodeLost, OSError):
+            connection.close()
+            raise _away(node) from None
+        except BaseException:
+            connection.close()
+            raise
+
+    def _connect(self, node: Record, *, fresh: bool) -> NodeConnection:
+        idle = self._idle.get(node.boot)
+        while idle and not fresh:
+            connection = idle.pop()
+            if connection.usable:
+                return connection
+            connection.close()
+        parts = urlsplit(node.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        sock = socket.create_connection((parts.hostname, port), CONNECT_SECONDS)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if parts.scheme == "https":
+            sock = self._tls.wrap_socket(sock, server_hostname=parts.hostname)
+        return NodeConnection(sock, node.boot)
+
+    def _keep(self, node: Record, connection: NodeConnection) -> None:
+        idle = self._idle.setdefault(node.boot, [])
+        if len(idle) < MAX_IDLE:
+            idle.append(connection)
+        else:
+            connection.close()
+
+    def sweep(self) -> None:
+        """Close the idle connections whose other end has closed."""
+        for boot, idle in list(self._idle.items()):
+            for each in [each for each in idle if not each.usable]:
+                idle.remove(each)
+                each.close()
+            if not idle:
+                del self._idle[boot]
+
+
+def _away(node: Record) -> NodeAway:
+    return NodeAway(
+        f"the node {node.name} of this fleet does not answer; send the request again"
+    )
