@@ -11,6 +11,7 @@ import pytest
 from gym_http_client import ServerError, ServerUnreachable, UnexpectedAnswer
 from gym_http_client.http.addresses import Address
 from gym_http_client.http.requester import Requester
+from gym_http_client.streaming.node_streams import NodeStreams
 from gym_http_client.streaming.session import Session
 from gym_http_client.streaming.stream_openers import WebSocketOpener
 from tests.support.fake_clock import FakeClock
@@ -46,9 +47,11 @@ def connect(scripted_streams: ScriptedStreams) -> Iterator[Open]:
         url, retries = scripted_streams.server.url, FakeClock().retries(total)
         link = Requester(url, token="", retries=retries)
         path = "/v1/envs/3c657dbc/"
+        address = Address.parse(url, "")
         openings = WebSocketOpener(
-            Address.parse(url, ""),
+            address,
             path,
+            NodeStreams(link, address, "3c657dbc"),
             time_limit=options.get("time_limit", 5.0),
             spin_us=0,
             clock=retries.clock,

@@ -267,11 +267,11 @@ def test_each_process_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_close_is_sent_again_for_its_seconds_and_not_after_a_refusal() -> None:
     time = Time()
-    closing = time.retries().of_closing(3.0)
+    closing = time.retries().within(3.0)
     tries = Tries(closing, time.now)
     assert not tries.again(ABSENT)
     while tries.again(LOST):
         pass
     assert 1.0 < sum(time.pauses) < 3.0
     assert not tries.again(ABSENT)
-    assert not Tries(time.retries(total=0.0).of_closing(3.0), time.now).again(LOST)
+    assert not Tries(time.retries(total=0.0).within(3.0), time.now).again(LOST)

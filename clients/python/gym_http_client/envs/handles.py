@@ -10,7 +10,7 @@ import sys
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from gym_http_client.calls.real_time_calls import RealTimeCalls, RealTimeSession
@@ -19,6 +19,7 @@ from gym_http_client.http.error_mapping import expect_object
 from gym_http_client.http.processes import PerProcess
 from gym_http_client.http.requester import Requester
 from gym_http_client.http.server_warnings import HEADER, show, show_header
+from gym_http_client.streaming.node_streams import NodeStreams
 from gym_http_client.streaming.session import Session
 from gym_http_wire.messages import MEDIA_TYPES, WARNINGS, Form
 from gym_http_wire.values import binary
@@ -140,12 +141,7 @@ class Handle(ABC, Generic[_S]):
         session: Creates a session of the instance.
         server_url: URL of the server.
         instance_id: The instance.
-
-    Attributes:
-        node: Name of the server of a fleet that made the instance; "" if it is unknown.
     """
-
-    node = ""
 
     def __init__(
         self, session: Callable[[], _S], server_url: str, instance_id: str
@@ -154,6 +150,11 @@ class Handle(ABC, Generic[_S]):
         self._server_url = server_url
         self._instance_id = instance_id
         self._ended = False
+
+    @property
+    def node(self) -> str:
+        """Name of the server of a fleet that has the instance; "" if it is unknown."""
+        return ""
 
     @property
     def transport(self) -> str:
@@ -308,6 +309,7 @@ class WebHandle(Handle[Session]):
         instance_id: The instance.
         session: Creates a session of the instance.
         real_time_session: Creates a session for its real-time calls.
+        node_streams: Finds the streams at the instance's node.
     """
 
     def __init__(
@@ -316,12 +318,23 @@ class WebHandle(Handle[Session]):
         instance_id: str,
         session: Callable[[], Session],
         real_time_session: Callable[[], RealTimeSession],
+        node_streams: NodeStreams,
     ) -> None:
         super().__init__(session, link.url, instance_id)
+        self._node_streams = node_streams
         self._real_time_session = real_time_session
         self._link = link
         self._path = f"/v1/envs/{instance_id}/"
         self._request = link.request
+
+    @property
+    def node(self) -> str:
+        """Name of the server of a fleet that has the instance; "" if it is unknown."""
+        return self._node_streams.node
+
+    def learn_node(self, headers: Mapping[str, str]) -> None:
+        """Read the node from the headers of an answer about the instance."""
+        self._node_streams.learn(headers)
 
     def real_time_calls(self) -> RealTimeCalls:
         """Return the real-time calls of the instance, on connections of their own."""
@@ -335,7 +348,7 @@ class WebHandle(Handle[Session]):
         until = time.monotonic() + seconds
         self._session.get().leave(seconds / 2)
         left = until - time.monotonic()
-        self._request("POST", self._path + "close/", closing_seconds=left)
+        self._request("POST", self._path + "close/", within=left)
 
     def release(self) -> None:
         """Close all connections; the instance stays."""
@@ -357,6 +370,7 @@ class WebHandle(Handle[Session]):
         reply = self._request(
             method, path, body, content_type=_BINARY_TYPE, accept=_BINARY_TYPE
         )
+        self.learn_node(reply.headers)
         show_header(reply.headers.get(HEADER.lower()))
         if reply.status == 200 and reply.headers["content-type"] == _BINARY_TYPE:
             return binary.decode(reply.content)

@@ -17,6 +17,7 @@ from gym_http_client.http.requester import Requester
 from gym_http_client.http.requests_transport import proxy_for
 from gym_http_client.http.retries import Retries, wait_of
 from gym_http_client.http.server_warnings import HEADER, show_header
+from gym_http_client.streaming.node_streams import NodeStreams
 from gym_http_client.streaming.session import Session
 from gym_http_client.streaming.stream_openers import WebSocketOpener
 from gym_http_client.streaming.watching import Showing, Watching
@@ -138,7 +139,7 @@ class Server:
             link.close()
             raise
         handle = self._handle(link, answer["instance_id"])
-        handle.node = reply.headers.get("gym-node", "")
+        handle.learn_node(reply.headers)
         end_at_exit(handle)
         try:
             show_header(warnings)
@@ -203,11 +204,13 @@ class Server:
 
     def _handle(self, link: Requester, instance_id: str) -> WebHandle:
         path = f"/v1/envs/{instance_id}/"
+        node_streams = NodeStreams(link, self._address, instance_id)
 
         def opener(spin_us: int) -> WebSocketOpener:
             return WebSocketOpener(
                 self._address,
                 path,
+                node_streams,
                 time_limit=self._time_limit,
                 spin_us=spin_us,
                 clock=self._retries.clock,
@@ -225,7 +228,7 @@ class Server:
                 self.link(), opener(0), self.url + path, path, retries=self._retries
             )
 
-        return WebHandle(link, instance_id, session, real_time_session)
+        return WebHandle(link, instance_id, session, real_time_session, node_streams)
 
     def __repr__(self) -> str:
         return f"Server({self.url!r})"

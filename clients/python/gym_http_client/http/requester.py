@@ -163,7 +163,7 @@ class Requester:
         key: str | None = None,
         headers: tuple[tuple[str, str], ...] = (),
         creation_wait: float | None = None,
-        closing_seconds: float | None = None,
+        within: float | None = None,
         once: bool = False,
         meanwhile: Callable[[], None] | None = None,
     ) -> Reply:
@@ -180,8 +180,8 @@ class Requester:
             creation_wait: For a request that creates an instance: the seconds that the
                 server may wait for external environments. They are added to the time
                 limit of each try. A refusal for lack of environments is not retried.
-            closing_seconds: For a request that ends an instance: the seconds for all
-                tries together. A refused connection is not retried.
+            within: Seconds for all tries together, of a request that is not worth more,
+                such as one that ends an instance. A refused connection is not retried.
             once: Send the request only once.
             meanwhile: Called once the request is sent for the first time, while the
                 server works on it.
@@ -203,9 +203,9 @@ class Requester:
         if creation_wait is not None:
             retries = retries.of_creation(creation_wait)
             limit += creation_wait
-        if closing_seconds is not None:
-            retries = retries.of_closing(closing_seconds)
-            limit = min(limit, closing_seconds)
+        if within is not None:
+            retries = retries.within(within)
+            limit = min(limit, within)
             transport = state.free_transport()
         once = once or method not in REPEATABLE
         began = retries.clock()

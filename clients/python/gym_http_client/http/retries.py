@@ -90,8 +90,8 @@ class Retries:
         total = self.total + wait_s if self.total > 0 else self.total
         return replace(self, total=total, final=_FINAL_OF_CREATION)
 
-    def of_closing(self, seconds: float) -> Retries:
-        """Return the settings for a request that ends an instance.
+    def within(self, seconds: float) -> Retries:
+        """Return the settings for a request that is not worth more than some seconds.
 
         A refused connection is not retried, since an instance ends with its server.
 

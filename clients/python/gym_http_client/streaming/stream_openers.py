@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from urllib.parse import quote
 
 from gym_http_client.errors import Failure
 from gym_http_client.http.addresses import Address
@@ -13,6 +14,7 @@ from gym_http_client.http.error_mapping import json_object
 from gym_http_client.http.http1 import Reply, Request, RequestHeads
 from gym_http_client.http.retries import REPEATED
 from gym_http_client.streaming.handshakes import NoStream
+from gym_http_client.streaming.node_streams import NODE_SECONDS, NodeStreams
 from gym_http_client.streaming.streams import Stream, WebSocketStream
 
 __all__ = ["StreamOpener", "WebSocketOpener"]
@@ -81,6 +83,7 @@ class WebSocketOpener(StreamOpener):
     Args:
         address: The server's.
         path: The instance's.
+        node_streams: Finds streams at the instance's node, which are preferred.
         time_limit: Seconds to wait for each answer.
         spin_us: Microseconds to poll for an answer at most, before sleeping.
         clock: Monotonic seconds.
@@ -91,6 +94,7 @@ class WebSocketOpener(StreamOpener):
         self,
         address: Address,
         path: str,
+        node_streams: NodeStreams,
         *,
         time_limit: float,
         spin_us: int,
@@ -102,18 +106,44 @@ class WebSocketOpener(StreamOpener):
         self._dialer = Dialer(address)
         self._heads = RequestHeads(address)
         self._path = path
+        self._node_streams = node_streams
         self._time_limit = time_limit
         self._spin_us = spin_us
         self._failed = 0
 
     def open(self, session: str) -> WebSocketStream | None:
-        """Open a stream."""
-        limit = min(self._time_limit, _HANDSHAKE_SECONDS)
-        head = self._handshake(session)
+        """Open a stream, at the instance's node if that answers."""
+        query = f"?session={session}"
+        lost = self._lost_since()
+        if lost is not None:
+            query += f"&lost={lost:.3f}"
+        stream = self._open_at_node(query)
+        if stream is None:
+            stream = self._open_at_server(query)
+        if stream is not None:
+            self._failed = 0
+            self.forget_loss()
+        return stream
+
+    def _open_at_node(self, query: str) -> WebSocketStream | None:
+        """Open a stream at the instance's node; return ``None`` if that fails."""
+        found = self._node_streams.find()
+        if found is None:
+            return None
+        address, path, ticket = found
+        request = Request("GET", f"{path}{query}&ticket={quote(ticket)}")
+        heads, dialer = RequestHeads(address), Dialer(address)
         try:
-            stream = WebSocketStream(
-                self._dialer, head, limit, self._time_limit, self._spin_us
-            )
+            return self._shake_hands(dialer, heads.head(request), NODE_SECONDS)
+        except (NoStream, Failure):
+            return None
+
+    def _open_at_server(self, query: str) -> WebSocketStream | None:
+        """Open a stream at the address that the user named."""
+        request = Request("GET", f"{self._path}stream{query}", accept=_PROBLEM)
+        head = self._heads.head(request)
+        try:
+            return self._shake_hands(self._dialer, head, _HANDSHAKE_SECONDS)
         except NoStream as none:
             if none.reply.status in REPEATED:
                 self._fail()
@@ -121,22 +151,16 @@ class WebSocketOpener(StreamOpener):
                 raise
             else:
                 self._use_rest(none.reply)
-            return None
         except Failure:
             self._fail()
-            return None
-        self._failed = 0
-        self.forget_loss()
-        return stream
+        return None
 
-    def _handshake(self, session: str) -> bytes:
-        """Return the head of the handshake's request, without its blank line."""
-        path = f"{self._path}stream?session={session}"
-        lost = self._lost_since()
-        if lost is not None:
-            path += f"&lost={lost:.3f}"
-        request = Request("GET", path, accept=_PROBLEM)
-        return self._heads.head(request).removesuffix(b"\r\n")
+    def _shake_hands(
+        self, dialer: Dialer, head: bytes, limit: float
+    ) -> WebSocketStream:
+        # The headers of the handshake follow, and then the blank line.
+        head, limit = head.removesuffix(b"\r\n"), min(self._time_limit, limit)
+        return WebSocketStream(dialer, head, limit, self._time_limit, self._spin_us)
 
     def _use_rest(self, reply: Reply) -> None:
         self.wanted = False

@@ -251,7 +251,7 @@ class ZeroMQSession(Session):
         Raises:
             ServerUnreachable: There is no answer.
         """
-        retries = self._retries.of_closing(seconds)
+        retries = self._retries.within(seconds)
         until = retries.clock() + seconds
         tries = Tries(retries, what=self._url)
         try:

@@ -24,7 +24,7 @@ from gym_http_server.web.api.fleet.batches import split_batch
 from gym_http_server.web.api.fleet.creates import create
 from gym_http_server.web.api.fleet.forwarding import Call, answer_of
 from gym_http_server.web.api.fleet.guard import TAKING
-from gym_http_server.web.api.fleet.lists import LISTS
+from gym_http_server.web.api.fleet.lists import LISTS, node_header
 from gym_http_server.web.api.fleet.runs import RunViews
 from gym_http_server.web.api.service import ticket_request
 from gym_http_server.web.api.streams import check_framing
@@ -84,6 +84,14 @@ def _of_instance(call: Call, instance_id: str, **arguments: str) -> Answer:
         return call.here(instance_id=instance_id, **arguments)
     node = call.fleet.nodes.find(instance_id)
     return call.forward(node, call.read_body())
+
+
+def _describe(call: Call, instance_id: str) -> Answer:
+    """Describe an instance, and name its node, so that clients connect to that."""
+    answer = _of_instance(call, instance_id)
+    if call.fleet.nodes.is_own(instance_id):
+        answer.headers.append(node_header(call.fleet.nodes.own.name))
+    return answer
 
 
 def _stream(call: Call, instance_id: str) -> Answer:
@@ -147,6 +155,7 @@ def _of_connection(call: Call, connection: str) -> Answer:
 
 _ANSWERS: dict[str, Callable[..., Answer]] = {
     "env_create": create,
+    "env_describe": _describe,
     "env_stream": _stream,
     "batch_step": split_batch,
     "external_answer": _of_connection,

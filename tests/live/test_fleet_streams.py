@@ -1,0 +1,136 @@
+"""Clients of a fleet connect their streams to the node that has the instance."""
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import gym_http_client as ghc
+from gym_http_client import RemoteEnv
+from tests.support.api import Api
+from tests.support.drivers import Program
+from tests.support.faults.fleet_front import (
+    CutDirect,
+    FleetFront,
+    Recorder,
+    silent_port,
+)
+from tests.support.fleet import fleet
+from tests.support.reference_runs import ReferenceRun
+from tests.support.server import Server
+
+TOKEN = "a-token-that-no-other-address-gets"
+NAMES = ("python",)
+#: The cut comes in the middle of an episode.
+MESSAGES = 23
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.toolchain,
+    # The C++ driver is built within the first test that needs it.
+    pytest.mark.timeout(300),
+]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    """Two nodes; the second one has ``--node-url``."""
+    file = tmp_path_factory.mktemp("token") / "token"
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o600)
+    with fleet("one", "two", args=("--token-file", str(file))) as (_, servers):
+        for each in servers:
+            each.token = TOKEN
+        yield servers
+
+
+@pytest.fixture(params=NAMES)
+def play(
+    request: pytest.FixtureRequest, driver: Callable[[str], Program], tmp_path: Path
+) -> Callable[[str], None]:
+    """Return a function that has a client play, and checks the trajectory."""
+    program = driver(request.param)
+    walk = ReferenceRun("CartPole-v1", 7, 60)
+
+    def play(url: str) -> None:
+        done = program.run(*walk.args(url, "stream", tmp_path), token=TOKEN)
+        assert done.returncode == 0, done.stdout + done.stderr
+        walk.compare(done.stdout)
+
+    return play
+
+
+def front(nodes: list[Server], port: int) -> FleetFront:
+    """Return a proxy before the first node, whose tickets name a port."""
+
+    def change(url: str) -> str:
+        assert f":{nodes[1].port}/" in url
+        return url.replace(f":{nodes[1].port}/", f":{port}/")
+
+    return FleetFront(nodes[0].port, "two", {"stream_url": change})
+
+
+def test_a_stream_is_opened_at_the_instances_node(
+    nodes: list[Server], play: Callable[[str], None]
+) -> None:
+    with CutDirect(nodes[1].port) as direct, front(nodes, direct.port) as first:
+        play(first.url)
+        assert first.paths("stream?") == []
+        assert len(first.paths("/v1/tickets/")) == 1
+        (head,) = direct.heads
+        assert re.search(r"stream/?\?session=\w+&ticket=[\w-]{32} ", head), head
+        assert "authorization" not in head.lower()
+        assert TOKEN not in head
+
+
+def test_a_lost_stream_goes_on_in_its_session_through_the_first_address(
+    nodes: list[Server], play: Callable[[str], None]
+) -> None:
+    with (
+        CutDirect(nodes[1].port, MESSAGES) as direct,
+        front(nodes, direct.port) as first,
+    ):
+        play(first.url)
+        assert len(direct.heads) == 2
+        assert len(first.paths("stream?")) == 1
+        (session,) = {*direct.sessions(), *first.sessions()}
+        # Each with a new ticket.
+        tickets = re.findall(r"ticket=([\w-]+)", "".join(direct.heads))
+        assert len(set(tickets)) == 2
+        assert session
+        lost = [re.search(r"&lost=\d\.\d{3}", each) for each in direct.heads]
+        assert [each is not None for each in lost] == [False, True]
+
+
+def test_a_node_that_does_not_answer_delays_a_stream_by_a_second(
+    nodes: list[Server], play: Callable[[str], None]
+) -> None:
+    with silent_port() as port, front(nodes, port) as first:
+        began = time.monotonic()
+        play(first.url)
+        # A handshake of the first address may take ten.
+        assert 1.0 < time.monotonic() - began < 8.0
+        assert len(first.sessions()) == 1
+
+
+def test_an_instance_that_exists_has_its_stream_at_its_node(
+    nodes: list[Server],
+) -> None:
+    instance = Api(nodes[1]).create(node="two")
+    with CutDirect(nodes[1].port) as direct, front(nodes, direct.port) as first:
+        env = RemoteEnv.attach(ghc.Server(first.url, token=TOKEN), instance.id)
+        with contextlib.closing(env):
+            env.reset(seed=1)
+            assert len(direct.sessions()) == 1
+            assert first.sessions() == []
+
+
+def test_a_client_of_a_server_alone_requests_no_ticket(
+    server: Server, play: Callable[[str], None]
+) -> None:
+    with Recorder(server.port) as first:
+        play(first.url)
+        assert len(first.sessions()) == 1
+        assert first.paths("tickets") == []
