@@ -94,6 +94,32 @@ def test_other_values_take_the_general_path(other: Any) -> None:
     assert writer(other) is None
 
 
+def test_keys_are_compared_again_when_they_are_other_objects() -> None:
+    signature, leaves = both({"first": 1, "second": 2})
+    writer = fixed_writer(signature)
+    assert writer is not None
+    for _ in range(3):
+        # No literals, which would be the same objects each time.
+        keys = ["".join(each) for each in (list("first"), list("second"))]
+        assert writer(dict(zip(keys, (1, 2), strict=True))) == leaves
+        assert writer({np.str_(keys[0]): 1, keys[1]: 2}) is None
+        assert writer({keys[1]: 1, keys[0]: 2}) is None
+        assert writer({keys[0]: 1, "third": 2}) is None
+
+
+@pytest.mark.parametrize("word", [0x7FF0000000000001, 0xFFF8000000000123, 1 << 63])
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_every_bit_of_scalars_is_kept(dtype: Any, word: int) -> None:
+    scalar = np.array([word], np.uint64).view(dtype)[0]
+    signature, leaves = both(scalar)
+    writer = fixed_writer(signature)
+    assert writer is not None
+    assert writer(scalar) == leaves == word.to_bytes(8, "little")
+    read = fixed_reader(signature, binary.compile_reader(signature))(leaves, 0)
+    assert type(read) is dtype
+    assert read.tobytes() == leaves
+
+
 def test_arrays_that_are_not_contiguous_are_written_in_c_order() -> None:
     square = np.arange(6, dtype=np.int32).reshape(2, 3)
     writer = fixed_writer(both(square)[0])
