@@ -28,6 +28,7 @@ _REASONS = {
     "agent-lost": "its agent was silent for longer than its clock allows",
     "node-drained": "its node was stopped",
     "node-lost": "its node was lost",
+    "abandoned": "its create was never answered",
     "shutdown": "the server is stopping",
     "closed": "it was closed",
 }

@@ -99,6 +99,8 @@ class FrameSocket:
         socket: The socket, for bytes that are not frames.
         stuck_since: When it last accepted none of the queued bytes, in monotonic
             seconds; 0.0 if there are none.
+        left_unread: Whether the other end has closed, or its process was killed, before
+            it had read all that was sent to it.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class FrameSocket:
         self._max_descriptors = max_descriptors
         self._descriptors: deque[int] = deque()
         self.stuck_since = 0.0
+        self.left_unread = False
         self._unsent: deque[tuple[bytes | memoryview, Sequence[int]]] = deque()
 
     def fileno(self) -> int:
@@ -205,7 +208,9 @@ class FrameSocket:
             data = self._receive()
         except BlockingIOError:
             return []
-        except OSError:
+        except OSError as error:
+            # So the kernel reports it, of Unix sockets.
+            self.left_unread = isinstance(error, ConnectionResetError)
             return None
         if not data or len(self._descriptors) > self._max_descriptors:
             # An environment could send descriptors without frames, without end.

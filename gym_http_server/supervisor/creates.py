@@ -324,7 +324,8 @@ class Creates:
     def _answer_creators(self, instance: Instance, frame: Frame) -> None:
         creators, instance.creators = instance.creators, []
         for creator in creators:
-            creator.instance = None
+            if not instance.live:
+                creator.instance = None
             creator.answer(frame)
 
     def on_end(self, instance: Instance, ended: Tombstone) -> None:
@@ -343,14 +344,21 @@ class Creates:
             self._answer_creators(instance, failure)
 
     def on_left(self, connection: RequestSocket) -> None:
-        """Drop the request of a closed connection, or end the instance it waits for."""
+        """Drop the request of a closed connection, or end an instance without clients.
+
+        No other client could know the ID of an instance whose create has no key.
+        """
         instance = connection.instance
         if instance is None:
             waiting = [e for e in self._queue if e.connection is not connection]
             self._queue = deque(waiting)
-        elif not instance.live and not instance.create_key:
-            # The client of the create has disconnected; no other client has the ID.
+        elif instance.create_key:
+            return
+        elif not instance.live:
             self._hosts.kill(instance, "abandoned")
+        elif connection.left_unread:
+            # A web worker was killed before it had the answer.
+            self._hosts.close(instance, "abandoned")
 
 
 _NOT_BEGUN = (ExternalAway.default_status, DiskFull.default_status)

@@ -31,7 +31,8 @@ class RequestSocket(FrameSocket):
     the connection.
 
     Attributes:
-        instance: The instance that its create request is making, or ``None``.
+        instance: The instance that its create request is making or has made, or
+            ``None``.
         number: Number of its request, for the answer.
     """
 

@@ -13,6 +13,7 @@ import pytest
 from tests.support import processes
 from tests.support.api import Api, error, ok
 from tests.support.peers.openenv import OpenEnvClient
+from tests.support.raw import RawConnection
 from tests.support.reloads import Tokens, reloaded
 from tests.support.server import Server
 from tests.support.token_file import token_of
@@ -146,6 +147,38 @@ def test_instances_end_with_a_killed_web_worker(make_server: MakeServer) -> None
         assert again.step(1)["reward"] == 1.0
     wait_until(lambda: set(api.instances()) == {mine.id}, 20.0, "the end of the last")
     mine.close()
+
+
+def reset_over_openenv(server: Server) -> OpenEnvClient:
+    """Begin a create of a connection, and do not wait for the answer."""
+    client = OpenEnvClient.connect(server, "hostile/SlowInit-v0")
+    client.send_frame(1, b'{"type": "reset", "data": {"kwargs": {"seconds": 0.5}}}')
+    return client
+
+
+def create_over_rest(server: Server) -> RawConnection:
+    """Send a create without a key, and do not wait for the answer."""
+    client = RawConnection(server.port)
+    body = b'{"env_id": "hostile/SlowInit-v0", "kwargs": {"seconds": 0.5}}'
+    head = f"POST /v1/envs/ HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    client.send(head.encode() + body)
+    return client
+
+
+@pytest.mark.parametrize("create", [reset_over_openenv, create_over_rest])
+def test_an_instance_ends_if_its_web_worker_is_killed_before_it_is_told(
+    make_server: MakeServer, create: Callable[[Server], OpenEnvClient | RawConnection]
+) -> None:
+    server = make_server("--workers", "1", "--import", "tests.support.envs.hostile")
+    (worker,) = web_workers(server)
+    with create(server):
+        wait_until(lambda: rows(server), 10.0, "the create")
+        worker.suspend()
+        wait_until(lambda: " made, an instance" in server.stderr, 10.0, "the instance")
+        worker.kill()
+        wait_until(lambda: Api(server).instances() == {}, 10.0, "the end")
+    assert " ended: abandoned" in server.stderr
 
 
 def answers(client: OpenEnvClient) -> bool:

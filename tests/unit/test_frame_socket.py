@@ -41,6 +41,19 @@ def test_a_descriptor_arrives_with_its_frame(
     assert receiver.take_descriptor() is None
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_end_that_closes_with_bytes_unread(
+    pair: tuple[FrameSocket, FrameSocket], reads: bool
+) -> None:
+    sender, receiver = pair
+    sender.send(Frame(1, body=b"answer"))
+    if reads:
+        receiver.receive_one()
+    receiver.close()
+    assert sender.receive() is None
+    assert sender.left_unread is not reads
+
+
 def test_what_is_no_socket_is_not_taken_as_one(
     pair: tuple[FrameSocket, FrameSocket],
 ) -> None:

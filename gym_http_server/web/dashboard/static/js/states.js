@@ -19,7 +19,7 @@ const WHY = {
   memory: ["used too much memory", "It used more memory than the server allows."],
   "external-gone": ["its environment did not come back", "Its external environment has not come back."],
   "agent-lost": ["its agent was silent", "Its agent was silent for longer than its clock allows."],
-  abandoned: ["nobody waited for it", "The client that created it was gone before it was made."],
+  abandoned: ["nobody waited for it", "Its create was never answered: the client was gone, or its web worker was killed."],
   shutdown: ["the server stopped", "The server was stopped."],
 };
 
