@@ -26,6 +26,7 @@ from gym_http_server.errors import (
     ForkFailed,
     ShareUsedUp,
     TooManyInstances,
+    UnknownInstance,
 )
 from gym_http_server.host.create_request import (
     Arguments,
@@ -140,8 +141,11 @@ class Creates:
     def add(self, connection: RequestSocket, frame: Frame) -> None:
         """Queue a request, unless it repeats an earlier one; `serve` starts its host.
 
+        If its head names an instance, that one ends, and the request gets its slot.
+
         Raises:
-            Problem: It is malformed, or not permitted.
+            UnknownInstance: There is no such instance, or it is about to end.
+            Problem: The request is malformed, or not permitted.
         """
         self._check_open()
         head = request_head(frame)
@@ -161,7 +165,14 @@ class Creates:
         commands = self._settings.env_commands
         if request.external and command_of(commands, request.env_id) is None:
             self._start_broker()
-        self._queue.append(Create(connection, frame, head, key, request, owner))
+        create = Create(connection, frame, head, key, request, owner)
+        if not head.instance_id:
+            self._queue.append(create)
+            return
+        replaced = self._hosts.get(head.instance_id)
+        if replaced is None or replaced.reason:
+            raise UnknownInstance(head.instance_id)
+        self._replace(replaced, "closed", create)
 
     def _check_memory(self, owner: str, size: int) -> None:
         """Check that there is memory for arguments, until a host has read them.
@@ -259,16 +270,13 @@ class Creates:
         self._check_open()
         if create.key and self._keys.join(create.key, create.frame, create.connection):
             return True
-        owner = create.owner
-        quota_reached = self._owners.quota_reached(owner)
+        quota_reached = self._owners.quota_reached(create.owner)
         full = quota_reached or self._hosts.full()
         if full is not None:
-            orphan = self._hosts.oldest_orphan(owner if quota_reached else None)
+            orphan = self._hosts.oldest_orphan(create.owner if quota_reached else None)
             if orphan is None:
                 raise self._explained(full, create.head)
-            orphan.successors.append(create)
-            orphan.end_request_id = orphan.end_request_id or create.head.request_id
-            self._hosts.close(orphan, "orphaned")
+            self._replace(orphan, "orphaned", create)
             return True
         if not self._free_places():
             return False
@@ -282,12 +290,18 @@ class Creates:
         if memory is not None:
             # The host has it now.
             create.connection.close_descriptors()
-        instance.owner = owner
+        instance.owner = create.owner
         instance.request_id = create.head.request_id
         instance.creators.append(create.connection)
         create.connection.instance = instance
         self._watch(instance)
         return True
+
+    def _replace(self, instance: Instance, reason: str, create: Create) -> None:
+        """End an instance whose slot a request is to have, before any other one."""
+        instance.successors.append(create)
+        instance.end_request_id = instance.end_request_id or create.head.request_id
+        self._hosts.close(instance, reason)
 
     def _check_fork_server(self, since: float) -> None:
         """Check that the fork server has worked since a create request arrived.

@@ -36,7 +36,8 @@ shared_count()
 _most_workers = 2 * _settings.workers
 _queues = Queues(_settings.max_waiting, _most_workers)
 _log_queues = Queues(_settings.max_waiting, _most_workers, "wait for the log of")
-_held = HeldInstances(_settings.max_instances, _most_workers)
+# One that has ended is there for a moment longer than its slot is taken.
+_held = HeldInstances(2 * _settings.max_instances, _most_workers)
 _balance = Balance(_most_workers)
 
 wsgi_app = "gym_http_server.web.app:from_launcher()"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.api import Api, error, no_content, ok
 from tests.support.fleet import Redis, fleet, node, wait_until_known
+from tests.support.peers.openenv import OpenEnvClient
 from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.token_file import TOKENS, api_of, line, token_of, write_file
@@ -187,6 +188,20 @@ def test_connections_of_openenv_count_in_the_quotas(servers: Servers) -> None:
     assert "'bob' has 2 instances in this fleet" in problem["detail"]
     for each in made:
         no_content(each.close())
+    wait_until(lambda: not any(counted(server, "bob") for server in servers[1]))
+
+
+def test_an_instance_of_openenv_is_replaced_within_the_quota(servers: Servers) -> None:
+    one, two = servers[1]
+    other = api_of(one, "bob").create(node="one")
+    authorization = f"Bearer {token_of('bob')}"
+    with OpenEnvClient.connect(two, authorization=authorization) as client:
+        for mode in (None, "rgb_array"):
+            client.reset(render_mode=mode)
+            wait_until(lambda: counted(one, "bob") == 2)
+        refused = api_of(one, "bob").post("/v1/envs/", {"env_id": "CartPole-v1"})
+        error(refused, 429, "too-many-instances")
+    no_content(other.close())
     wait_until(lambda: not any(counted(server, "bob") for server in servers[1]))
 
 

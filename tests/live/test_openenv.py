@@ -1,6 +1,7 @@
 """OpenEnv's clients use environments, each over a connection with an instance."""
 
 import base64
+import contextlib
 import io
 import json
 import os
@@ -16,7 +17,7 @@ import jsonschema
 import pytest
 from PIL import Image
 
-from tests.support.api import Api, error, ok
+from tests.support.api import Api, Instance, error, ok
 from tests.support.peers.openenv import OpenEnvClient
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -141,6 +142,71 @@ def test_other_kwargs_make_another_instance_in_the_slot(
     assert client.step(1)["observation"]["info"]["prob"] < 1
     for each in others:
         each.close()
+
+
+def test_no_other_create_gets_the_slot_of_a_replaced_instance(
+    connect: Callable[..., OpenEnvClient], api: Api
+) -> None:
+    client = connect("FrozenLake-v1")
+    client.reset(kwargs={"is_slippery": False})
+    others = [api.create() for _ in range(SLOTS - 1)]
+    with wanting_slots(api, 3) as answers:
+        for number in range(10):
+            client.reset(kwargs={"is_slippery": number % 2 == 0})
+    assert set(answers) == {429}
+    for each in others:
+        each.close()
+
+
+def test_a_replacement_that_cannot_be_made_leaves_the_slot(
+    connect: Callable[..., OpenEnvClient], api: Api
+) -> None:
+    client = connect("FrozenLake-v1")
+    first = client.reset()["metadata"]["instance_id"]
+    others = [api.create() for _ in range(SLOTS - 1)]
+    waiting = connect(query="?wait_s=20")
+    waiting.send_frame(1, b'{"type": "reset", "data": {}}')
+    refused = client.error("reset", {"kwargs": {"slippery": True}})
+    assert (refused["code"], refused["problem"]) == ("FACTORY_ERROR", "bad-parameter")
+    assert client.read_close() == (1000, "")
+    assert waiting.receive()["type"] == "observation"
+    assert first not in api.instances()
+    for each in others:
+        each.close()
+
+
+def test_an_instance_that_has_ended_has_no_slot_to_keep(
+    connect: Callable[..., OpenEnvClient], api: Api
+) -> None:
+    client = connect("FrozenLake-v1")
+    first = client.reset()["metadata"]["instance_id"]
+    api.request("DELETE", f"/v1/envs/{first}/")
+    other = client.reset(kwargs={"is_slippery": False})
+    assert list(api.instances()) == [other["metadata"]["instance_id"]]
+
+
+@contextlib.contextmanager
+def wanting_slots(api: Api, count: int) -> Iterator[list[int]]:
+    """Send creates from threads, without end; return their statuses."""
+    answers: list[int] = []
+    enough = threading.Event()
+
+    def create() -> None:
+        while not enough.is_set():
+            answer = api.post("/v1/envs/", {"env_id": "CartPole-v1"})
+            answers.append(answer.status)
+            if answer.status == 200:
+                Instance(api, answer.json()["instance_id"]).close()
+
+    threads = [threading.Thread(target=create) for _ in range(count)]
+    for each in threads:
+        each.start()
+    try:
+        yield answers
+    finally:
+        enough.set()
+        for each in threads:
+            each.join()
 
 
 def close_message(client: OpenEnvClient) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
+import pytest
+
 from gym_http_server.config.settings import Settings
-from gym_http_server.errors import ShareUsedUp
+from gym_http_server.errors import ShareUsedUp, UnknownInstance
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor.creates import Creates
@@ -16,10 +18,18 @@ from gym_http_wire.messages import Op, RequestHead, request
 
 
 class Hosts(list[Any]):
-    """The instances, of which there are none."""
+    """The instances, of which there are none at first."""
 
     def __init__(self, start: Callable[..., Any]) -> None:
         self.start = start
+
+    def get(self, instance_id: str) -> Any:
+        """Return an instance."""
+        return next((e for e in self if e.instance_id == instance_id), None)
+
+    def close(self, instance: Any, reason: str) -> None:
+        """Begin to end an instance."""
+        instance.reason = reason
 
     def full(self) -> None:
         """Return no problem: a slot is free."""
@@ -29,12 +39,14 @@ class Hosts(list[Any]):
         return 0
 
 
-def queue(folder: Path, start: Callable[..., Any]) -> Creates:
+def queue(folder: Path, start: Callable[..., Any], *instances: Any) -> Creates:
     """Return a queue in which a function starts the hosts."""
+    hosts = Hosts(start)
+    hosts += instances
     return Creates(
         RunDir(str(folder)),
         Settings(),
-        hosts=Hosts(start),  # type: ignore[arg-type]
+        hosts=hosts,  # type: ignore[arg-type]
         owners=SimpleNamespace(  # type: ignore[arg-type]
             choose=lambda named, head: head.creator, quota_reached=lambda owner: None
         ),
@@ -46,11 +58,12 @@ def queue(folder: Path, start: Callable[..., Any]) -> Creates:
     )
 
 
-def add(creates: Creates, label: str, **connection: Any) -> None:
+def add(creates: Creates, label: str, replaces: str = "", **connection: Any) -> None:
     """Add a request of the token that its label begins with."""
     body = json.dumps({"env_id": "CartPole-v1", "label": label}).encode()
-    sender: Any = SimpleNamespace(instance=None, **connection)
-    creates.add(sender, request(Op.CREATE, body, RequestHead(creator=label[:-1])))
+    sender: Any = SimpleNamespace(**{"instance": None, "closed": False, **connection})
+    head = RequestHead(creator=label[:-1], instance_id=replaces)
+    creates.add(sender, request(Op.CREATE, body, head))
 
 
 def test_tokens_take_turns(tmp_path: Path) -> None:
@@ -66,6 +79,36 @@ def test_tokens_take_turns(tmp_path: Path) -> None:
     while creates.serve():
         pass
     assert made == ["ada1", "bob1", "cy1", "ada2", "bob2", "ada3", "ada4"]
+
+
+def test_the_slot_of_a_replaced_instance_is_for_one_request(tmp_path: Path) -> None:
+    made: list[str | None] = []
+
+    def start(request: CreateRequest, memory: int | None) -> Any:
+        made.append(request.label)
+        return SimpleNamespace(creators=[], create_key="")
+
+    old = SimpleNamespace(
+        instance_id="3c657dbc", reason="", end_request_id="", successors=[], live=True
+    )
+    creates = queue(tmp_path, start, old)
+    add(creates, "ada1", replaces="3c657dbc", closed=True)
+    assert old.reason == "closed"
+    old.reason = ""
+    add(creates, "ada2", replaces="3c657dbc")
+    with pytest.raises(UnknownInstance):
+        add(creates, "ada3", replaces="3c657dbc")
+    with pytest.raises(UnknownInstance):
+        add(creates, "ada4", replaces="00000000")
+    add(creates, "bob1")
+    # It does not begin before the other one has ended.
+    assert creates.serve()
+    assert not creates.serve()
+    add(creates, "bob2")
+    creates.on_end(old, None)  # type: ignore[arg-type]
+    while creates.serve():
+        pass
+    assert made == ["bob1", "ada2", "bob2"]
 
 
 def test_an_unexpected_failure_is_answered_and_the_next_has_its_turn(

@@ -90,12 +90,12 @@ def test_a_client_with_a_high_descriptor_can_create(
             client_end.close()
             with pytest.raises(Abandoned):
                 SupervisorClient(run).create(
-                    b"{}", "", EVERYONE, worker_end, lambda: True
+                    b"{}", caller=EVERYONE, client=worker_end, gone=lambda: True
                 )
         else:
             client_end.send(b"P")
             made = SupervisorClient(run).create(
-                b"{}", "", EVERYONE, worker_end, lambda: False
+                b"{}", caller=EVERYONE, client=worker_end, gone=lambda: False
             )
             assert made.body == b"made"
         supervisor.join()
@@ -117,7 +117,9 @@ def test_an_answer_is_received_that_was_under_way_as_the_client_left(
             return True
 
         client_end.close()
-        made = SupervisorClient(run).create(b"{}", "", EVERYONE, worker_end, gone)
+        made = SupervisorClient(run).create(
+            b"{}", caller=EVERYONE, client=worker_end, gone=gone
+        )
         assert made.body == b"made"
 
 

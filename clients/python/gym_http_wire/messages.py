@@ -175,7 +175,8 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
     """The head of a request.
 
     Attributes:
-        instance_id: The instance, for processes that serve several.
+        instance_id: The instance, for processes that serve several; of a create, an
+            instance that it replaces, in the same slot.
         value: The last part of the path, where it is an argument.
         accept: Media types that the client accepts, the preferred one first.
         key: The idempotency key; a repeated request gets the first answer.

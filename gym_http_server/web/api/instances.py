@@ -78,14 +78,12 @@ def _create(web: Web, environ: Environ) -> Answer:
     gone = bool if client is None else client.has_left
     try:
         frame = web.supervisor.create(
-            *(
-                resumed or body,
-                key,
-                caller_of(environ),
-                client,
-                gone,
-                request_id_of(environ),
-            ),
+            resumed or body,
+            caller=caller_of(environ),
+            client=client,
+            gone=gone,
+            key=key,
+            request_id=request_id_of(environ),
             form=form,
         )
     except Abandoned:

@@ -87,24 +87,28 @@ class SupervisorClient:
     def create(
         self,
         body: bytes | Divided,
-        key: str,
+        *,
         caller: Identity,
-        client: socket.socket | None,
-        gone: Callable[[], bool],
+        client: socket.socket | None = None,
+        gone: Callable[[], bool] = bool,
+        key: str = "",
         request_id: str = "",
         form: int = PLAIN_BOTH_WAYS,
+        replaces: str = "",
     ) -> Frame:
         """Create an instance; stop waiting if the client disconnects.
 
         Args:
             body: The unchanged body of the create request, or the request in two parts.
-            key: The request's key, or "".
             caller: The identity of the client's token.
             client: The client's socket, readable when it disconnects; ``None`` to wait
                 in any case.
             gone: Returns whether the client has disconnected.
+            key: The request's key, or "".
             request_id: ID of the client's request, for the log.
             form: Form of the body, and in the high half the one for the answer.
+            replaces: An instance that ends first, and whose slot this one gets; "" for
+                any free slot. If it has ended, the answer is `UnknownInstance`.
 
         Returns:
             The answer, which may be a problem.
@@ -116,7 +120,11 @@ class SupervisorClient:
             BadParameter: The same.
         """
         head = RequestHead(
-            key=key, owner=caller.only, creator=caller.name, request_id=request_id
+            instance_id=replaces,
+            key=key,
+            owner=caller.only,
+            creator=caller.name,
+            request_id=request_id,
         )
         if isinstance(body, bytes):
             if not is_large(body, form):

@@ -27,13 +27,16 @@ LOOK_AGAIN_SECONDS = 0.05
 _Made = TypeVar("_Made", Answer, Frame)
 
 
-def within_quota(web: Web, owner: str, create: Callable[[], _Made]) -> _Made:
+def within_quota(
+    web: Web, owner: str, create: Callable[[], _Made], *, replaces: bool = False
+) -> _Made:
     """Create an instance, unless its owner has as many in the fleet as it may have.
 
     Args:
         web: The collaborators of views.
         owner: Name of the token that is to own it.
         create: Creates it, and returns the answer.
+        replaces: Whether it takes the place of another one, which still counts.
 
     Raises:
         TooManyInstances: The token has reached its quota.
@@ -42,7 +45,7 @@ def within_quota(web: Web, owner: str, create: Callable[[], _Made]) -> _Made:
     most = None if token is None else token.max_instances
     if most is None or web.fleet is None:
         return create()
-    placed, made = _place(web.fleet, owner, most), None
+    placed, made = _place(web.fleet, owner, most, int(replaces)), None
     try:
         made = create()
         return made
@@ -52,8 +55,14 @@ def within_quota(web: Web, owner: str, create: Callable[[], _Made]) -> _Made:
                 web.fleet.store.forget_create(owner, placed)
 
 
-def _place(fleet: Fleet, owner: str, most: int) -> str:
+def _place(fleet: Fleet, owner: str, most: int, replaced: int) -> str:
     """Count a create of a token; wait if recent ones could be beyond its quota.
+
+    Args:
+        fleet: The other nodes, and the store.
+        owner: Name of the token.
+        most: Instances that it may have.
+        replaced: Those of its instances that end with the create.
 
     Returns:
         The name under which it counts.
@@ -67,9 +76,10 @@ def _place(fleet: Fleet, owner: str, most: int) -> str:
         count = fleet.nodes.owned_by(owner)
         # Ended instances are in the records for a while, and creates in the store.
         wait_s = FRESH_SECONDS
-        if count < most:
+        room = most + replaced - count
+        if room > 0:
             try:
-                if fleet.store.count_create(owner, name, most - count):
+                if fleet.store.count_create(owner, name, room):
                     return name
             except StoreAway:
                 # Then the records alone count.
@@ -78,7 +88,7 @@ def _place(fleet: Fleet, owner: str, most: int) -> str:
         if time.monotonic() - began > wait_s:
             break
         time.sleep(LOOK_AGAIN_SECONDS)
-    more = " and others that are being made" if count < most else ""
+    more = " and others that are being made" if room > 0 else ""
     raise TooManyInstances(
         f"the token {owner!r} has {count} instances in this fleet{more}, and may have "
         f"{most} (max_instances in the --tokens file): close one"

@@ -14,7 +14,12 @@ from typing import Any
 import msgspec
 
 from gym_http_server.config.env_commands import EXTERNAL
-from gym_http_server.errors import Draining, TooManyInstances, UnknownEnv
+from gym_http_server.errors import (
+    Draining,
+    TooManyInstances,
+    UnknownEnv,
+    UnknownInstance,
+)
 from gym_http_server.web.api.exchange import Environ, caller_of, request_id_of
 from gym_http_server.web.api.fleet.quotas import within_quota
 from gym_http_server.web.api.instances import instance_in
@@ -105,6 +110,11 @@ class HeldInstance:
                 self._web.hosts.end(self.instance_id, "", request_id=request_id)
             self._web.held.discard(self.instance_id)
 
+    def note_end(self) -> None:
+        """Note that the instance has ended, as another one took its place."""
+        self._ended = True
+        self._web.held.discard(self.instance_id)
+
 
 def in_new_words(problem: Problem) -> Problem:
     """Say of an unknown environment that there is none: no old client is told."""
@@ -118,9 +128,11 @@ def create(
     environ: Environ,
     env_id: str,
     members: dict[str, Any] | None = None,
+    *,
     wait_s: float = 0.0,
     client: socket.socket | None = None,
     gone: Callable[[], bool] = bool,
+    replaced: HeldInstance | None = None,
 ) -> HeldInstance | None:
     """Create an instance, and wait for a slot if none is free.
 
@@ -132,6 +144,7 @@ def create(
         wait_s: Seconds to wait for a slot, or for an external environment.
         client: A socket that can be read once the client has left; ``None``: it waits.
         gone: Returns whether the client has left.
+        replaced: An instance that ends first, and leaves its slot to the new one.
 
     Returns:
         The instance; ``None`` if the client has left.
@@ -140,40 +153,69 @@ def create(
         Problem: It cannot be created.
     """
     deadline = time.monotonic() + wait_s
-    caller, request_id = caller_of(environ), request_id_of(environ)
-    while True:
-        if web.draining:
-            raise Draining("the server is stopping and makes no new instances")
+    while not gone():
         left_s = max(0.0, deadline - time.monotonic())
-        waits = {}
-        if env_id.startswith(EXTERNAL):
-            # It has to be less than the deadline.
-            waits["wait_s"] = min(
-                left_s, math.nextafter(web.settings.create_deadline, 0)
-            )
-        body = msgspec.json.encode(
-            {**(members or {}), **waits, "env_id": env_id, "label": LABEL}
-        )
-        call = functools.partial(
-            web.supervisor.create, body, "", caller, client, gone, request_id
-        )
+        body = _body(web, env_id, members or {}, left_s)
         try:
-            made = within_quota(web, caller.name, call)
+            made = _create_once(web, environ, body, client, gone, replaced)
         except Abandoned:
-            return None
-        except TooManyInstances as full:
-            problem: Problem = full
+            break
+        except Problem as problem:
+            if replaced is not None and problem.code == UnknownInstance.default_code:
+                # It has ended by itself, and has no slot any more.
+                replaced = None
+                continue
+            if problem.code != TooManyInstances.default_code or not left_s:
+                raise in_new_words(problem) from None
         else:
-            if made.status < 400:
-                instance = HeldInstance(web, environ, instance_in(made))
-                if not gone():
-                    return instance
-                instance.end()
-                return None
-            problem = problem_of(made)
-        if problem.code != TooManyInstances.default_code or not left_s:
-            raise in_new_words(problem)
+            if replaced is not None:
+                replaced.note_end()
+            instance = HeldInstance(web, environ, made)
+            if not gone():
+                return instance
+            instance.end()
+            break
         # Connections that wait do not all ask at once.
         time.sleep(min(left_s, TRY_AGAIN_S * random.uniform(0.5, 1.5)))
-        if gone():
-            return None
+    return None
+
+
+def _body(web: Web, env_id: str, members: dict[str, Any], left_s: float) -> bytes:
+    waits = {}
+    if env_id.startswith(EXTERNAL):
+        # It has to be less than the deadline.
+        waits["wait_s"] = min(left_s, math.nextafter(web.settings.create_deadline, 0))
+    return msgspec.json.encode({**members, **waits, "env_id": env_id, "label": LABEL})
+
+
+def _create_once(
+    web: Web,
+    environ: Environ,
+    body: bytes,
+    client: socket.socket | None,
+    gone: Callable[[], bool],
+    replaced: HeldInstance | None,
+) -> str:
+    """Create an instance, and return its ID.
+
+    Raises:
+        Abandoned: The client has left.
+        UnknownInstance: The instance that it was to replace has ended.
+        Problem: It cannot be created.
+    """
+    if web.draining:
+        raise Draining("the server is stopping and makes no new instances")
+    caller = caller_of(environ)
+    send = functools.partial(
+        web.supervisor.create,
+        body,
+        caller=caller,
+        client=client,
+        gone=gone,
+        request_id=request_id_of(environ),
+        replaces="" if replaced is None else replaced.instance_id,
+    )
+    made = within_quota(web, caller.name, send, replaces=replaced is not None)
+    if made.status >= 400:
+        raise problem_of(made)
+    return instance_in(made)

@@ -214,14 +214,19 @@ class Session:
         Raises:
             _Refused: It cannot be created.
         """
-        if self._instance is not None:
-            self._instance.end()
-            self._instance = None
-        web, arguments = self._web, (self._env_id, made_with, self._wait_s)
+        web, replaced = self._web, self._instance
+        self._instance = None
         try:
             with client.end_of_client() as end:
                 instance = create(
-                    *(web, self._environ, *arguments, end, lambda: client.left)
+                    web,
+                    self._environ,
+                    self._env_id,
+                    made_with,
+                    wait_s=self._wait_s,
+                    client=end,
+                    gone=lambda: client.left,
+                    replaced=replaced,
                 )
         except Problem as problem:
             more: dict[str, Any] = {"problem": problem.code}
@@ -231,6 +236,10 @@ class Session:
                 more["active_sessions"] = web.supervisor.status()["instances"]
                 more["max_sessions"] = web.settings.max_instances
             raise _Refused(code, problem.message, closes=True, **more) from None
+        finally:
+            if replaced is not None:
+                # Unless it made room for the new one.
+                replaced.end()
         if instance is None:
             raise _Refused("SESSION_ERROR", "the client has left", closes=True)
         instance.check_form()
