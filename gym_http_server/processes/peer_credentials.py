@@ -41,7 +41,7 @@ class PeerCredentials:
             session = os.getsid(pid)
             if session in (self._session, self._web):
                 return True
-            if session > 0 and _parent(session) == self._launcher:
+            if self._is_web(session):
                 self._web = session
                 return True
             while pid > 1 and pid != self._launcher:
@@ -52,6 +52,14 @@ class PeerCredentials:
             # It has ended, so its kind is unknown.
             return False
         return True
+
+    def _is_web(self, session: int) -> bool:
+        """Whether a session is gunicorn's, which the launcher has started."""
+        try:
+            return session > 0 and _parent(session) == self._launcher
+        except OSError:
+            # Its leader has ended, as a shell that started the server may have.
+            return False
 
 
 def _parent(pid: int) -> int:
