@@ -271,6 +271,12 @@ class FleetMember:
     def _probe(self) -> None:
         """Try to connect to the nodes that are away; mark those that are lost."""
         now = self._clock()
+        # A server that was started again, with another number, answers at the URL.
+        replaced = {
+            record.url
+            for number, record in self._records.items()
+            if number not in self._away
+        }
         for number, since in list(self._away.items()):
             record = self._records.get(number)
             if record is None:
@@ -284,7 +290,7 @@ class FleetMember:
             if not probe.done():
                 continue
             del self._probes[record.url]
-            if probe.result():
+            if probe.result() and record.url not in replaced:
                 self._unreachable.pop(number, None)
                 continue
             silent = self._unreachable.setdefault(number, now)

@@ -15,6 +15,7 @@ from gym_http_server.fleet.records import Record, write
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import Changes
 from gym_http_server.processes.frame_socket import FrameSocket
+from gym_http_server.web.backends.nodes.known import KnownNodes
 
 TOKEN = "a-token-of-the-fleet"
 SECOND = 10**9
@@ -47,6 +48,8 @@ class Member(FleetMember):
     def __init__(self, run: Path) -> None:
         self.now_ns = 1000 * SECOND
         self.reachable = False
+        # Records of nodes that are there, by number.
+        self.more: dict[str, bytes] = {}
         self.page = Page(str(run), make=True)
         self.page.replace(Nodes(OWN))
         ours, self.theirs = socket.socketpair()
@@ -64,9 +67,10 @@ class Member(FleetMember):
     def renewed(self, *, alive: bool, seconds: float = 1.0) -> None:
         """Let time pass, renew the record, and let the probe end."""
         self.now_ns += int(seconds * SECOND)
-        numbers = frozenset({"0a1", "0b2"} if alive else {"0a1"})
-        record = write(OTHER, Signatures(TOKEN))
-        changes = Changes(b"1", b"1", numbers, {"0b2": record}, {"0b2": ""}, b"")
+        numbers = {"0a1", *self.more, *(("0b2",) if alive else ())}
+        records = {"0b2": write(OTHER, Signatures(TOKEN)), **self.more}
+        gone = dict.fromkeys(records, "")
+        changes = Changes(b"1", b"1", frozenset(numbers), records, gone, b"")
         self._learn(changes)
         self._probe()
         for probe in self._probes.values():
@@ -111,6 +115,18 @@ def test_a_node_that_can_be_reached_is_never_lost(member: Member) -> None:
     (node,) = member.page.read().others
     assert node.away_ns
     assert not node.unreachable_ns
+
+
+def test_a_node_is_lost_though_another_boot_answers_at_its_url(member: Member) -> None:
+    """A server that was killed was started again, without its data directory."""
+    member.reachable = True
+    again = msgspec.structs.replace(OTHER, numbers=("0c3",), boot="again")
+    member.more = {"0c3": write(again, Signatures(TOKEN))}
+    silence(member, 34)
+    assert set(member.marks.lost) == {"0b2"}
+    known = KnownNodes(member.page)
+    assert known.named("two").boot == "again"
+    assert known.is_away("other")
 
 
 def test_a_record_ends_the_absence(member: Member) -> None:

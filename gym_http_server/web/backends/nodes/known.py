@@ -112,7 +112,8 @@ class KnownNodes:
             BadParameter: No node has this name.
             Draining: It is stopping.
         """
-        known = {each.name: each for each in reversed(self.all())}
+        # One that is away may have been started again, under another number.
+        known = {each.name: each for each in (*self.all(), *self.present()[::-1])}
         if name not in known:
             shown = ", ".join(sorted(known)[:MOST_NAMES])
             hint = did_you_mean(name, known)
