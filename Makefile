@@ -162,6 +162,10 @@ build/openenv/.installed build/openenv-core/.installed build/mcp/.installed: $(V
 	@$(@D)/bin/pip install --quiet $(client)
 	@touch $@
 
+.PHONY: engines
+engines: $(VENV)/.dev ## Run the servers of a fleet under Slurm, if it is installed
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/engines/*_checks.py
+
 .PHONY: packages
 packages: $(VENV)/.dev ## Compare published packages with local ones (or PACKAGES="minigrid …")
 	@$(BIN)/python -m tests.packages $(PACKAGES)

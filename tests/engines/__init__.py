@@ -1,0 +1,1 @@
+"""Servers that engines start, for real: ``make engines``."""
