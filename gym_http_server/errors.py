@@ -10,7 +10,7 @@
      │  HelloRefused, DigestMismatch                 400
      ├─ Unauthorized, TicketRefused                  401
      ├─ HostRefused, OriginRefused, EnvRefused,
-     │  ScopeMissing, RunTokenRefused,
+     │  ScopeMissing, RunTokenRefused, NodesOnly,
      │  ShutdownDisabled, LogsDisabled               403
      ├─ NotFound, UnknownRun, UnknownSession,
      │  UnknownReader, UnknownRunToken, NoWeights,
@@ -79,6 +79,7 @@ __all__ = [
     "NoState",
     "NoWeights",
     "NodeAway",
+    "NodesOnly",
     "NotFound",
     "OriginRefused",
     "PositionPassed",
@@ -252,6 +253,15 @@ class RunTokenRefused(Problem):
             "the token is one of a training run, and opens only those routes of its "
             "run that its role uses; expected a token of the server",
         )
+
+
+class NodesOnly(Problem):
+    """Another node of a fleet may call this, and no client."""
+
+    default_status, default_code = 403, "scope-missing"
+
+    def __init__(self) -> None:
+        super().__init__("only other nodes of this fleet may call this")
 
 
 class ShutdownDisabled(Problem):

@@ -30,6 +30,7 @@ __all__ = [
     "EVERYONE",
     "EXTERNAL",
     "MAX_INSTANCES",
+    "NODE",
     "READ",
     "RUNS",
     "RUN_ROLE",
@@ -49,6 +50,8 @@ RUNS = "runs"
 _PLAIN = (READ, STEP, CREATE, RUNS, ADMIN)
 #: In the scopes of routes that tokens of a run may use. No file of tokens gives it.
 RUN_ROLE = "run-role"
+#: In the scopes of routes that only other nodes of a fleet may use. No token has it.
+NODE = "node"
 #: How the tokens of runs begin, which only the relay can check.
 RUN_TOKEN_PREFIX = b"ghr_"
 #: The scopes of a route that any token may use.

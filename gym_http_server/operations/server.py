@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gym_http_server.operations.members import Flag, Member, Seconds, Text
 
-__all__ = ["EXTERNAL_REQUEST", "REGISTRY"]
+__all__ = ["EXTERNAL_REQUEST", "REGISTRY", "TICKET"]
 
 REGISTRY = {
     "search": Member(Text(0, 200), "Only those with this text in their name."),
@@ -13,3 +13,4 @@ REGISTRY = {
 EXTERNAL_REQUEST = {
     "wait_s": Member(Seconds(0, 50), "Seconds to wait for a request.", default=25),
 }
+TICKET = {"ticket": Member(Text(1, 100), "The ticket.", required=True)}

@@ -19,6 +19,7 @@ __all__ = [
     "INSTANCE",
     "INSTANCES",
     "LENIENT",
+    "NODES",
     "NOTHING",
     "OPERATIONS",
     "RUN",
@@ -42,6 +43,7 @@ _ENDS = frozenset({identities.STEP, identities.CREATE})
 _CONNECTS = frozenset({identities.EXTERNAL})
 _MANAGES = frozenset({identities.RUNS})
 _TRAINS = frozenset({identities.RUNS, identities.RUN_ROLE})
+_OF_NODES = frozenset({identities.NODE})
 _ADMINISTERS = frozenset({identities.ADMIN})
 
 _HEALTH = (
@@ -1016,9 +1018,27 @@ SERVER = (
         problems=_FOUND,
     ),
 )
+#: What only other nodes of a fleet call; no document for clients has it.
+NODES = (
+    Operation(
+        "ticket_take",
+        "POST",
+        "/v1/nodes/ticket/",
+        "Use up a ticket that this node issued",
+        _OF_NODES,
+        body=server.TICKET,
+    ),
+    Operation(
+        "recording_find",
+        "GET",
+        "/v1/nodes/recordings/<path:directory>/",
+        "Describe a recording that a caller wants to resume",
+        _OF_NODES,
+    ),
+)
 #: What a request calls that names no operation.
 NOTHING = Operation("nothing", "GET", "", "Answer that there is nothing", ANY)
 #: All of them, by name.
-OPERATIONS = {row.name: row for row in (*INSTANCES, *CLOCKS, *RUNS, *SERVER)}
+OPERATIONS = {row.name: row for row in (*INSTANCES, *CLOCKS, *RUNS, *SERVER, *NODES)}
 #: Numbers of those that ignore unknown members.
 LENIENT = frozenset(row.op for row in OPERATIONS.values() if row.is_lenient)

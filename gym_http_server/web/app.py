@@ -162,6 +162,7 @@ def create_app(
         tango.VIEWS,
         openenv.views(web),
         dashboard.views(settings),
+        {} if fleet_views is None else fleet_views.own,
     ):
         for name, view in views.items():
             if fleet_views is not None:

@@ -566,6 +566,22 @@ def test_a_caller_cannot_pose_as_a_server(nodes: Fleet) -> None:
     assert "its signature is wrong" in nodes.servers[0].stderr
 
 
+def test_only_servers_of_the_fleet_use_up_tickets_of_others(nodes: Fleet) -> None:
+    api, path = nodes.apis[0], "/v1/nodes/ticket/"
+    ticket = ok(api.post("/v1/tickets/"))["ticket"]
+    error(api.post(path, {"ticket": ticket}), 403, "scope-missing")
+    error(api.get("/v1/nodes/recordings/any/"), 403, "scope-missing")
+    # As another server signs it, which checks each member.
+    boot = own_record(nodes.servers[0])["boot"]
+    parts = boot, "POST", path, "an-id", "", "-", "-"
+    signature = Signatures(TOKEN).sign("call", *parts)
+    signed = {"Authorization": f"Fleet - - {signature}", "X-Request-Id": "an-id"}
+    for body in ({}, {"ticket": 7}, {"take": ticket}):
+        assert api.post(path, body, headers=signed).status == 400
+    assert api.post(path, {"ticket": ticket}, headers=signed).status == 200
+    error(api.post(path, {"ticket": ticket}, headers=signed), 401, "ticket-refused")
+
+
 def test_the_fleet_token_is_in_no_log_store_or_process_list(nodes: Fleet) -> None:
     kept = [each.log() for each in nodes.servers]
     for server in nodes.servers:

@@ -76,6 +76,8 @@ def test_a_server_cannot_be_posed_as(servers: Servers) -> None:
     for header in ("Fleet root - 0", "Fleet - - " + "0" * 40, "Fleet"):
         api = api_of(servers[1][0], "root", Authorization=header)
         error(api.get("/v1/envs/"), 401, "unauthorized")
+    root = api_of(servers[1][0], "root")
+    error(root.post("/v1/nodes/ticket/", {"ticket": "any"}), 403, "scope-missing")
     forged = {"X-Forwarded-User": "root", "Gym-Node": "two", "Via": "1.1 two"}
     mine = api_of(servers[1][0], "ada", **forged)
     other = api_of(servers[1][1], "root").create(node="two")

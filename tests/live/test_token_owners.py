@@ -421,10 +421,10 @@ SCOPES = [
     ("GET", "/v1/nothing/", EVERY),
 ]
 #: Paths that are open to all or to every token, or that test_relay_roles and
-#: test_openenv_access check.
+#: test_openenv_access check; or that only nodes of a fleet call.
 UNCHECKED = re.compile(
     r"/|/(healthz|readyz|docs|dashboard|openapi\.json)/.*|/v1/external/client/.*|"
-    r"/v1/tickets/|/v1/runs/<run>/.*|/openenv/.*"
+    r"/v1/tickets/|/v1/runs/<run>/.*|/openenv/.*|/v1/nodes/.*"
 ).fullmatch
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from gym_http_server.access.identities import Identity
 from gym_http_server.errors import (
     BodyIncomplete,
@@ -22,7 +24,7 @@ from gym_http_server.web.backends.budget import LargeBody, Pieces
 from gym_http_server.web.backends.downloads import Download
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
-from gym_http_wire.problems import BadParameter
+from gym_http_wire.problems import BadJSON, BadParameter
 
 __all__ = [
     "CALLER",
@@ -46,6 +48,7 @@ __all__ = [
     "frame_answer",
     "is_key",
     "json_answer",
+    "json_object",
     "key_of",
     "parts_of",
     "read_body",
@@ -223,6 +226,23 @@ def read_body(environ: Environ, limit: int, setting: str = "--max-body") -> byte
     if len(body) < announced:
         check_complete(environ, len(body))
     return body
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Decode a body that is a JSON object, or empty.
+
+    Raises:
+        BadJSON: It is not.
+    """
+    if not body:
+        return {}
+    try:
+        given = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise BadJSON() from None
+    if not isinstance(given, dict):
+        raise BadJSON("expected an object")
+    return given
 
 
 def with_body(environ: Environ, body: bytes) -> Environ:

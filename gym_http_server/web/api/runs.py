@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
-
-import msgspec
 
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import RUNS
@@ -22,6 +19,7 @@ from gym_http_server.web.api.exchange import (
     caller_of,
     empty_answer,
     frame_answer,
+    json_object,
     key_of,
     read_body,
     read_parameters,
@@ -31,7 +29,6 @@ from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.relay import LongPoll, RelayAnswer
 from gym_http_server.web.backends.supervisor_client import Abandoned
 from gym_http_wire.messages import Op, answer_head
-from gym_http_wire.problems import BadJSON
 
 __all__ = ["VIEWS", "misdirected_upload"]
 
@@ -65,7 +62,7 @@ def _forward(
     body = read_body(environ, min(web.settings.max_body, INLINE_BYTES), "")
     if row.body is not None:
         # The relay reads the members, after it has checked what the caller may do.
-        given = _object(body)
+        given = json_object(body)
         body = body or b"{}"
         if row.waits and "wait_s" in given:
             wait = row.body["wait_s"].kind
@@ -113,23 +110,6 @@ def _head(row: Operation, environ: Environ, run: str, value: str) -> RelayHead:
         key=key_of(environ) if row.op == Op.RUN_CREATE else "",
         content_type=environ.get("CONTENT_TYPE", ""),
     )
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    """Decode a body that is a JSON object, or empty.
-
-    Raises:
-        BadJSON: It is not.
-    """
-    if not body:
-        return {}
-    try:
-        given = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise BadJSON() from None
-    if not isinstance(given, dict):
-        raise BadJSON("expected an object")
-    return given
 
 
 def _answer(answer: RelayAnswer, op: Op, environ: Environ) -> Answer:

@@ -10,12 +10,13 @@ import secrets
 
 import msgspec
 
-from gym_http_server.access.identities import EVERYONE, READ, Identity
+from gym_http_server.access.identities import NODE, Identity
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.config.settings import Settings
-from gym_http_server.errors import Unauthorized
+from gym_http_server.errors import NodesOnly, Unauthorized
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.web.api.exchange import (
     FORWARDED,
@@ -33,12 +34,8 @@ from gym_http_server.web.backends.nodes.callers import (
 from gym_http_server.web.backends.nodes.client import NodeRequest
 from gym_http_server.web.backends.nodes.fleet import Fleet
 
-__all__ = ["FINDING", "TAKING", "FleetGuard"]
+__all__ = ["FleetGuard"]
 
-#: In place of a key, in the request that finds the node of a recording.
-FINDING = "find"
-#: In place of a key, in the request that uses up a ticket.
-TAKING = "take"
 TICKET_SECONDS = 5.0
 
 log = logging.getLogger("gym_http_server.fleet")
@@ -69,18 +66,20 @@ class FleetGuard(Guard):
         """Check that a request is allowed, and return the identity of its token."""
         caller = self._forwarded_caller(environ)
         if caller is None:
-            return super().check(environ, row)
+            identity = super().check(environ, row)
+            if NODE in row.scopes:
+                raise NodesOnly
+            return identity
         environ[FORWARDED] = True
         self.refresh()
-        purpose = environ.get("HTTP_IDEMPOTENCY_KEY")
-        if purpose == TAKING and row.name == "ticket_issue":
+        if row.name == "ticket_take":
             # The ticket is what counts.
-            return EVERYONE
+            return Identity(scopes=row.scopes)
         identity = self._identity(caller)
-        if purpose == FINDING and row.name == "recording":
-            scopes = identity.scopes | {READ}
-            return msgspec.structs.replace(identity, scopes=scopes)
-        return identity
+        if NODE not in row.scopes:
+            return identity
+        scopes = identity.scopes | row.scopes
+        return msgspec.structs.replace(identity, scopes=scopes)
 
     def _forwarded_caller(self, environ: Environ) -> ForwardedCaller | None:
         """Return the caller for whom another node acts; ``None`` if none does."""
@@ -121,11 +120,11 @@ class FleetGuard(Guard):
         return self._take_there(node, ticket)
 
     def _take_there(self, node: Record, ticket: str) -> TicketHolder | None:
-        parts = SignedParts("POST", "/v1/tickets/", secrets.token_hex(8), TAKING)
+        row = OPERATIONS["ticket_take"]
+        parts = SignedParts(row.method, row.path, secrets.token_hex(8), "")
         signature = self._fleet.callers.sign(node, ForwardedCaller(), parts)
         headers = [("Authorization", signature), ("X-Request-Id", parts.request_id)]
-        headers.append(("Idempotency-Key", TAKING))
-        body = msgspec.json.encode({"take": ticket})
+        body = msgspec.json.encode({"ticket": ticket})
         # If its answer is lost, the ticket is.
         answer = self._fleet.client.send(
             node,

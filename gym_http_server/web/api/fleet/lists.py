@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,6 @@ from gym_http_server.fleet.records import Record
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import Answer, Environ, json_answer, with_body
 from gym_http_server.web.api.fleet.forwarding import Call, decoded, joined
-from gym_http_server.web.api.fleet.guard import FINDING
 from gym_http_wire.problems import Problem
 
 __all__ = ["LISTS", "ask_others", "for_path", "node_header", "recorder"]
@@ -44,7 +42,7 @@ class _Place(msgspec.Struct):
 class _Recording(msgspec.Struct):
     """A recording that a node has."""
 
-    instance_id: str
+    instance_id: str | None
 
 
 class _Rows(msgspec.Struct):
@@ -226,16 +224,14 @@ def for_path(environ: Environ, path: str) -> Environ:
 
 def recorder(call: Call, directory: str) -> Record:
     """Return the node that has a recording, best the one that made it."""
-    asking = for_path(call.environ, f"/v1/recordings/{quote(directory)}/")
     # Whoever may resume it need not be able to read it.
-    asking["HTTP_IDEMPOTENCY_KEY"] = FINDING
-    row, nodes = OPERATIONS["recording"], call.fleet.nodes
+    row, nodes = OPERATIONS["recording_find"], call.fleet.nodes
+    path = row.path.replace("<path:directory>", quote(directory))
+    asking = for_path(call.environ, path)
     found = []
     for node, answer in ask_others(call._replace(row=row, environ=asking)):
         if answer is not None and answer.status == 200:
-            # The path may be of a file of a recording.
-            with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
-                found.append((node, _recording(joined(answer)).instance_id))
+            found.append((node, _recording(joined(answer)).instance_id or ""))
     if found and nodes.is_own(found[0][1]):
         return nodes.own
     for node, instance_id in found:

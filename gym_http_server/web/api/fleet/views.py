@@ -12,18 +12,20 @@ import msgspec
 
 from gym_http_server.errors import NodeAway, TicketRefused
 from gym_http_server.operations.row import Operation
+from gym_http_server.operations.table import OPERATIONS
+from gym_http_server.web.api import recordings
 from gym_http_server.web.api.exchange import (
     SWITCHED,
     Answer,
     Environ,
     caller_of,
     json_answer,
+    json_object,
     read_body,
 )
 from gym_http_server.web.api.fleet.batches import split_batch
 from gym_http_server.web.api.fleet.creates import create
 from gym_http_server.web.api.fleet.forwarding import Call, answer_of
-from gym_http_server.web.api.fleet.guard import TAKING
 from gym_http_server.web.api.fleet.lists import LISTS, node_header
 from gym_http_server.web.api.fleet.runs import RunViews
 from gym_http_server.web.api.service import ticket_request
@@ -63,6 +65,14 @@ class FleetViews:
             return answer(Call(self._fleet, row, view, web, environ), **arguments)
 
         return in_fleet
+
+    @property
+    def own(self) -> dict[str, View]:
+        """The views of operations that a server alone does not have."""
+        return {
+            "recording_find": recordings.VIEWS["recording"],
+            "ticket_take": _take_ticket,
+        }
 
     def _answer_of(self, row: Operation, view: View) -> Callable[..., Answer] | None:
         """Return what answers an operation; ``None``: the view of a server alone."""
@@ -118,23 +128,22 @@ def _stream(call: Call, instance_id: str) -> Answer:
 
 
 def _issue_ticket(call: Call) -> Answer:
-    """Issue a ticket on the node of its instance, or use one up for another node."""
+    """Issue a ticket on the node of its instance."""
     body = call.read_body()
-    if call.is_forwarded:
-        if call.environ.get("HTTP_IDEMPOTENCY_KEY") != TAKING:
-            return call.with_body(body).here()
-        taken = msgspec.json.decode(body, type=dict[str, str])["take"]
-        holder = call.web.tickets.take(taken)
-        if holder is None:
-            raise TicketRefused("the ticket was used, or is too old")
-        return json_answer(msgspec.json.encode(holder))
     instance_id = ticket_request(body).instance_id
-    if not instance_id or call.fleet.nodes.is_own(instance_id):
+    if not instance_id or _is_of_this_node(call, instance_id):
         return call.with_body(body).here()
-    # A client's key means nothing here, and must not look like another node's.
-    plain = {k: v for k, v in call.environ.items() if k != "HTTP_IDEMPOTENCY_KEY"}
-    node = call.fleet.nodes.find(instance_id)
-    return call._replace(environ=plain).forward(node, body)
+    return call.forward(call.fleet.nodes.find(instance_id), body)
+
+
+def _take_ticket(web: Web, environ: Environ) -> Answer:
+    """Use up a ticket that this node issued, for a stream of another one."""
+    row = OPERATIONS["ticket_take"]
+    given = row.read_body(json_object(read_body(environ, web.settings.max_body)))
+    holder = web.tickets.take(given["ticket"])
+    if holder is None:
+        raise TicketRefused("the ticket was used, or is too old")
+    return json_answer(msgspec.json.encode(holder))
 
 
 def _of_connection(call: Call, connection: str) -> Answer:
