@@ -20,7 +20,7 @@ from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.web.api.exchange import json_answer, parts_of
-from gym_http_server.web.api.fleet.forwarding import Call
+from gym_http_server.web.api.fleet.forwarding import FleetCall
 from gym_http_server.web.api.fleet.lists import LISTS
 from gym_http_server.web.backends.nodes.client import NodeClient, NodeRequest
 from gym_http_server.web.backends.nodes.known import KnownNodes
@@ -228,7 +228,7 @@ def test_the_node_of_an_instance_is_not_among_its_arguments() -> None:
     own = json_answer(msgspec.json.encode({"ended": [], "instances": [row]}))
     fleet: Any = SimpleNamespace(nodes=Nodes(RECORD))
     nothing: Any = None
-    call = Call(fleet, nothing, lambda *_: own, nothing, {})
+    call = FleetCall(fleet, nothing, lambda *_: own, nothing, {})
     try:
         answer = LISTS["instances"](call)
     finally:

@@ -29,7 +29,7 @@ from gym_http_server.web.api.exchange import (
     key_of,
     request_id_of,
 )
-from gym_http_server.web.api.fleet.forwarding import Call, decoded, joined
+from gym_http_server.web.api.fleet.forwarding import FleetCall, decoded, joined
 from gym_http_wire.problems import Problem
 
 __all__ = ["split_batch"]
@@ -54,7 +54,7 @@ _decode_results = msgspec.json.Decoder(_NodeResults).decode
 _name_of = msgspec.json.Decoder(_Named).decode
 
 
-def split_batch(call: Call) -> Answer:
+def split_batch(call: FleetCall) -> Answer:
     """Take the steps on their nodes, and answer as one server does."""
     json_forms(call.environ)
     body = read_batch_body(call.environ, call.web.settings.max_body)
@@ -76,7 +76,7 @@ class _SplitBatch:
         first: Results that the client waits for.
     """
 
-    def __init__(self, call: Call, first: int) -> None:
+    def __init__(self, call: FleetCall, first: int) -> None:
         self._call = call
         self._first = first
         self._results: dict[str, msgspec.Raw] = {}

@@ -13,7 +13,7 @@ from gym_http_server.fleet.records import Record
 from gym_http_server.operations.create_bodies import small_members
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import Answer, caller_of, forms, key_of
-from gym_http_server.web.api.fleet.forwarding import Call, decoded
+from gym_http_server.web.api.fleet.forwarding import FleetCall, decoded
 from gym_http_server.web.api.fleet.lists import node_header, recorder
 from gym_http_server.web.api.fleet.quotas import within_quota
 from gym_http_server.web.backends.nodes.known import KnownNodes
@@ -35,7 +35,7 @@ class _Wish(msgspec.Struct):
     for_: str | None = msgspec.field(name="for", default=None)
 
 
-def create(call: Call) -> Answer:
+def create(call: FleetCall) -> Answer:
     """Create an instance on a node that the client wants, or on a good one."""
     if call.is_forwarded:
         return call.here()
@@ -70,7 +70,7 @@ def _read_wish(body: bytes, form: int) -> _Wish:
         return _Wish()
 
 
-def _wanted(call: Call, wish: _Wish) -> list[Record]:
+def _wanted(call: FleetCall, wish: _Wish) -> list[Record]:
     """Return the nodes to create an instance on, in their order.
 
     Raises:
@@ -88,7 +88,7 @@ def _wanted(call: Call, wish: _Wish) -> list[Record]:
     return fleet.placement.candidates()
 
 
-def _create_on(call: Call, body: bytes, nodes: list[Record]) -> Answer:
+def _create_on(call: FleetCall, body: bytes, nodes: list[Record]) -> Answer:
     """Create an instance on the first node that does not refuse it."""
     refusals: list[Answer | Problem] = []
     for node in nodes:
@@ -114,7 +114,7 @@ def _create_on(call: Call, body: bytes, nodes: list[Record]) -> Answer:
     return last
 
 
-def _create_there(call: Call, node: Record, body: bytes) -> Answer:
+def _create_there(call: FleetCall, node: Record, body: bytes) -> Answer:
     """Create an instance on another node; end it if the client has left meanwhile."""
     answer, environ = call.forward(node, body), call.environ
     client = environ.get("gunicorn.socket")

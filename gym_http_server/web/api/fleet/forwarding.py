@@ -29,10 +29,10 @@ from gym_http_server.web.api.exchange import (
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.nodes.callers import ForwardedCaller, SignedParts
 from gym_http_server.web.backends.nodes.client import NodeRequest
-from gym_http_server.web.backends.nodes.connection import NodeAnswer, Upload
+from gym_http_server.web.backends.nodes.connection import ArrivingBody, NodeAnswer
 from gym_http_server.web.backends.nodes.fleet import Fleet
 
-__all__ = ["Call", "answer_of", "decoded", "joined"]
+__all__ = ["FleetCall", "answer_of", "decoded", "joined"]
 
 #: Not sent on: they are of this connection, or have been checked here.
 _KEPT_HERE = frozenset(
@@ -48,7 +48,7 @@ _ADDED_HERE = frozenset({"x-content-type-options", "x-request-id"})
 _ADDED_TO_PROBLEMS = frozenset({"x-content-type-options"})
 
 
-class Call(NamedTuple):
+class FleetCall(NamedTuple):
     """A call of an operation at a node of a fleet.
 
     Attributes:
@@ -84,7 +84,7 @@ class Call(NamedTuple):
         """Answer it on this node alone."""
         return self.view(self.web, self.environ, **arguments)
 
-    def with_body(self, body: bytes) -> Call:
+    def with_body(self, body: bytes) -> FleetCall:
         """Return the call with a body that was read already."""
         return self._replace(environ=with_body(self.environ, body))
 
@@ -109,7 +109,7 @@ class Call(NamedTuple):
         )
         return answer_of(answer, node)
 
-    def forward_upload(self, node: Record, upload: Upload) -> Answer:
+    def forward_upload(self, node: Record, upload: ArrivingBody) -> Answer:
         """Send it to another node while its body arrives, and return the answer.
 
         Raises:
@@ -123,7 +123,9 @@ class Call(NamedTuple):
         )
         return answer_of(answer, node)
 
-    def _request(self, node: Record, key: str, body: bytes | Upload) -> NodeRequest:
+    def _request(
+        self, node: Record, key: str, body: bytes | ArrivingBody
+    ) -> NodeRequest:
         target, headers = self.environ["RAW_URI"], self.headers(node, key)
         return NodeRequest(self.method, target, headers, body)
 

@@ -14,7 +14,7 @@ from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import Answer, Environ, json_answer, with_body
-from gym_http_server.web.api.fleet.forwarding import Call, decoded, joined
+from gym_http_server.web.api.fleet.forwarding import FleetCall, decoded, joined
 from gym_http_wire.problems import Problem
 
 __all__ = ["LISTS", "ask_others", "for_path", "node_header", "recorder"]
@@ -60,7 +60,9 @@ def node_header(name: str) -> tuple[str, str]:
     return "Gym-Node", name
 
 
-def _gather(call: Call, timeout_s: float | None) -> list[tuple[Record, Answer | None]]:
+def _gather(
+    call: FleetCall, timeout_s: float | None
+) -> list[tuple[Record, Answer | None]]:
     """Return the answers of all other nodes, ``None`` for those without one."""
     records = [each.record for each in call.fleet.nodes.others]
 
@@ -75,12 +77,12 @@ def _gather(call: Call, timeout_s: float | None) -> list[tuple[Record, Answer | 
     return list(zip(records, (each.value for each in tasks), strict=True))
 
 
-def ask_others(call: Call) -> list[tuple[Record, Answer | None]]:
+def ask_others(call: FleetCall) -> list[tuple[Record, Answer | None]]:
     """Return the answers of the other nodes, ``None`` for those that are silent."""
     return _gather(call, TOGETHER_SECONDS)
 
 
-def _together(merge: Callable[[_Answers], Any], call: Call) -> Answer:
+def _together(merge: Callable[[_Answers], Any], call: FleetCall) -> Answer:
     """Answer with what all nodes have, put together."""
     own = call.here()
     if call.is_forwarded or own.status != 200:
@@ -185,7 +187,7 @@ def _with_node(row: msgspec.Raw, name: str, before: str) -> msgspec.Raw:
     return msgspec.Raw(b'%b,"node":"%b"%b%b' % (start, name.encode(), mark, end))
 
 
-def _with_nodes(call: Call) -> Answer:
+def _with_nodes(call: FleetCall) -> Answer:
     """Describe this node, and name all of them, of which a create may choose one."""
     named = [
         {
@@ -200,7 +202,7 @@ def _with_nodes(call: Call) -> Answer:
     return json_answer(msgspec.json.encode(described, order="sorted") + b"\n")
 
 
-def _anywhere(call: Call, **arguments: str) -> Answer:
+def _anywhere(call: FleetCall, **arguments: str) -> Answer:
     """Answer with what this node has, or another one."""
     try:
         return call.here(**arguments)
@@ -222,7 +224,7 @@ def for_path(environ: Environ, path: str) -> Environ:
     return asking
 
 
-def recorder(call: Call, directory: str) -> Record:
+def recorder(call: FleetCall, directory: str) -> Record:
     """Return the node that has a recording, best the one that made it."""
     # Whoever may resume it need not be able to read it.
     row, nodes = OPERATIONS["recording_find"], call.fleet.nodes

@@ -25,10 +25,10 @@ from gym_http_server.web.api.exchange import (
     read_body,
     read_some,
 )
-from gym_http_server.web.api.fleet.forwarding import Call
+from gym_http_server.web.api.fleet.forwarding import FleetCall
 from gym_http_server.web.api.fleet.lists import ask_others, for_path
 from gym_http_server.web.api.web import View
-from gym_http_server.web.backends.nodes.connection import Upload
+from gym_http_server.web.backends.nodes.connection import ArrivingBody
 from gym_http_server.web.backends.nodes.fleet import Fleet
 from gym_http_wire.problems import Problem
 
@@ -64,7 +64,7 @@ class RunViews:
             return self._create
         return self._answer if row.path.startswith(RUN) else None
 
-    def _create(self, call: Call) -> Answer:
+    def _create(self, call: FleetCall) -> Answer:
         """Create a run on the node that has its name, else here."""
         most = min(call.web.settings.max_body, INLINE_BYTES)
         body = read_body(call.environ, most, "")
@@ -83,7 +83,7 @@ class RunViews:
         node = node or self._search(call, run)
         return here() if node.boot == own.boot else call.forward(node, body)
 
-    def _answer(self, call: Call, run: str, **arguments: str) -> Answer:
+    def _answer(self, call: FleetCall, run: str, **arguments: str) -> Answer:
         """Answer for a run of this node, or forward the request to its node."""
         if call.is_forwarded:
             return call.here(run=run, **arguments)
@@ -96,10 +96,10 @@ class RunViews:
         size = int(environ.get("CONTENT_LENGTH") or 0)
         check_size(size, call.web.settings.max_upload, "--max-upload")
         known = "CONTENT_LENGTH" in environ
-        upload = Upload(_pieces(environ), size if known else None)
+        upload = ArrivingBody(_pieces(environ), size if known else None)
         return call.forward_upload(node, upload)
 
-    def _find(self, call: Call, run: str) -> Record:
+    def _find(self, call: FleetCall, run: str) -> Record:
         """Return the node of a run; this one if none has it.
 
         Raises:
@@ -125,7 +125,7 @@ class RunViews:
             )
         return node
 
-    def _search(self, call: Call, run: str) -> Record:
+    def _search(self, call: FleetCall, run: str) -> Record:
         """Return the node of a run that the store does not know, else this one."""
         asking = call._replace(
             row=OPERATIONS["run_status"],
@@ -151,7 +151,7 @@ class RunViews:
         self._known[run] = number
 
 
-def _has(asking: Call, run: str) -> bool:
+def _has(asking: FleetCall, run: str) -> bool:
     """Whether this node has a run."""
     try:
         return asking.here(run=run).status == 200

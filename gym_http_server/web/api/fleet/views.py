@@ -25,7 +25,7 @@ from gym_http_server.web.api.exchange import (
 )
 from gym_http_server.web.api.fleet.batches import split_batch
 from gym_http_server.web.api.fleet.creates import create
-from gym_http_server.web.api.fleet.forwarding import Call, answer_of
+from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of
 from gym_http_server.web.api.fleet.lists import LISTS, node_header
 from gym_http_server.web.api.fleet.runs import RunViews
 from gym_http_server.web.api.service import ticket_request
@@ -62,7 +62,7 @@ class FleetViews:
             return view
 
         def in_fleet(web: Web, environ: Environ, **arguments: str) -> Answer:
-            return answer(Call(self._fleet, row, view, web, environ), **arguments)
+            return answer(FleetCall(self._fleet, row, view, web, environ), **arguments)
 
         return in_fleet
 
@@ -83,20 +83,20 @@ class FleetViews:
         return _of_instance if "<instance_id>" in row.path else None
 
 
-def _is_of_this_node(call: Call, instance_id: str) -> bool:
+def _is_of_this_node(call: FleetCall, instance_id: str) -> bool:
     """Whether this node has an instance, or has to refuse its ID."""
     own = call.fleet.nodes.is_own(instance_id)
     return own or call.is_forwarded or len(instance_id) != 8
 
 
-def _of_instance(call: Call, instance_id: str, **arguments: str) -> Answer:
+def _of_instance(call: FleetCall, instance_id: str, **arguments: str) -> Answer:
     if _is_of_this_node(call, instance_id):
         return call.here(instance_id=instance_id, **arguments)
     node = call.fleet.nodes.find(instance_id)
     return call.forward(node, call.read_body())
 
 
-def _describe(call: Call, instance_id: str) -> Answer:
+def _describe(call: FleetCall, instance_id: str) -> Answer:
     """Describe an instance, and name its node, so that clients connect to that."""
     answer = _of_instance(call, instance_id)
     if call.fleet.nodes.is_own(instance_id):
@@ -104,7 +104,7 @@ def _describe(call: Call, instance_id: str) -> Answer:
     return answer
 
 
-def _stream(call: Call, instance_id: str) -> Answer:
+def _stream(call: FleetCall, instance_id: str) -> Answer:
     """Relay a stream of another node's instance."""
     if _is_of_this_node(call, instance_id):
         return call.here(instance_id=instance_id)
@@ -127,7 +127,7 @@ def _stream(call: Call, instance_id: str) -> Answer:
     return SWITCHED
 
 
-def _issue_ticket(call: Call) -> Answer:
+def _issue_ticket(call: FleetCall) -> Answer:
     """Issue a ticket on the node of its instance."""
     body = call.read_body()
     instance_id = ticket_request(body).instance_id
@@ -146,7 +146,7 @@ def _take_ticket(web: Web, environ: Environ) -> Answer:
     return json_answer(msgspec.json.encode(holder))
 
 
-def _of_connection(call: Call, connection: str) -> Answer:
+def _of_connection(call: FleetCall, connection: str) -> Answer:
     """Answer an external environment that is connected to any node by long polling."""
     body = read_body(call.environ, call.web.settings.max_answer, "--max-answer")
     try:

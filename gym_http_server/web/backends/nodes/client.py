@@ -16,11 +16,11 @@ from gym_http_server.fleet.joining import tls_context
 from gym_http_server.fleet.records import Record
 from gym_http_server.web.backends.budget import Budget
 from gym_http_server.web.backends.nodes.connection import (
+    ArrivingBody,
     NodeAnswer,
     NodeConnection,
     NodeLost,
     NodeStream,
-    Upload,
 )
 from gym_http_server.web.backends.nodes.known import KnownNodes
 
@@ -43,7 +43,7 @@ class NodeRequest(NamedTuple):
     method: str
     target: str
     headers: list[tuple[str, str]]
-    body: bytes | Upload = b""
+    body: bytes | ArrivingBody = b""
 
     def head(self, node: Record, framing: Iterable[tuple[str, str]]) -> bytes:
         """Return its head, with headers in front of its own."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gym_http_server.web.backends.budget import LARGE, Budget, LargeBody
 
-__all__ = ["NodeAnswer", "NodeConnection", "NodeLost", "NodeStream", "Upload"]
+__all__ = ["ArrivingBody", "NodeAnswer", "NodeConnection", "NodeLost", "NodeStream"]
 
 #: Seconds without a byte after which the caller's check is called.
 LOOK_SECONDS = 1.0
@@ -27,7 +27,7 @@ _BODYLESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 Check = Callable[[], None]
 
 
-class Upload(NamedTuple):
+class ArrivingBody(NamedTuple):
     """The body of a request, which is still arriving.
 
     Attributes:
@@ -140,7 +140,7 @@ class NodeConnection:
         head, rest = self._begin(data, check)
         return self._finish(_read_head(head), rest, budget, check)
 
-    def upload(self, head: bytes, body: Upload) -> None:
+    def upload(self, head: bytes, body: ArrivingBody) -> None:
         """Send a request whose body is still arriving.
 
         The node may answer before it has all of it, and close the connection.
