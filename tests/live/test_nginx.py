@@ -1,11 +1,8 @@
 """deploy/nginx.conf in the real nginx: REST, streams, external environments, Tango."""
 
 import contextlib
-import os
 import re
-import socket
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,15 +17,15 @@ from tests.support.api import Api, error, no_content, ok
 from tests.support.broker import wait_until_unlisted
 from tests.support.drivers import Program, needs
 from tests.support.identity import assert_identical
+from tests.support.nginx import OUTSIDE, WITHIN, nginx
 from tests.support.peers.agent_calls import close_external, create_and_reset
 from tests.support.peers.external_env import ExternalEnv, refused_handshake
 from tests.support.peers.openenv import OpenEnvClient
 from tests.support.peers.tango import TangoPage
 from tests.support.raw import SECURED
 from tests.support.reference_runs import ReferenceRun
-from tests.support.server import ROOT, Server
+from tests.support.server import ROOT, Server, free_port
 from tests.support.tls import certificate_and_key
-from tests.support.wait import wait_until
 from tests.support.websocket import WebSocket
 
 pytestmark = [
@@ -39,21 +36,13 @@ pytestmark = [
 ]
 
 CONFIGURATION = ROOT / "deploy" / "nginx.conf"
-#: The settings that nginx itself needs, with all files in the test's folder.
-MAIN = """
-daemon off;
-master_process off;
-pid {folder}/pid;
-error_log {folder}/errors;
+#: The configuration around it.
+MAIN = f"""
+{OUTSIDE}
 events {{ worker_connections 512; }}
 http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/site.conf;
+    {WITHIN}
+    include {{folder}}/site.conf;
 }}
 """
 FIRST = {"observation": [[0, 5], [6, 1]], "info": {}}
@@ -86,12 +75,12 @@ def behind() -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def nginx(folder: Path, server: Server, site: str) -> Iterator[Proxied]:
+def with_site(folder: Path, server: Server, site: str) -> Iterator[Proxied]:
     """Run nginx with a site in the place of deploy/nginx.conf; no " ssl" is no TLS."""
+    needs("openssl")
     certificate, key = certificate_and_key(folder)
     secured = " ssl;" in site
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     for old, new in (
         ("server 127.0.0.1:5000;", f"server 127.0.0.1:{server.port};"),
         ("listen 443", f"listen 127.0.0.1:{port}"),
@@ -102,38 +91,13 @@ def nginx(folder: Path, server: Server, site: str) -> Iterator[Proxied]:
         assert site.count(old) == 1, old
         site = site.replace(old, new)
     (folder / "site.conf").write_text(site)
-    (folder / "main.conf").write_text(MAIN.format(folder=folder))
-    command = ["nginx", "-p", str(folder), "-c", str(folder / "main.conf")]
-    with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "-e", str(folder / "errors")], stdout=output, stderr=output
-        )
     if secured:
         SECURED[port] = ssl.create_default_context(cafile=str(certificate))
     try:
-        wait_until(lambda: _listens(process, port, folder), 20.0, "nginx")
-        yield Proxied(port, server, certificate if secured else None)
+        with nginx(folder, MAIN, port):
+            yield Proxied(port, server, certificate if secured else None)
     finally:
         SECURED.pop(port, None)
-        process.terminate()
-        process.wait(10)
-
-
-def _listens(process: subprocess.Popen[bytes], port: int, folder: Path) -> bool:
-    assert process.poll() is None, (folder / "output").read_text()
-    with contextlib.suppress(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port)).close()
-        return True
-    return False
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tools() -> Iterator[None]:
-    # Debian puts nginx where only root looks for programs.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin")
-        needs("nginx", "openssl")
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +106,7 @@ def proxied(
 ) -> Iterator[Proxied]:
     """The server behind nginx, which is configured as in deploy."""
     folder = tmp_path_factory.mktemp("nginx")
-    with nginx(folder, behind, CONFIGURATION.read_text()) as made:
+    with with_site(folder, behind, CONFIGURATION.read_text()) as made:
         yield made
 
 
@@ -154,7 +118,7 @@ def without_upgrades(
     site = CONFIGURATION.read_text().replace("443 ssl;", "443;")
     site = site.replace("proxy_set_header Upgrade $http_upgrade;", "")
     site = site.replace("$gym_connection;", "'';")
-    with nginx(tmp_path_factory.mktemp("nginx"), behind, site) as made:
+    with with_site(tmp_path_factory.mktemp("nginx"), behind, site) as made:
         yield made
 
 

@@ -8,20 +8,15 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.drivers import needs
-from tests.support.server import Server
+from tests.support.faults.disconnecting_proxy import DisconnectingProxy
+from tests.support.server import Server, free_port
 from tests.support.wait import wait_until
 
 TOKEN = "fleet-token-of-the-tests"
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 class Redis:
@@ -29,7 +24,7 @@ class Redis:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ghst-redis-"))
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -109,19 +104,57 @@ def fleet(
     with redis_server() as redis, contextlib.ExitStack() as stack:
         servers = [node(redis, name, *args) for name in names]
         # The last one is reached directly; its port is free now.
-        url = f"http://127.0.0.1:{_free_port()}"
+        url = f"http://127.0.0.1:{free_port()}"
         servers[-1] = node(
             *(redis, names[-1], "--node-url", url, "--port", url.rpartition(":")[2]),
             *args,
         )
-        for each in servers:
-            each.launch()
-            stack.push(each)
-        for each in servers:
-            each.wait_listening()
-            each.wait_complete()
-        wait_until_known(redis, servers)
+        _start(servers, redis, stack)
         yield redis, servers
+
+
+@dataclass
+class LinkedNode:
+    """A server of a fleet, whose connections a test can cut.
+
+    Attributes:
+        server: The server.
+        nodes: What the other nodes connect to.
+        store: What it connects to as the store.
+    """
+
+    server: Server
+    nodes: DisconnectingProxy
+    store: DisconnectingProxy
+
+
+@contextlib.contextmanager
+def linked_fleet(
+    *names: str, args: tuple[str, ...] = ()
+) -> Iterator[tuple[Redis, list[LinkedNode]]]:
+    """Run servers that reach each other and their store through proxies."""
+    with redis_server() as redis, contextlib.ExitStack() as stack:
+        linked = []
+        for name in names:
+            port = free_port()
+            to_nodes = stack.enter_context(DisconnectingProxy(port))
+            to_store = stack.enter_context(DisconnectingProxy(redis.port))
+            flags = ["--port", str(port), "--node-url", to_nodes.url]
+            flags += ["--fleet", f"redis://127.0.0.1:{to_store.port}/0"]
+            server = node(redis, name, *flags, *args)
+            linked.append(LinkedNode(server, to_nodes, to_store))
+        _start([each.server for each in linked], redis, stack)
+        yield redis, linked
+
+
+def _start(servers: list[Server], redis: Redis, stack: contextlib.ExitStack) -> None:
+    for each in servers:
+        each.launch()
+        stack.push(each)
+    for each in servers:
+        each.wait_listening()
+        each.wait_complete()
+    wait_until_known(redis, servers)
 
 
 def wait_until_known(redis: Redis, servers: list[Server]) -> None:

@@ -37,6 +37,13 @@ _READY = re.compile(r"Listening on (https?://\S+)")
 _INSTANCE_FOLDER = re.compile(f"(?!{DRAWING})[0-9a-f]{{8}}")
 
 
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
 class Server:
     """A server in a separate session, with its own folders and one web worker.
 

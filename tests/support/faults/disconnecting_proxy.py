@@ -20,6 +20,7 @@ class DisconnectingProxy(Listener):
     def __init__(self, port: int) -> None:
         self._target = port
         self.cuts = 0
+        self._severed = False
         # The sender of the next piece that is not forwarded.
         self._due: str | None = None
         self._cutting = threading.Lock()
@@ -35,9 +36,24 @@ class DisconnectingProxy(Listener):
             for each in self._open:
                 shut_down(each)
 
+    def sever(self) -> None:
+        """Cut all connections, and all new ones until `mend`."""
+        self._severed = True
+        self.cut_all()
+
+    def mend(self) -> None:
+        """Forward connections again."""
+        self._severed = False
+
     def attend(self, connection: socket.socket, number: int) -> None:
         """Forward bytes in both directions."""
+        with contextlib.suppress(ConnectionRefusedError):
+            self._attend(connection)
+
+    def _attend(self, connection: socket.socket) -> None:
         with self.onward(self._target) as server:
+            if self._severed:
+                return
             pieces = (server, connection, "server")
             back = threading.Thread(target=self._pass_on, args=pieces)
             back.start()
