@@ -56,6 +56,7 @@ build = {
     ["gym_http_client.masks"] = "gym_http_client/masks.lua",
     ["gym_http_client.media"] = "gym_http_client/media.lua",
     ["gym_http_client.usage"] = "gym_http_client/usage.lua",
+    ["gym_http_client.node_streams"] = "gym_http_client/node_streams.lua",
     ["gym_http_client.numbers"] = "gym_http_client/numbers.lua",
     ["gym_http_client.options"] = "gym_http_client/options.lua",
     ["gym_http_client.plain"] = "gym_http_client/plain.lua",

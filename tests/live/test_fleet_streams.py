@@ -23,7 +23,7 @@ from tests.support.reference_runs import ReferenceRun
 from tests.support.server import Server
 
 TOKEN = "a-token-that-no-other-address-gets"
-NAMES = ("python",)
+NAMES = ("python", "lua5.4", "js")
 #: The cut comes in the middle of an episode.
 MESSAGES = 23
 pytestmark = [

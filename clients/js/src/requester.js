@@ -10,7 +10,8 @@ export const TIMEOUT = 60_000;
 /** Bytes that an answer may have, by default. */
 export const MAX_BODY = 256 * 1024 * 1024;
 
-const IN_NODE = Boolean(globalThis.process?.versions?.node);
+/** Whether this is no page, but Node or the like. */
+export const IN_NODE = Boolean(globalThis.process?.versions?.node);
 const ABSENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 const MALFORMED = /^(HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RES_EXCEEDED)/;
 const VISIBLE = /^[\x21-\x7e]+$/;
@@ -30,6 +31,7 @@ export class Requester {
     if (typeof onWarning !== "function") throw new TypeError(`onWarning is a function: ${onWarning}`);
     const address = addressOf(url ?? "http://127.0.0.1:5000");
     this.url = address.url;
+    this.inFleet = false;
     this.timeout = timeout;
     this.maxBody = maxBody;
     this.onWarning = onWarning;
@@ -79,6 +81,8 @@ export class Requester {
       const outcome = await this.#exchange(url, init, tries);
       if (outcome.lost === undefined && !isRepeated(outcome, creates)) {
         this.#met = true;
+        // Servers of a fleet name the node of an instance that is made or described.
+        this.inFleet ||= outcome.headers.get("gym-node") !== null;
         this.#warnOf(outcome);
         return outcome;
       }

@@ -9,6 +9,7 @@ import { BINARY, JSON_TYPE, apiError, problemIn, valueOf } from "./answers.js";
 import { Deadline } from "./deadlines.js";
 import { ApiError, GymHttpError, ProtocolError, TransportError } from "./errors.js";
 import { Form, encodeFrame } from "./frames.js";
+import { NodeStreams } from "./node_streams.js";
 import { lateError } from "./requester.js";
 import { Lost, Tries, isRepeated, newName } from "./retries.js";
 import { Stream } from "./stream.js";
@@ -33,6 +34,7 @@ export class Session {
   // Up to this one, requests go by REST unless a later one opens a stream.
   #without = 0;
   #lostAt = null;
+  #nodeStreams;
   #last = Promise.resolve();
 
   /**
@@ -44,6 +46,7 @@ export class Session {
     this.#requester = requester;
     this.#path = path;
     this.#streams = streams;
+    this.#nodeStreams = new NodeStreams(requester, path);
     this.#name = newName();
   }
 
@@ -147,10 +150,18 @@ export class Session {
 
   /** Open a stream if possible; otherwise the request uses REST. */
   async #open(deadline) {
+    const query = this.#streamQuery();
+    const { maxBody } = this.#requester;
+    const atNode = (url, limited) => Stream.at(url, maxBody, limited);
+    this.#stream = await this.#nodeStreams.open(atNode, query, deadline);
+    if (!this.#stream) await this.#openAtServer(`${this.#path}stream${query}`, deadline);
+    if (this.#stream) this.#failed = 0;
+  }
+
+  async #openAtServer(path, deadline) {
     const limited = new Deadline(Math.min(HANDSHAKE, deadline.left()), deadline.signal);
     try {
-      this.#stream = await Stream.open(this.#requester, this.#streamPath(), limited);
-      this.#failed = 0;
+      this.#stream = await Stream.open(this.#requester, path, limited);
     } catch (error) {
       if (deadline.reason !== undefined) throw deadline.reason;
       this.#refused(error);
@@ -159,10 +170,10 @@ export class Session {
     }
   }
 
-  #streamPath() {
+  #streamQuery() {
     // If the instance ended meanwhile, it did so in the call that waits.
     const lost = this.#lostAt === null ? "" : `&lost=${((performance.now() - this.#lostAt) / 1000).toFixed(3)}`;
-    return `${this.#path}stream?session=${this.#name}${lost}`;
+    return `?session=${this.#name}${lost}`;
   }
 
   #refused(error) {

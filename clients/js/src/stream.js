@@ -24,27 +24,35 @@ export class Stream {
   }
 
   /**
-   * Open a stream.
+   * Open a stream at the address of a server.
    *
    * @param {import("./requester.js").Requester} requester
    * @param {string} path Of the stream, with its query.
    * @param {import("./deadlines.js").Deadline} deadline
    */
   static async open(requester, path, deadline) {
-    const how = {
-      protocol: PROTOCOL,
-      signal: deadline.signal,
-      maxMessage: requester.maxBody + MAX_HEAD + HEADER_SIZE,
-    };
-    if (hasWebSocket()) {
-      // No page can put a header on a WebSocket, and no address holds a token.
-      const ticket = requester.token ? `&ticket=${await ticketOf(requester, deadline)}` : "";
-      return new Stream(await deadline.race(openPageSocket(requester.url + path + ticket, how)));
-    }
+    const { token, url, maxBody } = requester;
+    if (!hasWebSocket()) return Stream.at(url + path, maxBody, deadline, token);
+    // No page can put a header on a WebSocket, and no address holds a token.
+    const ticket = token ? `&ticket=${await ticketOf(requester, deadline)}` : "";
+    return Stream.at(url + path + ticket, maxBody, deadline);
+  }
+
+  /**
+   * Open a stream at a URL.
+   *
+   * @param {string} url With http: or https:.
+   * @param {number} maxBody Bytes that an answer may have.
+   * @param {import("./deadlines.js").Deadline} deadline
+   * @param {string} [token] Sent in a header, where there is no built-in WebSocket.
+   */
+  static async at(url, maxBody, deadline, token) {
+    const how = { protocol: PROTOCOL, signal: deadline.signal, maxMessage: maxBody + MAX_HEAD + HEADER_SIZE };
+    if (hasWebSocket()) return new Stream(await deadline.race(openPageSocket(url, how)));
     const { openSocket } = await import("./node_websocket.js");
     const headers = { Accept: "application/problem+json" };
-    if (requester.token) headers.Authorization = `Bearer ${requester.token}`;
-    return new Stream(await deadline.race(openSocket(requester.url + path, { ...how, headers })));
+    if (token) headers.Authorization = `Bearer ${token}`;
+    return new Stream(await deadline.race(openSocket(url, { ...how, headers })));
   }
 
   /** Send a request; return the frame of its answer. */

@@ -154,6 +154,8 @@ function Requester:request(method, path, request)
     local again = trying:again(reply, failed)
     self.met = trying.met
     if not again and reply then
+      -- Servers of a fleet name the node of an instance that is made or described.
+      self.in_fleet = self.in_fleet or reply.fields["gym-node"] ~= nil
       server_warnings.show_header(self, reply)
       return reply
     elseif not again then

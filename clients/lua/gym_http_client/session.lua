@@ -15,6 +15,7 @@ local handshake = require("gym_http_client.handshake")
 local connections = require("gym_http_client.connection")
 local media = require("gym_http_client.media")
 local malformed = require("gym_http_client.malformed")
+local node_streams = require("gym_http_client.node_streams")
 local streams = require("gym_http_client.stream")
 local retries = require("gym_http_client.retries")
 local server_warnings = require("gym_http_client.server_warnings")
@@ -56,6 +57,7 @@ local NO_STREAMS = {
 function session.new(requester, quoted_id, options)
   return setmetatable({
     requester = requester,
+    quoted_id = quoted_id,
     path = "/v1/envs/" .. quoted_id .. "/",
     name = random_bytes.name(),
     number = 0,
@@ -80,15 +82,20 @@ end
 
 -- Open a stream if possible; returns an error if the instance is the reason.
 local function reopen(self, deadline)
-  local path = self.path .. "stream?session=" .. self.name
+  local query = "?session=" .. self.name
   local now = socket.gettime()
   if self.lost_at then
     -- If the instance ended meanwhile, it did so in the call that waits.
-    path = path .. ("&lost=%.3f"):format(math.max(0, now - self.lost_at)):gsub(",", ".")
+    query = query .. ("&lost=%.3f"):format(math.max(0, now - self.lost_at)):gsub(",", ".")
   end
   local answer_limit = self.requester.options.answer_limit
-  local limit = math.min(deadline, now + HANDSHAKE_SECONDS, now + answer_limit)
-  local connection, failed, reply = handshake.open(self.requester, path, limit)
+  local connection, failed, reply = node_streams.open(self, query, deadline)
+  if not connection then
+    now = socket.gettime()
+    local limit = math.min(deadline, now + HANDSHAKE_SECONDS, now + answer_limit)
+    local path = self.path .. "stream" .. query
+    connection, failed, reply = handshake.open(self.requester, path, limit)
+  end
   if connection then
     self.failed_handshakes, self.lost_at = 0, nil
     self.stream = streams.new(connection, self.requester.options.max_body + 65552, self.raw)

@@ -14,6 +14,7 @@ local gym = require("gym_http_client")
 local integers = require("gym_http_client.integers")
 local masked = require("gym_http_client.masks")
 local models = require("models")
+local node_streams = require("gym_http_client.node_streams")
 local plain = require("gym_http_client.plain")
 local sha1 = require("gym_http_client.sha1")
 local retries = require("gym_http_client.retries")
@@ -349,6 +350,31 @@ test("a final answer of a create is retried in other calls", function()
   equal(retries.is_repeated({ status = 503, fields = {}, body = "no JSON" }, true), true)
   equal(retries.is_repeated({ status = 503, fields = {}, body = '{"message":"","code":[]}' }, true),
     true)
+end)
+
+test("URLs of streams at nodes are checked", function()
+  local path = "/v1/envs/00a3c657/stream"
+  local function url_of(first, url)
+    local found, below = node_streams.parse(url, first, "00a3c657")
+    if found then
+      equal(below, path)
+      equal(found.token, nil)
+    end
+    return found and found.url
+  end
+  equal(url_of("http", "ws://10.0.0.7:5000" .. path .. "/"), "http://10.0.0.7:5000")
+  equal(url_of("http", "ws://[fd00::7]:5000" .. path), "http://[fd00::7]:5000")
+  equal(url_of("http", "wss://node-2" .. path .. "/"), "https://node-2")
+  equal(url_of("https", "wss://node-2/gym" .. path .. "/"), "https://node-2/gym")
+  equal(url_of("https", "ws://node-2" .. path .. "/"), nil)
+  for _, url in ipairs({
+    "http://node-2" .. path, "ws://user:secret@node-2" .. path, "ws://node-2/?x=" .. path,
+    "ws://node-2/#" .. path, "ws://node-2:99999" .. path, "ws://node 2" .. path,
+    "ws://node-2\r\nX: y" .. path, "ws://" .. path, "ws://node-2/v1/envs/00a00000/stream/",
+    "ws://node-2" .. path .. "/other", "", 5, false,
+  }) do
+    equal(url_of("http", url), nil)
+  end
 end)
 
 test("a timeout contains the last failure", function()
