@@ -6,6 +6,7 @@ instance again; `gym_http_server.host.resume` then brings it to the recorded sta
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import os
@@ -18,6 +19,7 @@ from gym_http_server.host import env_warnings
 from gym_http_server.host.activity import Activity
 from gym_http_server.host.create_request import CreateRequest, ResumeRequest
 from gym_http_server.host.dispatch import Dispatch
+from gym_http_server.host.handlers import Handlers
 from gym_http_server.host.monitor_files import FileRequest
 from gym_http_server.host.resume import replay
 from gym_http_server.operations.create_bodies import ARGUMENTS, INLINE_BYTES
@@ -93,23 +95,12 @@ def resume(
         )
     directory, handlers = recording.directory, dispatch.handlers
     monitor = handlers.open_file(FileRequest(directory, False, True, goes_on=True))
-
-    def open_part(index: int) -> int | None:
-        # Each has a limit, as each call has, and not all parts together.
-        activity.begin_next()
-        try:
-            return handlers.open_file(FileRequest(directory, False, True, part=index))
-        except Problem as problem:
-            if problem.status != NotFound.default_status:
-                raise
-            return None
-
     # From now on, there is a limit for each call.
     activity.finish()
     resumed = replay(
         dispatch.operations,
         dispatch.exact,
-        open_part,
+        functools.partial(_open_part, directory, handlers, activity),
         step=recording.step,
         verify=recording.verify,
         on_call=activity.begin_next,
@@ -124,6 +115,20 @@ def resume(
     }
     if not resumed.reset:
         _draw_seed(wanted, dispatch)
+
+
+def _open_part(
+    directory: str, handlers: Handlers, activity: Activity, index: int
+) -> int | None:
+    """Open a part of a recording; return ``None`` if there are fewer."""
+    # Each has a limit, as each call has, and not all parts together.
+    activity.begin_next()
+    try:
+        return handlers.open_file(FileRequest(directory, False, True, part=index))
+    except Problem as problem:
+        if problem.status != NotFound.default_status:
+            raise
+        return None
 
 
 def _recorded(request: CreateRequest) -> Json:

@@ -2,35 +2,29 @@
 
 A recording may be cut anywhere, and an environment without the sandbox can have written
 it. Its records are decoded as requests are, and take the same calls as those.
-
-Each part says after how many records of the earlier ones it goes on. So a recording is
-a tree: where it was resumed at an earlier step, the records after that are left out.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import os
 import struct
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from gym_http_core.env_errors import env_exceptions
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_server.errors import CannotResume, ResumeDiffers
 from gym_http_server.host import env_warnings
+from gym_http_server.host.differences import first_difference
+from gym_http_server.host.lineage import OpenPart, Recorded, lineage, records
 from gym_http_server.host.step_recorder import COUNTED, reset_members, step_members
 from gym_http_wire.frames import VALUE_HEADER
 from gym_http_wire.problems import BadParameter, ExternalAway
-from gym_http_wire.spaces import elided
-from gym_http_wire.step_parts import BODY, HEADER_START, Kind, header_size
+from gym_http_wire.step_parts import BODY, Kind
 from gym_http_wire.step_records import StepDecoder
-from gym_http_wire.values import BadValue, Unsent, UnsupportedValue, binary
+from gym_http_wire.values import UnsupportedValue, binary
 from gym_http_wire.values.binary import compile_reader
 from gym_http_wire.values.fixed import fixed_reader, fixed_writer
 from gym_http_wire.values.infos import with_unsent
@@ -39,11 +33,6 @@ from gym_http_wire.values.writing import Writing
 __all__ = ["Resumed", "replay"]
 
 Json = dict[str, Any]
-#: Opens the part with an index for reading; returns ``None`` after the last one.
-OpenPart = Callable[[int], int | None]
-#: The bytes of a record, and what decodes it.
-_Recorded = tuple[StepDecoder, bytes]
-_CHUNK = 1024 * 1024
 # Seconds after which the host records again that a call begins.
 _QUIET_SECONDS = 0.02
 _CAUSES = (
@@ -90,20 +79,6 @@ class _StepLayout(NamedTuple):
     has_draws: bool
 
 
-class _Segment(NamedTuple):
-    """Records of one part that lead to the state.
-
-    Attributes:
-        part: Index of the part.
-        start: Number of records before them.
-        header: The header of the part.
-    """
-
-    part: int
-    start: int
-    header: Json
-
-
 def replay(
     operations: Operations,
     exact: LosslessCalls,
@@ -128,7 +103,7 @@ def replay(
         ResumeDiffers: The environment did something else.
         BadParameter: The recording has fewer steps.
     """
-    segments = _lineage(open_part)
+    segments = lineage(open_part)
     first = segments[0] if segments else None
     if first is None or first.start or first.header.get("request") is None:
         raise CannotResume(
@@ -138,7 +113,7 @@ def replay(
     run = _Replay(operations, exact, verify)
     noted = 0.0
     with env_warnings.muted():
-        for decoder, body in _records(open_part, segments):
+        for decoder, body in records(open_part, segments):
             if step is not None and run.steps >= step and not run.may_follow(body[0]):
                 break
             now = time.monotonic()
@@ -152,66 +127,6 @@ def replay(
             f"step is {step}: expected at most {run.steps}, the steps of the recording"
         )
     return Resumed(first.header, run.records, run.steps, run.reset, run.last)
-
-
-def _lineage(open_part: OpenPart) -> list[_Segment]:
-    """Return what of each part leads to the state at the end of the last one."""
-    segments: list[_Segment] = []
-    part = 0
-    while (file := open_part(part)) is not None:
-        header = _header_of(file)
-        after = header.get("after", 0) if isinstance(header, dict) else -1
-        if type(after) is int and after >= 0:
-            while segments and segments[-1].start >= after:
-                segments.pop()
-            segments.append(_Segment(part, after, header))
-        part += 1
-    return segments
-
-
-def _header_of(file: int) -> Any:
-    """Return the header of a part, or ``None``; close its file."""
-    with os.fdopen(file, "rb") as part:
-        start = part.read(HEADER_START)
-        data = start + part.read(header_size(start))
-    try:
-        first = next(iter(StepDecoder().feed(data)), None)
-    except BadValue:
-        return None
-    return first.value if first is not None and first.kind == Kind.HEADER else None
-
-
-def _records(open_part: OpenPart, segments: list[_Segment]) -> Iterator[_Recorded]:
-    """Yield the records that lead to the state, and the header of each part."""
-    ends = [each.start for each in segments[1:]]
-    for segment, end in zip(segments, [*ends, None], strict=True):
-        number, file = segment.start, open_part(segment.part)
-        if file is None:
-            # It was deleted just now.
-            return
-        with contextlib.closing(_bodies(file)) as records:
-            for decoder, body in records:
-                counts = body[0] in COUNTED
-                if counts and number == end:
-                    break
-                number += counts
-                yield decoder, body
-        if end is not None and number < end:
-            # It was cut, and what followed is not known to be the same episode.
-            return
-
-
-def _bodies(file: int) -> Generator[_Recorded, None, None]:
-    """Yield the records of a part, and close its file."""
-    decoder = StepDecoder()
-    try:
-        while not decoder.ended and (data := os.read(file, _CHUNK)):
-            for body in decoder.feed_bodies(data):
-                yield decoder, body
-    except BadValue as error:
-        raise CannotResume(f"a part of the recording {error}") from None
-    finally:
-        os.close(file)
 
 
 class _Replay:
@@ -229,7 +144,7 @@ class _Replay:
         self.records = 0
         self.steps = 0
         self.reset = False
-        self._last: tuple[str, Json | _Recorded] | None = None
+        self._last: tuple[str, Json | Recorded] | None = None
         self._operations = operations
         self._exact = exact
         self._verify = verify
@@ -426,7 +341,7 @@ class _Replay:
             ResumeDiffers: They differ.
         """
         again = binary.decode(binary.encode(with_unsent(members)[0]))
-        found = _first_difference(value, again, "")
+        found = first_difference(value, again, "")
         if found is not None:
             path, recorded, replayed = found
             raise self._differs(
@@ -459,48 +374,3 @@ class _Replay:
 
 def _shown(value: Any) -> str:
     return f"{value!r:.{_SHOWN_CHARS}}"
-
-
-def _first_difference(
-    recorded: Any, replayed: Any, path: str
-) -> tuple[str, Any, Any] | None:
-    """Return where decoded values differ, and the parts there; ``None``: nowhere."""
-    if type(recorded) is not type(replayed):
-        return path, recorded, replayed
-    pairs: Any = ()
-    if isinstance(recorded, dict):
-        if list(recorded) != list(replayed):
-            return path, recorded, replayed
-        pairs = ((key, recorded[key], replayed[key]) for key in recorded)
-    elif isinstance(recorded, list | tuple):
-        if len(recorded) != len(replayed):
-            return path, recorded, replayed
-        pairs = zip(range(len(recorded)), recorded, replayed, strict=True)
-    elif isinstance(recorded, np.ndarray):
-        return _array_difference(recorded, replayed, path)
-    elif isinstance(recorded, Unsent):
-        # Its text may have the address of an object.
-        return None if recorded.type == replayed.type else (path, recorded, replayed)
-    elif binary.encode(recorded) != binary.encode(replayed):
-        return path, recorded, replayed
-    for key, one, other in pairs:
-        inner = f"{path}[{elided(key)}]" if path else str(key)
-        if found := _first_difference(one, other, inner):
-            return found
-    return None
-
-
-def _array_difference(
-    recorded: Any, replayed: Any, path: str
-) -> tuple[str, Any, Any] | None:
-    if (recorded.dtype, recorded.shape) != (replayed.dtype, replayed.shape):
-        return path, recorded, replayed
-    if recorded.dtype.char == "O":
-        pair = recorded.ravel().tolist(), replayed.ravel().tolist()
-        return _first_difference(*pair, path)
-    for index in np.ndindex(recorded.shape):
-        one, other = recorded[index], replayed[index]
-        if one.tobytes() != other.tobytes():
-            where = ", ".join(map(str, index))
-            return f"{path}[{where}]", one, other
-    return None

@@ -59,7 +59,7 @@ def _place(fleet: Fleet, owner: str, most: int, replaced: int) -> str:
     """Count a create of a token; wait if recent ones could be beyond its quota.
 
     Args:
-        fleet: The other nodes, and the store.
+        fleet: The fleet.
         owner: Name of the token.
         most: Instances that it may have.
         replaced: Those of its instances that end with the create.
