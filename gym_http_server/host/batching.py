@@ -211,7 +211,8 @@ class Batching:
     def _branch(self, frame: Frame, given: Json) -> Frame:
         """Play branches of the present episode; the instance stays as it is."""
         # Imported late, since few hosts need it.
-        from gym_http_server.host.branches import Branches, read_plan
+        from gym_http_server.host.branch_plan import read_plan
+        from gym_http_server.host.branches import Branches
 
         if self._limits is None:
             raise CannotBranch(

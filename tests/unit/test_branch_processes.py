@@ -13,7 +13,8 @@ from gymnasium import spaces
 from gym_http_core.operations import Operations
 from gym_http_server.errors import ForkFailed
 from gym_http_server.host.branch_limits import BranchLimits
-from gym_http_server.host.branches import Branches, BranchPlan
+from gym_http_server.host.branch_plan import BranchPlan
+from gym_http_server.host.branches import Branches
 from gym_http_server.linux import machine
 
 MIB = 1 << 20
