@@ -33,6 +33,15 @@ NAMES = ("one", "two", "three")
 #: Keys that are each sent eight times at once; CHAOS_TIMES=10 sends 200.
 KEYS = int(20 * float(os.environ.get("CHAOS_TIMES", "1")))
 
+HELLO = {
+    "type": "hello",
+    "protocol": 1,
+    "name": "polled",
+    "capabilities": [],
+    "observation_space": BOX,
+    "action_space": THREE,
+}
+
 
 @dataclass
 class Fleet:
@@ -150,12 +159,20 @@ def test_head_has_the_headers_of_get_at_any_server(
 
 def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     instances = {name: nodes.apis[0].create(node=name) for name in NAMES}
+    for way in ("start", "close"):
+        no_content(instances["two"].post(f"monitor/{way}/", {"directory": "seen"}))
+    connection = ok(nodes.apis[1].post("/v1/external/", HELLO))["connection"]
     for process in nodes.servers[2].members():
         if "web worker" in process.cmdline()[0]:
             process.suspend()
     answer = nodes.apis[0].get("/v1/envs/")
     assert answer.header("Gym-Missing-Nodes") == "three"
     assert set(ok(answer)["all_envs"]) == {instances["one"].id, instances["two"].id}
+    # Nothing that another server has waits for it.
+    assert ok(nodes.apis[0].get("/v1/recordings/seen/"))["directory"] == "seen"
+    path = "/v1/external/{}/request/?wait_s=0"
+    assert nodes.apis[0].get(path.format(connection)).status == 204
+    error(nodes.apis[0].get(path.format("none")), 404, "not-found")
     for process in nodes.servers[2].members():
         process.resume()
     assert set(nodes.apis[1].instances()) == {each.id for each in instances.values()}
@@ -427,9 +444,7 @@ def test_an_external_environment_connects_to_any_server(nodes: Fleet) -> None:
 
 
 def test_long_polling_external_environments_poll_any_server(nodes: Fleet) -> None:
-    hello = {"type": "hello", "protocol": 1, "name": "polled", "capabilities": []}
-    hello |= {"observation_space": BOX, "action_space": THREE}
-    welcome = ok(nodes.apis[0].post("/v1/external/", hello))
+    welcome = ok(nodes.apis[0].post("/v1/external/", HELLO))
     path = f"/v1/external/{welcome['connection']}/request/?wait_s=0"
     assert {api.get(path).status for api in nodes.apis} == {204}
     for api in nodes.apis:

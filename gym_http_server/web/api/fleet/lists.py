@@ -60,26 +60,22 @@ def node_header(name: str) -> tuple[str, str]:
     return "Gym-Node", name
 
 
-def _gather(
-    call: FleetCall, timeout_s: float | None
-) -> list[tuple[Record, Answer | None]]:
-    """Return the answers of all other nodes, ``None`` for those without one."""
-    records = [each.record for each in call.fleet.nodes.others]
-
-    def ask(node: Record) -> Answer | None:
-        try:
-            return call.forward(node, b"", timeout_s)
-        except Problem:
-            return None
-
-    tasks = [gevent.spawn(ask, node) for node in records]
-    gevent.joinall(tasks, timeout=timeout_s and 2 * timeout_s)
-    return list(zip(records, (each.value for each in tasks), strict=True))
+def _ask(
+    call: FleetCall, node: Record, timeout_s: float | None = None
+) -> Answer | None:
+    """Return the answer of another node; ``None`` if it is silent."""
+    try:
+        return call.forward(node, b"", timeout_s)
+    except Problem:
+        return None
 
 
 def ask_others(call: FleetCall) -> list[tuple[Record, Answer | None]]:
     """Return the answers of the other nodes, ``None`` for those that are silent."""
-    return _gather(call, TOGETHER_SECONDS)
+    nodes = [each.record for each in call.fleet.nodes.others]
+    tasks = [gevent.spawn(_ask, call, each, TOGETHER_SECONDS) for each in nodes]
+    gevent.joinall(tasks, timeout=2 * TOGETHER_SECONDS)
+    return list(zip(nodes, (each.value for each in tasks), strict=True))
 
 
 def _together(merge: Callable[[_Answers], Any], call: FleetCall) -> Answer:
@@ -209,9 +205,15 @@ def _anywhere(call: FleetCall, **arguments: str) -> Answer:
     except Problem as problem:
         if call.is_forwarded or problem.status != 404:
             raise
-        for _, answer in _gather(call, None):
-            if answer is not None and answer.status < 400:
-                return answer
+        nodes = [each.record for each in call.fleet.nodes.others]
+        tasks = [gevent.spawn(_ask, call, each) for each in nodes]
+        try:
+            for task in gevent.iwait(tasks):
+                answer: Answer | None = task.value
+                if answer is not None and answer.status < 400:
+                    return answer
+        finally:
+            gevent.killall(tasks, block=False)
         raise
 
 

@@ -1,16 +1,17 @@
 """The views of operations on a node of a fleet, around those of a server alone.
 
-An instance ID says which node has the instance, and a ticket which one issued it.
+The ID of an instance or of a connection begins with the number of its node, and so does
+a ticket.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.errors import NodeAway, TicketRefused
+from gym_http_server.errors import TicketRefused
+from gym_http_server.fleet.numbers import number_of
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api import recordings
@@ -25,7 +26,7 @@ from gym_http_server.web.api.exchange import (
 )
 from gym_http_server.web.api.fleet.batches import split_batch
 from gym_http_server.web.api.fleet.creates import create
-from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of
+from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of, decoded
 from gym_http_server.web.api.fleet.lists import LISTS, node_header
 from gym_http_server.web.api.fleet.runs import RunViews
 from gym_http_server.web.api.service import ticket_request
@@ -34,7 +35,6 @@ from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.handover import relay_both_ways
 from gym_http_server.web.backends.nodes.connection import NodeAnswer
 from gym_http_server.web.backends.nodes.fleet import Fleet
-from gym_http_wire.problems import Problem
 
 __all__ = ["FleetViews"]
 
@@ -146,20 +146,23 @@ def _take_ticket(web: Web, environ: Environ) -> Answer:
     return json_answer(msgspec.json.encode(holder))
 
 
+def _connect(call: FleetCall) -> Answer:
+    """Connect an environment by long polling; its ID begins with this node's number."""
+    welcome = decoded(call.here())
+    welcome["connection"] = call.web.number + welcome["connection"]
+    return json_answer(msgspec.json.encode(welcome) + b"\n")
+
+
 def _of_connection(call: FleetCall, connection: str) -> Answer:
     """Answer an external environment that is connected to any node by long polling."""
+    nodes = call.fleet.nodes
     body = read_body(call.environ, call.web.settings.max_answer, "--max-answer")
-    try:
-        return call.with_body(body).here(connection=connection)
-    except Problem as problem:
-        if call.is_forwarded or problem.status != 404:
-            raise
-        for node in call.fleet.nodes.all()[1:]:
-            with contextlib.suppress(NodeAway):
-                answer = call.forward(node, body)
-                if answer.status != 404:
-                    return answer
-        raise
+    node = None if call.is_forwarded else nodes.other_of(connection)
+    if node is not None:
+        return call.forward(node, body)
+    return call.with_body(body).here(
+        connection=connection.removeprefix(number_of(connection))
+    )
 
 
 _ANSWERS: dict[str, Callable[..., Answer]] = {
@@ -168,6 +171,7 @@ _ANSWERS: dict[str, Callable[..., Answer]] = {
     "env_stream": _stream,
     "batch_step": split_batch,
     "external_answer": _of_connection,
+    "external_hello": _connect,
     "external_request": _of_connection,
     "ticket_issue": _issue_ticket,
     **LISTS,
