@@ -114,6 +114,8 @@ class AgentOperations(Operations):
         """Forget what read and checked the actions of each agent."""
         self._readers: dict[tuple[MakeReader, Any], Callable[[object], Any]] = {}
         self._checks: dict[Any, tuple[Check | None, Check | None]] = {}
+        # Agents of which any action is accepted.
+        self._unchecked: set[Any] = set()
         self.checks_actions = True
 
     def _new_space_changes(self) -> Any:
@@ -209,9 +211,18 @@ class AgentOperations(Operations):
             checks = self._checks.get(agent)
             if checks is None:
                 checks = self._checks[agent] = self._new_checks(agent)
+                if checks == (None, None):
+                    self._unchecked.add(agent)
             for check in checks:
                 if check is not None:
                     check(each)
+
+    def takes(self, action: Any) -> bool:
+        """Whether `check_action` accepts an action."""
+        # Most worlds have no more to check, which all their steps ask for.
+        if isinstance(action, dict) and action.keys() <= self._unchecked:
+            return True
+        return super().takes(action)
 
     def _new_checks(self, agent: Any) -> tuple[Check | None, Check | None]:
         space = self._space_of("action", agent)
@@ -255,11 +266,12 @@ class AgentOperations(Operations):
         acting = env.acting()
         if not acting:
             raise ResetNeeded("no agent is left: reset the environment first")
-        if action.keys() == dict.fromkeys(acting).keys():
+        # In their order, as most actions are, it takes half the time.
+        if list(action) == acting or action.keys() == set(acting):
             passing = env.passing()
-            for agent in acting:
-                if (action[agent] is None) != (agent in passing):
-                    raise _wrong_pass(agent, action[agent])
+            for agent, each in action.items():
+                if (each is None) != (agent in passing):
+                    raise _wrong_pass(agent, each)
             return
         named = f"expected an action of each of {acting!r:.500}"
         if len(acting) == 1:
