@@ -89,8 +89,14 @@ class FleetMember:
         self._control = control
         self._since = b"", b"0"
         self._renewed_ns = self._clock()
-        # The last record of each number, since when it is away, and what was logged.
-        self._records: dict[str, Record] = {}
+        # The last record of each number, since when it is away, and what was logged. A
+        # member that was started again knows what the earlier one did: the store may
+        # have come back empty meanwhile.
+        self._records = {
+            number: each.record
+            for each in self._nodes.others
+            for number in each.record.numbers
+        }
         self._away: dict[str, int] = {}
         self._unreachable: dict[str, int] = {}
         self._failed = ""

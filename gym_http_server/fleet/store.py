@@ -12,6 +12,7 @@ Keys, all after a prefix:
 - ``gone``, ``gone_until``: why a number has no node any more
 - ``handed``: numbers that were given back, with their counts
 - ``key:…``, ``run:…``: the number of the node that has a create key, or a run
+- ``ended:BOOT``: a server that has ended in order, for a day
 - ``placed:…``: the creates of a token in the last seconds
 - ``refused``: the server that was last refused, for the members' logs
 """
@@ -150,6 +151,7 @@ return 1
 _LEAVE = """
 local owner, n, issued, kept, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if redis.call('GET', P..'number:'..n) ~= owner then return 0 end
+redis.call('SET', P..'ended'..string.match(owner, ':.*'), '', 'EX', DAY)
 redis.call('ZREM', P..'alive', n)
 if issued == '0' or kept == '' and tonumber(issued) < tonumber(most) then
   redis.call('DEL', P..'number:'..n)
@@ -161,14 +163,34 @@ if issued ~= '0' then go(n, 'node-drained') else
 end
 return 1
 """
-_BIND = """
-local name, value, kind = ARGV[1], ARGV[2], ARGV[3]
-if value ~= '' and kind == 'key' then
-  redis.call('SET', P..name, value, 'NX', 'EX', DAY)
-elseif value ~= '' and (kind == 'anew' or redis.call('EXISTS', P..name) == 0) then
-  redis.call('SET', P..name, value)
+# A key of a boot that has certainly ended is free: no instance of it is left.
+_BIND_KEY = """
+local name, value, stopping = P..'key:'..ARGV[1], ARGV[2], ARGV[3]
+local found = redis.call('GET', name)
+if found then
+  local n, boot = string.match(found, '(.*):(.*)')
+  local holder = redis.call('GET', P..'number:'..n)
+  local lost = redis.call('HGET', P..'gone', n) == 'node-lost'
+  local other = holder and string.sub(holder, -#boot - 1) ~= ':'..boot
+  local ended = redis.call('EXISTS', P..'ended:'..boot) == 1 or other and not lost
+  if boot ~= stopping and not ended then return found end
 end
-return redis.call('GET', P..ARGV[1])
+if value == '' then return false end
+redis.call('SET', name, value, 'EX', DAY)
+return value
+"""
+_BIND_RUN = """
+local name, value, kind = P..'run:'..ARGV[1], ARGV[2], ARGV[3]
+if value ~= '' and (kind == 'anew' or redis.call('EXISTS', name) == 0) then
+  redis.call('SET', name, value)
+end
+return redis.call('GET', name)
+"""
+_RECORD = """
+local n = ARGV[1]
+local until_ms = tonumber(redis.call('ZSCORE', P..'alive', n) or 0)
+if until_ms < now or redis.call('HGET', P..'gone', n) then return false end
+return redis.call('HGET', P..'records', n)
 """
 _COUNT_CREATE = """
 local key, most = P..'placed:'..ARGV[1], tonumber(ARGV[3])
@@ -271,8 +293,8 @@ class FleetStore:
             socket_connect_timeout=TIMEOUT_SECONDS,
             retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
         )
-        scripts: tuple[str, ...] = (_ADMIT, _CLAIM, _RENEW, _LOSE, _LEAVE, _BIND)
-        scripts += (_COUNT_CREATE, _FORGET_CREATE)
+        scripts: tuple[str, ...] = (_ADMIT, _CLAIM, _RENEW, _LOSE, _LEAVE, _BIND_KEY)
+        scripts += (_BIND_RUN, _RECORD, _COUNT_CREATE, _FORGET_CREATE)
         self._scripts = {
             each: self._client.register_script(_COMMON + each) for each in scripts
         }
@@ -389,20 +411,32 @@ class FleetStore:
         kept = owner.partition(":")[0]
         self._run(_LEAVE, owner, *number, kept, _HANDED_ON)
 
-    def bind_key(self, creator: str, key: str, node: str) -> str:
+    def record(self, number: str) -> bytes:
+        """Return the record of a node that has renewed it; empty if none has.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        found: bytes | None = self._run(_RECORD, number)
+        return found or b""
+
+    def bind_key(self, creator: str, key: str, node: str, stopping: str = "") -> str:
         """Bind a create key to a node; return the node that it is bound to.
 
         Args:
             creator: Name of the token, whose keys are its own.
             key: The key.
             node: Number and boot of the node; "" to bind it to none.
+            stopping: Boot of a node from which the key may be taken, since that makes
+                no instance any more.
 
         Raises:
             StoreAway: The store does not answer.
         """
         # A key may be a secret of the client.
         named = self._signatures.sign("key", creator, key)
-        return self._bind(f"key:{named}", node, "key")
+        found: bytes | None = self._run(_BIND_KEY, named, node, stopping)
+        return (found or b"").decode("latin-1")
 
     def count_create(self, owner: str, name: str, most: int) -> bool:
         """Count a create of a token for a while, unless so many are counted.
@@ -439,8 +473,6 @@ class FleetStore:
         Raises:
             StoreAway: The store does not answer.
         """
-        return self._bind(f"run:{run}", number, "anew" if anew else "run")
-
-    def _bind(self, name: str, value: str, kind: str) -> str:
-        found: bytes | None = self._run(_BIND, name, value, kind)
+        kind = "anew" if anew else "run"
+        found: bytes | None = self._run(_BIND_RUN, run, number, kind)
         return (found or b"").decode("latin-1")

@@ -147,12 +147,13 @@ class Creates:
             UnknownInstance: There is no such instance, or it is about to end.
             Problem: The request is malformed, or not permitted.
         """
-        self._check_open()
         head = request_head(frame)
         # Keys of different tokens are different; no key contains a blank.
         key = f"{head.creator} {head.key}" if head.key else ""
+        # Also while the server is stopping, since it is the only way to the instance.
         if key and self._keys.join(key, frame, connection):
             return
+        self._check_open()
         arguments = _arguments_of(connection, frame, head)
         request = read_request(
             *(frame.body, self._settings, frame.form >> 4),
@@ -267,9 +268,9 @@ class Creates:
         Raises:
             Problem: There is no slot for it.
         """
-        self._check_open()
         if create.key and self._keys.join(create.key, create.frame, create.connection):
             return True
+        self._check_open()
         quota_reached = self._owners.quota_reached(create.owner)
         full = quota_reached or self._hosts.full()
         if full is not None:

@@ -107,11 +107,15 @@ def test_instances_are_served_until_they_are_closed(
 ) -> None:
     server = make_server("--drain-until-idle", "1h")
     api = Api(server)
-    instances = [api.create() for _ in range(2)]
+    body, key = {"env_id": "CartPole-v1"}, {"Idempotency-Key": "first"}
+    first = calls.ok(api.post("/v1/envs/", body, headers=key))
+    instances = [api.create(), calls.Instance(api, first["instance_id"])]
     instances[0].reset(seed=0)
     os.kill(server.pid, signal.SIGTERM)
     wait_until(lambda: api.get("/readyz").status == 503, message="readiness 503")
-    calls.error(api.post("/v1/envs/", {"env_id": "CartPole-v1"}), 503, "draining")
+    calls.error(api.post("/v1/envs/", body), 503, "draining")
+    # A client that has lost the answer.
+    assert calls.ok(api.post("/v1/envs/", body, headers=key)) == first
     api.get("/v1/")
     for instance in instances:
         instance.reset(seed=0)

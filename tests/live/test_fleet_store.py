@@ -162,11 +162,61 @@ def test_another_version_and_another_token_are_not_admitted(
     assert b"fourth" in changes.refused
 
 
+def bind(store: FleetStore, node: str, stopping: str = "") -> str:
+    return store.bind_key("ada", "secret-key", node, stopping)
+
+
 def test_a_key_is_bound_once(store: FleetStore, redis: Redis) -> None:
-    assert store.bind_key("ada", "secret-key", "0a1:b") == "0a1:b"
-    assert store.bind_key("ada", "secret-key", "0a2:c") == "0a1:b"
+    # Its node need not have written its number again to a store that came back empty.
+    assert bind(store, "0a1:b") == "0a1:b"
+    assert bind(store, "0a2:c") == "0a1:b"
     assert store.bind_key("bob", "secret-key", "0a2:c") == "0a2:c"
     assert "secret-key" not in redis.command("keys", "*")
+
+
+def test_a_key_of_a_boot_that_has_ended_in_order_is_free(store: FleetStore) -> None:
+    for issued in (0, 5, 5000):
+        number = claim(store, boot=f"b{issued}")
+        bound = f"{number.number}:b{issued}"
+        assert bind(store, bound) == bound
+        store.leave(f":b{issued}", NodeNumber(number.number, issued))
+        assert bind(store, "") == ""
+    assert bind(store, "0a2:c") == "0a2:c"
+
+
+def test_a_key_of_a_boot_that_was_started_again_is_free(store: FleetStore) -> None:
+    number = claim(store, "dir", "b")
+    bound = f"{number.number}:b"
+    assert bind(store, bound) == bound
+    store.claim("dir", "again", number)
+    assert bind(store, "") == ""
+
+
+def test_a_key_of_a_lost_node_stays_bound(store: FleetStore) -> None:
+    number = claim(store)
+    bound = f"{number.number}:b"
+    bind(store, bound)
+    store.renew(":b", (number.number,), b"record", START)
+    lose(store, number)
+    assert bind(store, "0a2:c") == bound
+
+
+def test_a_key_is_taken_from_a_node_that_is_stopping(store: FleetStore) -> None:
+    assert bind(store, "0a1:b") == "0a1:b"
+    assert bind(store, "0a2:c", stopping="d") == "0a1:b"
+    assert bind(store, "", stopping="b") == ""
+    assert bind(store, "0a2:c", stopping="b") == "0a2:c"
+    # Another request that met the first node, too, follows.
+    assert bind(store, "0a3:d", stopping="b") == "0a2:c"
+
+
+def test_a_node_that_has_just_joined_is_found(store: FleetStore) -> None:
+    number = claim(store)
+    assert store.record(number.number) == b""
+    store.renew(":b", (number.number,), b"record", START)
+    assert store.record(number.number) == b"record"
+    store.leave(":b", NodeNumber(number.number, 5_000))
+    assert store.record(number.number) == b""
 
 
 def test_a_store_that_does_not_answer_is_away() -> None:

@@ -222,6 +222,10 @@ class Server:
         os.kill(self.pid, signal.SIGKILL)
         self.wait_exit()
         wait_until(lambda: not processes.alive(before), 20.0, "the server's end")
+        self.launch_again()
+
+    def launch_again(self) -> None:
+        """Start the command at the same port after its end."""
         Server.running.remove(self)
         self._args = (*self._args, "--port", str(self.port))
         self.launch()

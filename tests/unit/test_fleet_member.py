@@ -10,7 +10,7 @@ import pytest
 from gym_http_server.config.inherited_settings import Inherited
 from gym_http_server.config.settings import Settings
 from gym_http_server.fleet.member import FleetMember
-from gym_http_server.fleet.page import Nodes, Page
+from gym_http_server.fleet.page import Node, Nodes, Page
 from gym_http_server.fleet.records import Record, write
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import Changes
@@ -45,13 +45,13 @@ class Store:
 class Member(FleetMember):
     """A member whose clock and whose probes the test decides."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, *known: Node) -> None:
         self.now_ns = 1000 * SECOND
         self.reachable = False
         # Records of nodes that are there, by number.
         self.more: dict[str, bytes] = {}
         self.page = Page(str(run), make=True)
-        self.page.replace(Nodes(OWN))
+        self.page.replace(Nodes(OWN, others=list(known)))
         ours, self.theirs = socket.socketpair()
         self.control = ours
         inherited = Inherited(
@@ -77,6 +77,14 @@ class Member(FleetMember):
             probe.result(10.0)
         self._publish(OWN)
 
+    def end(self) -> None:
+        """Close what it has opened."""
+        self._threads.shutdown()
+        self.close_all()
+        self.page.close()
+        self.control.close()
+        self.theirs.close()
+
 
 @pytest.fixture
 def member(tmp_path: Path) -> Iterator[Member]:
@@ -84,11 +92,7 @@ def member(tmp_path: Path) -> Iterator[Member]:
     member = Member(tmp_path)
     member.renewed(alive=True)
     yield member
-    member._threads.shutdown()
-    member.close_all()
-    member.page.close()
-    member.control.close()
-    member.theirs.close()
+    member.end()
 
 
 def silence(member: Member, seconds: int) -> None:
@@ -144,3 +148,15 @@ def test_time_without_the_store_is_nobodys_absence(member: Member) -> None:
     assert member.marks.lost == []
     silence(member, 10)
     assert set(member.marks.lost) == {"0b2"}
+
+
+def test_a_member_that_was_started_again_keeps_what_an_empty_store_has_not(
+    tmp_path: Path,
+) -> None:
+    member = Member(tmp_path, Node(OTHER))
+    member._learn(Changes(b"2", b"1", frozenset({"0a1"}), {}, {}, b""))
+    member._publish(OWN)
+    (node,) = member.page.read().others
+    assert node.record == OTHER
+    assert node.away_ns
+    member.end()

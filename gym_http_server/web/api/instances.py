@@ -8,7 +8,6 @@ import msgspec
 
 from gym_http_server.datadir.archive import ArchivedInstance, Facts, read_archived
 from gym_http_server.errors import (
-    Draining,
     InstanceEnded,
     LogsDisabled,
     ServerRestarted,
@@ -60,8 +59,6 @@ _INSTEAD = {"action": "actions"}
 
 
 def _create(web: Web, environ: Environ) -> Answer:
-    if web.draining:
-        raise Draining("the server is stopping and makes no new instances")
     key = key_of(environ)
     body = read_body(environ, web.settings.max_body)
     form = forms(environ)

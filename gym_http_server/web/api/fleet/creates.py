@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import msgspec
 
 from gym_http_server.access.identities import ADMIN
 from gym_http_server.config.env_commands import EXTERNAL
-from gym_http_server.errors import ScopeMissing, TooManyInstances
+from gym_http_server.errors import Draining, ScopeMissing, TooManyInstances
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.create_bodies import small_members
 from gym_http_server.operations.table import OPERATIONS
@@ -21,6 +23,8 @@ from gym_http_wire.problems import Problem
 
 __all__ = ["create"]
 
+#: Nodes that a request with a key may meet while they stop.
+MOST_TRIED = 3
 #: Answers of a node after which another one is tried.
 _REFUSALS = frozenset({429, 503})
 
@@ -39,27 +43,81 @@ def create(call: FleetCall) -> Answer:
     """Create an instance on a node that the client wants, or on a good one."""
     if call.is_forwarded:
         return call.here()
-    key, caller = key_of(call.environ), caller_of(call.environ)
     body = call.read_body()
     wish = _read_wish(body, forms(call.environ))
-    bound = call.fleet.placement.bind(caller.name, key, None) if key else None
-    if bound is not None:
-        # The node may have had the request before it was gone, or the quota reached.
-        return _create_on(call, body, [bound])
+    if key := key_of(call.environ):
+        return _create_with_key(call, body, wish, key)
+    return _within_quota(
+        call, wish, lambda: _create_on(call, body, _wanted(call, wish))
+    )
+
+
+def _within_quota(call: FleetCall, wish: _Wish, make: Callable[[], Answer]) -> Answer:
+    """Create an instance within the quota of its owner.
+
+    Raises:
+        ScopeMissing: The caller may not create for this owner.
+        TooManyInstances: The owner has as many as it may have.
+    """
+    caller = caller_of(call.environ)
     owner = wish.for_ or caller.name
     if caller.only not in ("", owner):
         # Before a create counts for another token.
         raise ScopeMissing(caller.only, ADMIN)
-
-    def make() -> Answer:
-        nodes = _wanted(call, wish)
-        if key:
-            # The only one that may ever have this request.
-            holder = call.fleet.placement.bind(caller.name, key, nodes[0])
-            nodes = nodes[:1] if holder is None else [holder]
-        return _create_on(call, body, nodes)
-
     return within_quota(call.web, owner, make)
+
+
+class _Stopping(Exception):
+    """A node is stopping, and has not executed a create."""
+
+    def __init__(self, node: Record) -> None:
+        self.node = node
+
+
+def _create_with_key(call: FleetCall, body: bytes, wish: _Wish, key: str) -> Answer:
+    """Create an instance on the only node that may have the request.
+
+    If that is stopping and has not executed it, another node gets it.
+    """
+    bind = functools.partial(
+        call.fleet.placement.bind, caller_of(call.environ).name, key
+    )
+
+    def make(stopping: str) -> Answer:
+        chosen = _wanted(call, wish, stopping)[0]
+        return _create_bound(call, body, bind(chosen, stopping) or chosen)
+
+    boot = ""
+    for left in reversed(range(MOST_TRIED)):
+        holder = bind(None, boot)
+        try:
+            if holder is not None:
+                # It may have had the request before the quota was reached.
+                return _create_bound(call, body, holder)
+            return _within_quota(call, wish, functools.partial(make, boot))
+        except _Stopping as refusal:
+            if not left or wish.node or wish.resume:
+                raise Draining(
+                    f"the node {refusal.node.name} is stopping and makes no new "
+                    "instances"
+                ) from None
+            boot = refusal.node.boot
+    raise AssertionError("the last try returns or raises")
+
+
+def _create_bound(call: FleetCall, body: bytes, node: Record) -> Answer:
+    """Create an instance on the node to which a key is bound.
+
+    Raises:
+        _Stopping: It is stopping, and has not executed the request.
+    """
+    try:
+        answer = _create_on(call, body, [node])
+    except Draining:
+        raise _Stopping(node) from None
+    if answer.status == 503 and decoded(answer)["code"] == Draining.default_code:
+        raise _Stopping(node)
+    return answer
 
 
 def _read_wish(body: bytes, form: int) -> _Wish:
@@ -70,8 +128,13 @@ def _read_wish(body: bytes, form: int) -> _Wish:
         return _Wish()
 
 
-def _wanted(call: FleetCall, wish: _Wish) -> list[Record]:
+def _wanted(call: FleetCall, wish: _Wish, stopping: str = "") -> list[Record]:
     """Return the nodes to create an instance on, in their order.
+
+    Args:
+        call: The create.
+        wish: Where the client wants the instance.
+        stopping: Boot of a node that is stopping.
 
     Raises:
         Problem: There is none.
@@ -85,7 +148,7 @@ def _wanted(call: FleetCall, wish: _Wish) -> list[Record]:
         # If a client gives none, it may have connected to another node just now.
         wait_s = math.inf if wish.wait_s is None else wish.wait_s
         return fleet.placement.candidates_for_external(wish.env_id, wait_s)
-    return fleet.placement.candidates()
+    return fleet.placement.candidates(stopping)
 
 
 def _create_on(call: FleetCall, body: bytes, nodes: list[Record]) -> Answer:

@@ -92,7 +92,7 @@ def _is_of_this_node(call: FleetCall, instance_id: str) -> bool:
 def _of_instance(call: FleetCall, instance_id: str, **arguments: str) -> Answer:
     if _is_of_this_node(call, instance_id):
         return call.here(instance_id=instance_id, **arguments)
-    node = call.fleet.nodes.find(instance_id)
+    node = call.fleet.find(instance_id)
     return call.forward(node, call.read_body())
 
 
@@ -110,7 +110,7 @@ def _stream(call: FleetCall, instance_id: str) -> Answer:
         return call.here(instance_id=instance_id)
     environ = call.environ
     check_framing(environ)
-    node = call.fleet.nodes.find(instance_id)
+    node = call.fleet.find(instance_id)
     headers = call.headers(node, "")
     headers += [("Connection", "Upgrade"), ("Upgrade", environ.get("HTTP_UPGRADE", ""))]
     opened = call.fleet.client.open_stream(node, environ["RAW_URI"], headers)
@@ -133,7 +133,7 @@ def _issue_ticket(call: FleetCall) -> Answer:
     instance_id = ticket_request(body).instance_id
     if not instance_id or _is_of_this_node(call, instance_id):
         return call.with_body(body).here()
-    return call.forward(call.fleet.nodes.find(instance_id), body)
+    return call.forward(call.fleet.find(instance_id), body)
 
 
 def _take_ticket(web: Web, environ: Environ) -> Answer:

@@ -138,6 +138,11 @@ class KnownNodes:
         self._refresh()
         return number in self._nodes.gone
 
+    def is_lost(self, number: str) -> bool:
+        """Whether the node that had a number is lost."""
+        self._refresh()
+        return self._nodes.gone.get(number) == "node-lost"
+
     def is_away(self, boot: str) -> bool:
         """Whether the member finds a node neither in the store nor by connecting."""
         self._refresh()

@@ -38,10 +38,14 @@ class Placement:
         # Creates that this web worker has placed since the records were read, by boot.
         self._placed: Counter[str] = Counter()
 
-    def candidates(self) -> list[Record]:
-        """Return nodes to create an instance on, the better of two first."""
+    def candidates(self, stopping: str = "") -> list[Record]:
+        """Return nodes to create an instance on, the better of two first.
+
+        Args:
+            stopping: Boot of a node that is stopping, which its record may not say yet.
+        """
         present = self._nodes.present()
-        ready = [each for each in present if not each.draining]
+        ready = [x for x in present if not x.draining and x.boot != stopping]
         if not ready:
             return present[:1]
         if self._state != self._nodes.state:
@@ -77,24 +81,30 @@ class Placement:
         ready.sort(key=lambda each: not each.external.get(env_id))
         return ready[:MOST_TRIED]
 
-    def bind(self, creator: str, key: str, node: Record | None) -> Record | None:
+    def bind(
+        self, creator: str, key: str, node: Record | None, stopping: str = ""
+    ) -> Record | None:
         """Bind a create key to a node, unless it is bound; return the one that has it.
+
+        A key of a server that has ended in order, or was restarted, is not bound: what
+        it has made has ended.
 
         Args:
             creator: Name of the token, whose keys are its own.
             key: The key.
             node: The node; ``None`` to bind it to none.
+            stopping: Boot of a node that is stopping, and has not executed the request.
 
         Raises:
             FleetAway: The store does not answer.
             NodeAway: This node does not know the other one yet.
-            OutcomeUnknown: The node that has the key is gone.
+            OutcomeUnknown: The node that has the key is lost.
         """
         try:
             if self._nodes.fenced:
                 raise StoreAway(f"the store has not answered for {FENCED_SECONDS} s")
             named = "" if node is None else f"{node.numbers[-1]}:{node.boot}"
-            bound = self._store().bind_key(creator, key, named)
+            bound = self._store().bind_key(creator, key, named, stopping)
         except StoreAway as away:
             raise FleetAway(f"creates with a key wait: {away}") from None
         return self._bound_node(bound) if bound else None
@@ -104,10 +114,9 @@ class Placement:
         number, _, boot = bound.partition(":")
         if node := self._nodes.of_boot(boot):
             return node
-        # Another boot has its number.
-        if self._nodes.is_gone(number) or self._nodes.numbered(number):
+        if self._nodes.is_lost(number):
             raise OutcomeUnknown(
-                "the node that had this create request is gone, so whether it made "
+                "the node that had this create request is lost, so whether it made "
                 "an instance is unknown; create another one with a new key"
             )
         raise NodeAway(
