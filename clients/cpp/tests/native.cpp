@@ -53,6 +53,24 @@ void agents(const std::string& url) {
     check(turns.step(Json{{"player_0", 0}}).observation.find("player_1") != nullptr, "a turn");
 }
 
+void urls_of_streams() {
+    const std::string path = "/v1/envs/00a3c657/stream";
+    const auto node = [&](const std::string& first, const std::string& url) {
+        return detail::node_of(url, first, path).value_or("");
+    };
+    check(node("http://lb", "ws://10.0.0.7:5000" + path + "/") == "http://10.0.0.7:5000", "ws");
+    check(node("http://lb", "ws://[fd00::7]:5000" + path) == "http://[fd00::7]:5000", "IPv6");
+    check(node("http://lb", "wss://node-2" + path) == "https://node-2", "wss");
+    check(node("https://lb", "wss://node-2/gym" + path + "/") == "https://node-2/gym", "a prefix");
+    check(node("https://lb", "ws://node-2" + path).empty(), "never without TLS instead of with");
+    for (const std::string& url :
+         {"http://node-2" + path, "ws://user:secret@node-2" + path, "ws://node-2/?x=" + path,
+          "ws://node-2/#" + path, "ws://node 2" + path, "ws://node-2\r\nX: y" + path,
+          "ws://" + path, "ws://node-2" + path + "/other", std::string("ws://"), std::string(),
+          std::string("ws://node-2/v1/envs/00a00000/stream/")})
+        check(node("http://lb", url).empty(), url.c_str());
+}
+
 void threads(const std::string& url) {
     constexpr std::size_t count = 6;
     std::vector<std::vector<float>> together(count);
@@ -344,6 +362,7 @@ int main(int count, char** words) {
             texts::printed_values();
             texts::printed_spaces();
             texts::addresses();
+            urls_of_streams();
         }
         if (command == "conversations") conversing::all();
         if (command == "attached") {

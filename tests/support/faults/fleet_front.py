@@ -35,7 +35,7 @@ class Recorder(LyingProxy):
     def sessions(self) -> list[str]:
         """Return the session of each stream that was requested here."""
         return [
-            re.search(r"session=(\w+)", path)[1]  # type: ignore[index]
+            re.search(r"session=([\w-]+)", path)[1]  # type: ignore[index]
             for path in self.paths("stream?")
         ]
 

@@ -18,6 +18,7 @@ struct Reply {
     std::string location{};
     std::string retry_after{};
     std::string warnings{};
+    std::string node{};  ///< In a fleet, of the instance that was made or described.
     std::map<std::string, std::string> headers{};  ///< Only if the request asks for them.
     std::shared_ptr<Bytes> body = std::make_shared<Bytes>();
 

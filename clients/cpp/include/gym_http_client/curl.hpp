@@ -96,6 +96,7 @@ private:
         if (name == "location") reply.location = value;
         if (name == "retry-after") reply.retry_after = value;
         if (name == "gym-warnings") reply.warnings = value;
+        if (name == "gym-node") reply.node = value;
         if (name == "content-length") expect(value);
     }
 

@@ -64,6 +64,8 @@ public:
 
     const Server& server() const { return server_; }
     std::string url(const std::string& path) const { return server_.url + path; }
+    /// Whether an answer has named a node of a fleet.
+    bool in_fleet() const { return in_fleet_; }
 
     /// Sends a request until there is a final answer.
     /// @throws TransportError No answer arrived in time.
@@ -77,6 +79,7 @@ public:
             Reply reply;
             const CURLcode code = attempt(request, headers.get(), deadline, reply);
             met_ = met_ || !is_absent(code);
+            in_fleet_ = in_fleet_ || !reply.node.empty();
             if (code == CURLE_OK && !detail::is_repeated(reply, request.creates)) {
                 warn_of(reply);
                 return reply;
@@ -221,6 +224,7 @@ private:
         std::make_unique<std::array<char, CURL_ERROR_SIZE>>();
     Easy easy_;
     bool met_ = false;
+    bool in_fleet_ = false;
 };
 
 }  // namespace gym_http::detail

@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "gym_http_client.hpp"
-#include "gym_http_client/stream/web_socket.hpp"
+#include "gym_http_client/stream/node_streams.hpp"
 
 namespace gym_http {
 
@@ -18,7 +18,8 @@ namespace detail {
 /// session S has the key `S-n` over both, so a repeated one is not executed twice.
 class StreamTransport : public Transport {
 public:
-    StreamTransport(Http& http, const std::string& instance_id) : rest_(http, instance_id) {}
+    StreamTransport(Http& http, const std::string& instance_id)
+        : rest_(http, instance_id), node_streams_(http, instance_id) {}
 
     Value send_request(const InstanceRequest& query) override {
         if (number_ == 0xffffffff) begin();
@@ -93,11 +94,17 @@ private:
     bool open(const InstanceRequest& query, const Deadline& deadline) {
         if (stream_) return true;
         if (failed_handshakes_ >= max_failed_handshakes) return false;
-        std::string target = rest_.path() + "stream?session=" + session_;
+        std::string search = "?session=" + session_;
         if (lost_at_) {
             const std::chrono::duration<double> ago = Clock::now() - *lost_at_;
-            target += "&lost=" + write_real(std::floor(ago.count() * 1e3) / 1e3);
+            search += "&lost=" + write_real(std::floor(ago.count() * 1e3) / 1e3);
         }
+        stream_ = node_streams_.open(search, url(query), deadline);
+        if (stream_) {
+            failed_handshakes_ = 0;
+            return true;
+        }
+        const std::string target = rest_.path() + "stream" + search;
         const double limit = std::min({deadline.left(), server().try_timeout_s, 10.0});
         try {
             stream_ = std::make_unique<WebSocket>(server(), target, url(query), Deadline(limit));
@@ -186,6 +193,7 @@ private:
     static constexpr std::size_t surely_read = std::size_t(64) << 10U;
 
     Rest rest_;
+    NodeStreams node_streams_;
     std::string session_ = random_name();
     std::uint32_t number_ = 0;
     std::unique_ptr<WebSocket> stream_{};
