@@ -246,22 +246,26 @@ def _machine() -> str:
 QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "many_cores": many_cores,
     "cores_cheetah64": _vector(
-        *("cores_cheetah64", _CheetahAgent),
+        "cores_cheetah64",
+        _CheetahAgent,
         Rival("local async vector", _AsyncCheetahAgent, no_server),
         "mujoco",
     ),
     "cores_breakout64": _vector(
-        *("cores_breakout64", _BreakoutAgent),
+        "cores_breakout64",
+        _BreakoutAgent,
         Rival("local async vector", _AsyncBreakoutAgent, no_server),
         "ale_py",
     ),
     "cores_native64": _vector(
-        *("cores_native64", _NativeAgent),
+        "cores_native64",
+        _NativeAgent,
         Rival("local native vector", _LocalNativeAgent, no_server),
         "gymnasium",
     ),
     "cores_envpool64": _vector(
-        *("cores_envpool64", _EnvPoolAgent),
+        "cores_envpool64",
+        _EnvPoolAgent,
         Rival("local EnvPool", _LocalEnvPoolAgent, no_server),
         "envpool",
     ),

@@ -118,5 +118,11 @@ def openenv_server(plan: Plan) -> list[Row]:
 
 def _beside(plan: Plan, name: str, rival: Rival) -> list[Row]:
     return race(
-        *(plan.halved(), name, Mode.SAME, OpenEnvAgent, 1, rival), gauge=MICROSECONDS
+        plan.halved(),
+        name,
+        Mode.SAME,
+        kind=OpenEnvAgent,
+        count=1,
+        rival=rival,
+        gauge=MICROSECONDS,
     )

@@ -138,7 +138,8 @@ def _warn_of_missing_commands(settings: Settings) -> None:
             log.warning(
                 "external/%s cannot be made: there is no program %r that can be "
                 "executed; install it, or change --env-command or --env-python",
-                *(command.name, program),
+                command.name,
+                program,
             )
 
 
@@ -160,7 +161,13 @@ def _serve(settings: Settings, given: Settings) -> int:
             own = address(listeners[0], scheme)
             settings, token, node_url = prepare(settings, own)
         launcher = Launcher(
-            *(settings, run, listeners, external, zmq, given, certificate),
+            settings,
+            run,
+            listeners,
+            external=external,
+            zmq=zmq,
+            given=given,
+            certificate=certificate,
             fleet_token=token,
             node_url=node_url,
         )
@@ -193,7 +200,10 @@ def _log_room(settings: Settings, run: RunDir) -> None:
         if each.instances < settings.max_instances:
             log.warning(
                 "--max-instances is %d, but there is room for about %d: %s; %s",
-                *(settings.max_instances, each.instances, each.limit, each.remedy),
+                settings.max_instances,
+                each.instances,
+                each.limit,
+                each.remedy,
             )
 
 

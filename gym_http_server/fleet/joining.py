@@ -175,8 +175,11 @@ class Membership:
                 "rest for a day after their node's end"
             )
         record = Record(
-            (number.number,),
-            *(self.boot, settings.node_name, url, version),
+            numbers=(number.number,),
+            boot=self.boot,
+            name=settings.node_name,
+            url=url,
+            version=version,
             slots=settings.max_instances,
             free=settings.max_instances,
         )

@@ -162,7 +162,9 @@ class FleetMember:
         if own.numbers != self._joined:
             log.info(
                 "joined the fleet at %s as %s, number %s; other nodes: %d",
-                *(self._store.shown, own.name, own.numbers[-1]),
+                self._store.shown,
+                own.name,
+                own.numbers[-1],
                 len(self._nodes.others),
             )
         self._joined = own.numbers

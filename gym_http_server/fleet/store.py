@@ -384,10 +384,12 @@ class FleetStore:
         epoch, clock, alive, changed, refused = answer
         triples = list(zip(changed[::3], changed[1::3], changed[2::3], strict=True))
         return Changes(
-            *(epoch, clock, frozenset(each.decode("latin-1") for each in alive)),
-            {number.decode("latin-1"): record for number, record, _ in triples},
-            {n.decode("latin-1"): why.decode("latin-1") for n, _, why in triples},
-            refused,
+            epoch=epoch,
+            clock=clock,
+            alive=frozenset(each.decode("latin-1") for each in alive),
+            records={n.decode("latin-1"): record for n, record, _ in triples},
+            gone={n.decode("latin-1"): why.decode("latin-1") for n, _, why in triples},
+            refused=refused,
         )
 
     def lose(self, number: str, boot: str) -> bool:

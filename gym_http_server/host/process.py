@@ -222,9 +222,12 @@ def warm_up() -> None:
 
 
 def _serve_trial() -> None:
-    limits = ExternalSettings(1.0, 1.0, 1.0, 0, 0)
     start = HostStart(
-        *("", "", 0, CreateRequest(_TRIED), limits),
+        instance_id="",
+        run_path="",
+        parent_pid=0,
+        request=CreateRequest(_TRIED),
+        terms=ExternalSettings(1.0, 1.0, 1.0, 0, 0),
         max_body=_LARGEST,
         max_answer=_LARGEST,
         strict_actions=False,
@@ -245,7 +248,10 @@ def _serve_trial() -> None:
         activity.finish()
         _made(start)
         _Trial(
-            *(dispatch, activity, channel, listener),
+            dispatch,
+            activity,
+            channel,
+            listener,
             max_body=start.max_body,
             spin_us=0,
             peers=None,

@@ -156,7 +156,9 @@ class Creates:
         self._check_open()
         arguments = _arguments_of(connection, frame, head)
         request = read_request(
-            *(frame.body, self._settings, frame.form >> 4),
+            frame.body,
+            self._settings,
+            form=frame.form >> 4,
             typed=frame.form & 0xF in (Form.TYPED, Form.BINARY),
             arguments=arguments,
         )
@@ -190,7 +192,8 @@ class Creates:
         held = sum(one.size for name, one in waiting if one and name == owner)
         most = WAITING_BODIES * self._settings.max_body
         why = share_used_up(
-            *(owner, "bytes of waiting create requests"),
+            owner,
+            "bytes of waiting create requests",
             held=held,
             taken=taken,
             most=most,
@@ -256,7 +259,9 @@ class Creates:
     def _refuse(self, create: Create, problem: Problem) -> None:
         request = create.request
         self._hosts.events.add(
-            *("refused", request.env_id, create.owner),
+            "refused",
+            request.env_id,
+            create.owner,
             label=request.label,
             reason=problem.message,
         )
@@ -331,7 +336,9 @@ class Creates:
 
     def _note_refused(self, instance: Instance, reason: str) -> None:
         self._hosts.events.add(
-            *("refused", instance.env_id, instance.owner),
+            "refused",
+            instance.env_id,
+            instance.owner,
             label=instance.label,
             reason=reason,
         )

@@ -379,8 +379,13 @@ class Hosts:
         """Write an entry of a host to the server's log, within its rate limit."""
         if instance.log_allowance.take():
             first, rest = server_log.read(bytes(frame.body))
-            names = instance.instance_id, instance.env_id
-            log.warning("%s (%s): %s", *names, first, extra={"trace": rest})
+            log.warning(
+                "%s (%s): %s",
+                instance.instance_id,
+                instance.env_id,
+                first,
+                extra={"trace": rest},
+            )
 
     def _log_stream(self, instance: Instance, frame: Frame) -> None:
         """Log that a stream was opened or closed, within a rate limit.

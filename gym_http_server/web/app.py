@@ -181,7 +181,7 @@ def from_launcher() -> flask.Flask:
     memory = SettingsMemory.inherited()
     inherited = memory.read()
     return create_app(
-        *(inherited.settings, inherited.run, memory), fleet_token=inherited.fleet_token
+        inherited.settings, inherited.run, memory, fleet_token=inherited.fleet_token
     )
 
 

@@ -72,8 +72,9 @@ class RemoteVecEnv(VecEnv):  # type: ignore[misc]
             **options,
         )
         self._core = VecEnvCore(self.env)
-        single = self.env.single_observation_space, self.env.single_action_space
-        super().__init__(num_envs, *single)
+        super().__init__(
+            num_envs, self.env.single_observation_space, self.env.single_action_space
+        )
         # Where VecMonitor looks for the ID that it writes into its file.
         self.spec = self.env.spec
 

@@ -47,8 +47,7 @@ class EnvWorld:
         rewards: Any = reward
         if self._external and "reward_channels" in info:
             rewards = list(info["reward_channels"].values())
-        over = bool(terminated), bool(truncated)
-        return Capture(observation, rewards, *over, info)
+        return Capture(observation, rewards, bool(terminated), bool(truncated), info)
 
     def end(self, action: Any) -> None:
         """Take the default action, the last one."""

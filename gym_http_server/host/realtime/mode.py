@@ -393,7 +393,6 @@ class Mode:
         missing = Histogram()
         if self._missing:
             missing.add_series(self.period_ns, self.period_ns, self._missing)
-        times = elapsed, self.world_ns, self.answers_ns
         return {
             "state": self.state,
             "settings": self.settings.shown(),
@@ -401,7 +400,7 @@ class Mode:
             "episode": self._state.episode,
             "follows": self.source is not None,
             "stall_ns": self._stall_ns(now),
-            **self._statistics.shown(*times, missing),
+            **self._statistics.shown(elapsed, self.world_ns, self.answers_ns, missing),
             "actions": self._actions.counts(),
             "limited": 0 if self._limiter is None else self._limiter.count,
             "updates": self._updates.counts(),

@@ -145,7 +145,9 @@ class Allocator:
         self._registry.leases[after.resume] = Lease(lease.host, after)
         log.info(
             "%s, connection %s: in the place of %s",
-            *(after.env_id, after.connection, before.connection),
+            after.env_id,
+            after.connection,
+            before.connection,
         )
 
     def _explain(self, connection: FreeConnection) -> None:

@@ -65,8 +65,8 @@ def _create(web: Web, environ: Environ) -> Answer:
     resumed: bytes | Divided | None = None
     if may_resume(body):
         owner = caller_of(environ).only
-        limits = (web.data_dir, owner, web.settings.max_body)
-        resumed = in_thread(read_resume, body, form, *limits)
+        most = web.settings.max_body
+        resumed = in_thread(read_resume, body, form, web.data_dir, owner, most)
     if resumed is not None:
         own = Form.BINARY if isinstance(resumed, Divided) else Form.PLAIN
         form = own | form & 0xF0

@@ -86,7 +86,11 @@ def receive_body(web: Web, op: Op, head: RelayHead, environ: Environ) -> Receive
             # Batches of a bundle have digests of their own.
             bundle = op == Op.SAMPLES_PUT and is_bundle(head.content_type)
             stored = _store(
-                *(environ, room, limit, setting, data),
+                environ,
+                room,
+                limit=limit,
+                setting=setting,
+                begun=data,
                 hashed=bool(expected) or not bundle,
                 bundle=bundle,
             )

@@ -273,7 +273,8 @@ class RelayClient:
     def _connect(self, timeout_s: float) -> CallSocket:
         try:
             return CallSocket(
-                *(self._path, MAX_ANSWER),
+                self._path,
+                max_body=MAX_ANSWER,
                 timeout_s=timeout_s,
                 max_descriptors=MOST_FILES,
             )

@@ -76,8 +76,9 @@ class Server(StreamServer):  # type: ignore[misc]
         at_relay_end = None
         if self.context is not None:
             plain, at_relay_end = self._relayed(self.context, plain)
-        kind = (plain.family, plain.type, plain.proto)
-        client = ClientSocket(self.limits, *kind, fileno=plain.detach())
+        client = ClientSocket(
+            self.limits, plain.family, plain.type, plain.proto, fileno=plain.detach()
+        )
         client.at_relay_end = at_relay_end
         return client, address
 

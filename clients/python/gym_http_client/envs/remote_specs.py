@@ -177,11 +177,14 @@ class RemoteSpec(EnvSpec):
         ):
             # `gymnasium.make` adds the limit here, where it may be another one.
             single["max_episode_steps"] = -1
-        here = server, env_id
         if spec.entry_point is not None:
             single_kind = _ENV if of_vector else kind
             members["entry_point"] = RemoteEntryPoint(
-                *(str(spec.entry_point), single_kind, *here, single),
+                str(spec.entry_point),
+                kind=single_kind,
+                server=server,
+                env_id=env_id,
+                options=single,
                 wrappers=members["additional_wrappers"],
             )
         # `make_vec` accepts no entry point of vectors beside wrappers. For a clock, it
@@ -190,10 +193,11 @@ class RemoteSpec(EnvSpec):
         if makes_vectors and not spec.additional_wrappers:
             members["vector_entry_point"] = RemoteEntryPoint(
                 str(spec.vector_entry_point or ""),
-                _VECTOR_ENV,
-                *here,
-                several,
-                spec.max_episode_steps,
+                kind=_VECTOR_ENV,
+                server=server,
+                env_id=env_id,
+                options=several,
+                limit=spec.max_episode_steps,
             )
             if of_vector:
                 members["kwargs"] = _VectorKwargs(spec.kwargs)

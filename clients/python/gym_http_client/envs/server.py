@@ -127,7 +127,9 @@ class Server:
                 # Older servers ignore the members that they do not know.
                 _check_capable(needed, capabilities_of(link))
             reply = link.request(
-                *("POST", "/v1/envs/", body),
+                "POST",
+                "/v1/envs/",
+                body=body,
                 content_type=media_type,
                 creation_wait=_RESUME_SECONDS if resumes else wait_of(request),
             )

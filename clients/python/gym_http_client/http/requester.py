@@ -247,7 +247,7 @@ class Requester:
         """
         state = self._process.get()
         request = Request(
-            *("POST", path, body), content_type=content_type, key=next(state.keys)
+            "POST", path, body=body, content_type=content_type, key=next(state.keys)
         )
         state.ahead = request
         state.transport.send_ahead(request, self.time_limit)

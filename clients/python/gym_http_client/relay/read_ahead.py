@@ -161,7 +161,10 @@ class ReadAhead:
         _logger.warning(
             "run %s: the server had removed %d batches before reader %s read them; "
             "reading continues at position %d",
-            *(self._calls.run, missed, self._reader, first),
+            self._calls.run,
+            missed,
+            self._reader,
+            first,
         )
 
     def _pause(self, seconds: float) -> None:

@@ -396,7 +396,10 @@ class Trainer:
             self.refused += 1
             _logger.warning(
                 "run %s: the batch at position %d, of worker %s, is left out: %s",
-                *(self.run, batch.position, batch.worker, error),
+                self.run,
+                batch.position,
+                batch.worker,
+                error,
             )
             return None
         return batch if self._hook is None else self._hook(batch)

@@ -75,7 +75,9 @@ class NodeStreams:
         body = msgspec.json.encode({"instance_id": self._instance_id})
         try:
             reply = self._link.request(
-                *("POST", "/v1/tickets/", body),
+                "POST",
+                "/v1/tickets/",
+                body=body,
                 content_type="application/json",
                 within=NODE_SECONDS,
             )

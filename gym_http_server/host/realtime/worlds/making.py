@@ -56,8 +56,13 @@ def make(env_id: str, kwargs: dict[str, Any]) -> NewWorld:
         kind = _class_of(env_id, INTERFACE)
         _check_methods(env_id, kind, INTERFACE_METHODS)
         interface = InterfaceWorld(kind(**kwargs))
-        spaces = interface.action_space, interface.observation_space
-        return NewWorld(interface, *spaces, interface.default_action, {})
+        return NewWorld(
+            interface,
+            interface.action_space,
+            interface.observation_space,
+            interface.default_action,
+            {},
+        )
     kind = _class_of(env_id, WORLD)
     if callable(getattr(kind, "run", None)):
         running = RunningWorld(functools.partial(kind, **kwargs))

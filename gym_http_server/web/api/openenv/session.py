@@ -36,7 +36,11 @@ _encode = msgspec.json.encode
 _GONE = frozenset(
     each.default_code
     for each in (
-        *(EnvCrashed, InstanceEnded, ServerRestarted, StepDeadline, UnknownInstance),
+        EnvCrashed,
+        InstanceEnded,
+        ServerRestarted,
+        StepDeadline,
+        UnknownInstance,
     )
 )
 #: Raised by decoders.
@@ -161,7 +165,8 @@ class Session:
             if problem.status in _UNREAD and problem.code not in _GONE:
                 code = "VALIDATION_ERROR"
             raise _Refused(
-                *(code, problem.message),
+                code,
+                problem.message,
                 closes=problem.code in _GONE,
                 problem=problem.code,
             ) from None
