@@ -1,6 +1,6 @@
 """OpenEnv's own clients, 0.10 and 0.3, with real environments: ``make openenv``.
 
-Not part of ``make test``, since they need gigabytes.
+Not part of ``make test``, since they need a gigabyte.
 ``tests/live/test_openenv_recorded`` sends what they sent.
 """
 

@@ -171,12 +171,17 @@ def create(
             if replaced is not None:
                 replaced.note_end()
             instance = HeldInstance(web, environ, made)
-            if not gone():
-                return instance
-            instance.end()
-            break
+            return _unless(gone, instance)
         # Connections that wait do not all ask at once.
         time.sleep(min(left_s, TRY_AGAIN_S * random.uniform(0.5, 1.5)))
+    return None
+
+
+def _unless(gone: Callable[[], bool], instance: HeldInstance) -> HeldInstance | None:
+    """Return an instance; end it instead if its client has left meanwhile."""
+    if not gone():
+        return instance
+    instance.end()
     return None
 
 
