@@ -71,11 +71,13 @@ class FastStepper:
         kind, number, _, given, signature, leaves = request
         if kind != _STEP or len(given) != 1:
             return False
-        monitor = self._handlers.monitor
-        # Answers that report the errors of a monitor, and monitors of episodes alone,
-        # take the other path.
-        if monitor is not None and (self._handlers.recorder is None or monitor.error):
-            return False
+        monitor, recorder = self._handlers.monitor, None
+        if monitor is not None:
+            recorder = self._handlers.recorder
+            # Answers that report the errors of a monitor, and monitors of episodes
+            # alone, take the other path.
+            if recorder is None or monitor.error:
+                return False
         action = given.get("action", _ABSENT)
         operations = self._operations
         if action is _ABSENT or (
@@ -115,14 +117,17 @@ class FastStepper:
         page.finish_step(time.monotonic_ns(), operations.steps, operations.episodes)
         if answer is not None:
             message, answer_signature, answer_leaves = answer
-            if monitor is not None:
+            if recorder is not None:
                 # A host may be killed at any moment, and answered steps are recorded.
-                self._handlers.record_step(action, outcome)
+                recorder.streamed_step(request, answer, action, outcome)
             stream.send(message)
             self._sessions.keep_step(
                 (session, number, signature, leaves, answer_signature, answer_leaves)
             )
-            if monitor is None and self._watchers:
+            if recorder is not None:
+                # All else follows while the client thinks.
+                self._handlers.observe_step(outcome)
+            if self._watchers:
                 self._broadcast.publish(_STEP, outcome, {"action": action})
         else:
             frame = frame_of(request)

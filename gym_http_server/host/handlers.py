@@ -223,16 +223,20 @@ class Handlers:
         self._broadcast.publish(Op.RESET, value, request)
 
     def record_step(self, action: Any, value: Json) -> None:
-        """Pass a step on to the monitor and the watchers."""
+        """Record a step, and pass it on to the monitor and the watchers."""
+        if self.recorder is not None:
+            self.recorder.step(action, value, self._draws)
+            self._draws = 0
+        self.observe_step(value)
+        self._broadcast.publish(_STEP, value, {"action": action})
+
+    def observe_step(self, value: Json) -> None:
+        """Pass a step that is recorded on to the monitor."""
         if self.monitor is not None:
             ends = self._operations.episode_end(value["terminated"], value["truncated"])
             self.monitor.step(value["reward"], *ends)
-            if self.recorder is not None:
-                self.recorder.step(action, value, self._draws)
-                self._draws = 0
             if self.video is not None:
                 self.video.step(value)
-        self._broadcast.publish(_STEP, value, {"action": action})
 
     def _answer(
         self, frame: Frame, handler: Callable[[Frame], Any], streamed: bool

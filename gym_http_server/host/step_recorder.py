@@ -12,6 +12,7 @@ import contextlib
 import mmap
 import os
 import time
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,9 @@ from gym_http_server.rundir.status import (
     RECORDING_STEPS,
     StatusPage,
 )
+from gym_http_wire.fast_frames import FastAnswer, FastRequest
 from gym_http_wire.problems import Problem
+from gym_http_wire.step_parts import HEAD
 from gym_http_wire.step_records import MAGIC, Kind, StepEncoder
 from gym_http_wire.values import UnsupportedValue
 from gym_http_wire.values.infos import with_unsent
@@ -42,8 +45,9 @@ MIN_FREE_BYTES = 256 * 1024 * 1024
 _PIECE = 1024 * 1024
 #: Kinds of records that lead to a state of the environment, which are counted.
 COUNTED = frozenset({Kind.RESET, Kind.STEP, Kind.CHANGE, Kind.FAILURE})
-# The size of a record is stored last: until then, the record is not there.
-_SIZE_BYTES = 4
+# Looked up once: each step needs them.
+_HEAD_BYTES = HEAD.size
+_pack_head, _crc32 = HEAD.pack, zlib.crc32
 
 
 class PartFile:
@@ -65,21 +69,39 @@ class PartFile:
         self._allocated = 0
         self.size = 0
 
-    def append(self, record: bytes) -> None:
-        """Write a record.
+    def begin(self) -> None:
+        """Write the first bytes of each part.
 
         Raises:
             OSError: There is no room; nothing was written.
         """
-        end = self.size + len(record)
-        mapped = self._map
+        self._grow(len(MAGIC))[: len(MAGIC)] = MAGIC
+        self.size = len(MAGIC)
+
+    def append(self, body: bytes) -> int:
+        """Write a record.
+
+        Args:
+            body: The record without its head. The head is stored last, and at once:
+                until then, the record is not there.
+
+        Returns:
+            The bytes written.
+
+        Raises:
+            OSError: There is no room; nothing was written.
+        """
+        size = len(body)
+        written = _HEAD_BYTES + size
+        mapped, end = self._map, self.size + written
         if mapped is None or end > self._allocated:
             mapped = self._grow(end)
-        start = self.size - self._map_start
-        last = start + len(record)
-        mapped[start + _SIZE_BYTES : last] = record[_SIZE_BYTES:]
-        mapped[start : start + _SIZE_BYTES] = record[:_SIZE_BYTES]
+        last = end - self._map_start
+        begin = last - size
+        mapped[begin:last] = body
+        mapped[last - written : begin] = _pack_head(size, _crc32(body))
         self.size = end
+        return written
 
     def close(self) -> None:
         """Cut off what was allocated and not written; close the file."""
@@ -161,6 +183,31 @@ class StepRecorder:
         """Record a step, before which so many actions were drawn from the space."""
         self._write(Kind.STEP, step_members(action, value, draws))
 
+    def streamed_step(
+        self, request: FastRequest, answer: FastAnswer, action: Any, value: Any
+    ) -> None:
+        """Record a step whose answer is encoded, in less time than `step`.
+
+        The client waits for it: an answered step must not be lost.
+
+        Args:
+            request: The request, which has an action alone.
+            answer: The answer.
+            action: The action.
+            value: The value of the answer.
+        """
+        part, body = self._part, None
+        if part is not None and part.size < self._part_bytes:
+            body = self._encoder.encode_step(time.time_ns(), request, answer)
+        if part is None or body is None:
+            self.step(action, value)
+            return
+        try:
+            self._page.add_recorded(part.append(body))
+            self._records += 1
+        except OSError as error:
+            self._fail(error)
+
     def change(self, op: str, name: str | None, given: Any) -> None:
         """Record that a request other than a reset or a step changed the environment.
 
@@ -208,18 +255,17 @@ class StepRecorder:
     def _append(self, part: PartFile, kind: Kind, value: dict[str, Any]) -> None:
         now = time.time_ns()
         try:
-            record = self._encoder.encode(kind, now, value)
+            body = self._encoder.encode_body(kind, now, value)
         except UnsupportedValue as error:
             if "info" not in value:
                 raise ValueError(str(error)) from None
-            record = self._encode_again(kind, now, value)
-        part.append(record)
-        self._page.add_recorded(len(record))
+            body = self._encode_again(kind, now, value)
+        self._page.add_recorded(part.append(body))
         self._records += kind in COUNTED
 
     def _encode_again(self, kind: Kind, now: int, value: dict[str, Any]) -> bytes:
         try:
-            return self._encoder.encode(kind, now, with_unsent(value)[0])
+            return self._encoder.encode_body(kind, now, with_unsent(value)[0])
         except UnsupportedValue as error:
             raise ValueError(str(error)) from None
 
@@ -227,7 +273,7 @@ class StepRecorder:
         self._encoder = StepEncoder()
         self._part_number += 1
         self._part = part = PartFile(file)
-        part.append(MAGIC)
+        part.begin()
         self._page.add_recorded(len(MAGIC))
         numbers = {"after": self._records, "part": self._part_number}
         self._append(part, Kind.HEADER, {**self._header, **numbers})

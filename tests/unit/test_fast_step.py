@@ -1,8 +1,10 @@
 """Repeated steps take the fast path and get the same answers as all others."""
 
+import os
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -16,6 +18,8 @@ from gym_http_server.host.activity import Activity
 from gym_http_server.host.dispatch import Dispatch
 from gym_http_server.host.fast_step import FastStepper, frame_of
 from gym_http_server.host.inspection import Inspection
+from gym_http_server.host.monitor import Monitor
+from gym_http_server.host.step_recorder import StepRecorder
 from gym_http_server.host.streams import Stream
 from gym_http_server.rundir.status import StatusPage, StatusReader
 from gym_http_wire.fast_frames import FastClientFrames
@@ -24,6 +28,7 @@ from gym_http_wire.handshakes import BINARY_PROTOCOL, StreamHandshake
 from gym_http_wire.messages import Form, Op
 from gym_http_wire.problems import AnswerGone
 from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
+from gym_http_wire.step_records import Kind, StepDecoder
 from gym_http_wire.values.writing import Writing
 from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode
 from tests.support.values import assert_same
@@ -237,8 +242,11 @@ def test_a_step_is_recorded_before_it_is_answered(
     class Recording:
         error = ""
 
-        def step(self, *values: Any) -> None:
+        def streamed_step(self, *values: Any) -> None:
             events.append("recorded")
+
+        def step(self, *values: Any) -> None:
+            events.append("observed")
 
     # The first ones teach both sides their signatures.
     for number in range(1, 6):
@@ -251,4 +259,43 @@ def test_a_step_is_recorded_before_it_is_answered(
         host.stream, "send", lambda data: (events.append("answered"), send(data))
     )
     assert host.step(6, {"action": 0})
-    assert events == ["recorded", "recorded", "answered"]
+    assert events == ["recorded", "answered", "observed"]
+
+
+def opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT)
+
+
+def test_recorded_steps_of_all_parts_are_those_of_the_environment(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [tmp_path / f"{number}.gym" for number in range(2)]
+    files, handlers = map(opened, parts), host.dispatch.handlers
+    recorder = StepRecorder(
+        next(files), {}, lambda: next(files), host.page, part_bytes=1000
+    )
+    handlers.recorder = recorder
+    handlers.monitor = Monitor(opened(tmp_path / "episodes.jsonl"), "x")
+    local = gymnasium.make("CartPole-v1")
+    local.reset(seed=1)
+    names = ("observation", "reward", "terminated", "truncated", "info")
+    expected: list[Any] = []
+    for number in range(1, 22):
+        host.step(number, {"action": number & 1})
+        results = dict(zip(names, local.step(number & 1), strict=True))
+        expected.append({"action": number & 1} | results)
+    # Nothing was closed: so it is if the host is killed.
+    found = [StepDecoder().feed(part.read_bytes()) for part in parts]
+    assert all(len(records) > 5 for records in found)
+    steps = [each for part in found for each in part if each.kind == Kind.STEP]
+    assert_same([each.value for each in steps], expected)
+
+    def fail(*values: int) -> None:
+        raise OSError(0, "no room")
+
+    monkeypatch.setattr("os.posix_fallocate", fail)
+    monkeypatch.setattr(recorder._part, "_allocated", 0)
+    host.step(22, {"action": 0})
+    assert recorder.error == "the recording of steps has ended: no room"
+    assert host.reader.read().steps == 22
+    handlers.close()

@@ -15,12 +15,20 @@ a stream (`gym_http_wire.signatures`), so each part can be decoded alone.
 
 from __future__ import annotations
 
+import json
+import struct
 import zlib
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
+from gym_http_wire.fast_frames import FastAnswer, FastRequest
+from gym_http_wire.frames import VALUE_HEADER
+from gym_http_wire.signatures import MAX_NUMBERS, ReceivedSignatures, SentSignatures
 from gym_http_wire.step_parts import BODY, HEAD, MAGIC, Kind
 from gym_http_wire.values import BadValue
+from gym_http_wire.values.fixed import Unfit, fixed_size
+from gym_http_wire.values.texts import parse
 from gym_http_wire.values.writing import Writing
 
 __all__ = [
@@ -38,6 +46,12 @@ MAX_RECORD_BYTES = 256 * 1024 * 1024
 _START = HEAD.size + BODY.size
 # Faster than the lookup in an enumeration.
 _KINDS = {int(kind): kind for kind in Kind}
+_STEP = int(Kind.STEP)
+# What is before the leaves of a step whose signature came before.
+_STEP_START = BODY.format + VALUE_HEADER.format.removeprefix("<")
+# The members of an answer to a step, in their order.
+_RESULTS = ["info", "observation", "reward", "terminated", "truncated"]
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class Record(NamedTuple):
@@ -54,15 +68,27 @@ class Record(NamedTuple):
     value: Any
 
 
+# Of steps whose signature came before: what packs a record without its head, the number
+# of its signature, and the bytes of its info.
+_Step = tuple[Callable[..., bytes], int, int]
+
+
 class StepEncoder:
     """Encodes the records of one part, in order; `MAGIC` goes before the first."""
 
     def __init__(self) -> None:
         self._sent = SentSignatures()
         self._writing = Writing()
+        # By the signatures of request and answer.
+        self._steps: dict[tuple[bytes, bytes], _Step] = {}
 
     def encode(self, kind: Kind, at_ns: int, value: Any) -> bytes:
-        """Encode a record.
+        """Encode a record, as `encode_body` does, with its head."""
+        body = self.encode_body(kind, at_ns, value)
+        return HEAD.pack(len(body), zlib.crc32(body)) + body
+
+    def encode_body(self, kind: Kind, at_ns: int, value: Any) -> bytes:
+        """Encode a record without its head.
 
         Args:
             kind: What it is about.
@@ -80,8 +106,63 @@ class StepEncoder:
             raise ValueError(
                 f"a record would have {size} bytes: expected {MAX_RECORD_BYTES} at most"
             )
-        body = BODY.pack(kind, at_ns) + self._sent.header(signature) + values
-        return HEAD.pack(len(body), zlib.crc32(body)) + body
+        return BODY.pack(kind, at_ns) + self._sent.header(signature) + values
+
+    def encode_step(
+        self, at_ns: int, request: FastRequest, answer: FastAnswer
+    ) -> bytes | None:
+        """Encode a step from its messages, to the same bytes as `encode_body`.
+
+        Args:
+            at_ns: Unix time in nanoseconds.
+            request: The request.
+            answer: The answer.
+
+        Returns:
+            The bytes; ``None`` if the record has to be encoded from its members.
+        """
+        known = self._steps.get((request[4], answer[1]))
+        if known is None:
+            self._learn(request, answer)
+            return None
+        pack, number, info_bytes = known
+        leaves = answer[2]
+        if info_bytes:
+            leaves = leaves[info_bytes:] + leaves[:info_bytes]
+        return pack(_STEP, at_ns, 0, number, request[5], leaves)
+
+    def _learn(self, request: FastRequest, answer: FastAnswer) -> None:
+        """Learn the signature of steps; their leaves always have as many bytes."""
+        found = _step_signature(request[4], answer[1])
+        number = None if found is None else self._sent.numbers.get(found[0])
+        if found is None or number is None:
+            return
+        body = struct.Struct(f"{_STEP_START}{len(request[5])}s{len(answer[2])}s")
+        if len(self._steps) >= MAX_NUMBERS:
+            self._steps.clear()
+        self._steps[request[4], answer[1]] = body.pack, number, found[1]
+
+
+@lru_cache(maxsize=64)
+def _step_signature(
+    request_signature: bytes, answer_signature: bytes
+) -> tuple[bytes, int] | None:
+    """Return the signature of the record of a step, and the bytes of its info.
+
+    Its leaves are those of the action, and of the answer with the info at the end.
+    """
+    try:
+        given, results = parse(request_signature), parse(answer_signature)
+        ((name, action),), members = given["dict"], results["dict"]
+        if name != "action" or [each for each, _ in members] != _RESULTS:
+            return None
+        for tree in (given, results):
+            fixed_size(tree)
+        info_bytes = fixed_size(members[0][1])
+    except (Unfit, BadValue, KeyError, RecursionError, TypeError, ValueError):
+        return None
+    text = _json({"dict": [["action", action], *members[1:], members[0]]}).encode()
+    return text + b" " * (-len(text) % 8), info_bytes
 
 
 class StepDecoder:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym_http_wire.messages import Op
 from gym_http_wire.step_records import MAGIC, Kind, Record, StepDecoder, StepEncoder
-from gym_http_wire.values import BadValue, UnsupportedValue
+from gym_http_wire.values import BadValue, UnsupportedValue, binary
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -95,6 +96,66 @@ def test_a_value_without_binary_form_changes_nothing() -> None:
         encoder.encode(Kind.STEP, 0, unsupported)
     record = encoder.encode(Kind.STEP, 0, {"info": 1})
     assert decoded(MAGIC + record)[0] == [Record(Kind.STEP, 0, {"info": 1})]
+
+
+def encoded_step(
+    encoder: StepEncoder, action: Any, result: dict[str, Any]
+) -> bytes | None:
+    """Encode a step as a host does that has the messages of its stream."""
+    sent = []
+    for value in ({"action": action}, result):
+        signature, leaves = binary.split(value)
+        sent.append((signature, b"".join(leaves)))
+    request, answer = (Op.STEP, 1, 0, {"action": action}, *sent[0]), (b"", *sent[1])
+    return encoder.encode_step(7, request, answer)
+
+
+def result_of(observation: Any, info: Any) -> dict[str, Any]:
+    results = {"reward": 0.5, "terminated": False, "truncated": True}
+    return {"info": info, "observation": observation, **results}
+
+
+def record_of(action: Any, result: dict[str, Any]) -> dict[str, Any]:
+    names = ("observation", "reward", "terminated", "truncated", "info")
+    return {"action": action} | {name: result[name] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("action", "observation", "info"),
+    [
+        (1, np.arange(4, dtype=np.float32), {}),
+        (np.int64(2), 5, {"prob": 1.0, "mask": np.ones(3, np.int8)}),
+        ((np.float32(1), {"é": [True]}), {"b": None, "a": np.zeros((2, 3))}, {"n": 3}),
+    ],
+)
+def test_a_step_of_encoded_messages_has_the_same_bytes(
+    action: Any, observation: Any, info: Any
+) -> None:
+    result = result_of(observation, info)
+    members, encoder = record_of(action, result), StepEncoder()
+    # A signature is sent, and learned, before it is used.
+    assert encoded_step(encoder, action, result) is None
+    first, second = (encoder.encode_body(Kind.STEP, 7, members) for _ in range(2))
+    assert encoded_step(encoder, action, result) is None
+    assert encoded_step(encoder, action, result) == second != first
+
+
+@pytest.mark.parametrize(
+    ("action", "result"),
+    [
+        ("left", result_of(1, {})),
+        (1, result_of(1, {"name": "a"})),
+        (1, result_of(1, {}) | {"spaces_version": 2}),
+        (1, dict(reversed(result_of(1, {}).items()))),
+    ],
+)
+def test_other_steps_are_encoded_from_their_members(
+    action: Any, result: dict[str, Any]
+) -> None:
+    encoder = StepEncoder()
+    for _ in range(3):
+        encoder.encode(Kind.STEP, 7, record_of(action, result))
+        assert encoded_step(encoder, action, result) is None
 
 
 @pytest.mark.parametrize("data", [b"PK", b"gym-steps\r\n\x1a\x02\0\0\0"])

@@ -32,6 +32,7 @@ __all__ = [
     "Writer",
     "code_of",
     "fixed_reader",
+    "fixed_size",
     "fixed_writer",
 ]
 
@@ -338,6 +339,18 @@ def _code(signature: bytes) -> tuple[Code, str, struct.Struct] | None:
         return None
     code.names |= {"pack": record.pack, "unpack": record.unpack_from}
     return code, made, record
+
+
+def fixed_size(tree: Any) -> int:
+    """Return the bytes that the leaves of each value of a parsed signature have.
+
+    Raises:
+        Unfit: They differ, or there is no generated code for the signature.
+    """
+    code, _ = code_of(tree)
+    if code.objects:
+        raise Unfit
+    return code.records[0].compiled().size
 
 
 def fixed_reader(signature: bytes, general: Reader) -> Reader:
