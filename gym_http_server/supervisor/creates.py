@@ -300,6 +300,7 @@ class Creates:
         instance.request_id = create.head.request_id
         instance.creators.append(create.connection)
         create.connection.instance = instance
+        create.connection.held = create.head.held
         self._watch(instance)
         return True
 
@@ -366,9 +367,10 @@ class Creates:
             self._answer_creators(instance, failure)
 
     def on_left(self, connection: RequestSocket) -> None:
-        """Drop the request of a closed connection, or end an instance without clients.
+        """Drop the request of a closed connection, or end the instance it has made.
 
-        No other client could know the ID of an instance whose create has no key.
+        It ends if the connection holds it, or if no client could know its ID: the
+        create has no key, and was not answered.
         """
         instance = connection.instance
         if instance is None:
@@ -381,6 +383,8 @@ class Creates:
         elif connection.left_unread:
             # A web worker was killed before it had the answer.
             self._hosts.close(instance, "abandoned")
+        elif connection.held:
+            self._hosts.close(instance, "closed")
 
 
 _NOT_BEGUN = (ExternalAway.default_status, DiskFull.default_status)

@@ -33,6 +33,7 @@ class RequestSocket(FrameSocket):
     Attributes:
         instance: The instance that its create request is making or has made, or
             ``None``.
+        held: Whether that instance ends with this connection.
         number: Number of its request, for the answer.
     """
 
@@ -41,6 +42,7 @@ class RequestSocket(FrameSocket):
         super().__init__(end, MAX_REQUEST_BYTES, max_descriptors=1)
         self._server = server
         self.instance: Any = None
+        self.held = False
         self.number = 0
 
     @property

@@ -14,11 +14,9 @@ from gym_http_server.config import inherited_settings
 from gym_http_server.linux import prctl
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.titles import set_title
-from gym_http_server.web.backends.held_instances import HeldInstances
 from gym_http_server.web.backends.queues import Queues
 from gym_http_server.web.gunicorn_worker.balance import Balance
 from gym_http_server.web.gunicorn_worker.worker import Worker
-from gym_http_wire.problems import Problem
 
 _memory = inherited_settings.SettingsMemory.inherited()
 _inherited = _memory.read()
@@ -36,8 +34,6 @@ shared_count()
 _most_workers = 2 * _settings.workers
 _queues = Queues(_settings.max_waiting, _most_workers)
 _log_queues = Queues(_settings.max_waiting, _most_workers, "wait for the log of")
-# One that has ended is there for a moment longer than its slot is taken.
-_held = HeldInstances(2 * _settings.max_instances, _most_workers)
 _balance = Balance(_most_workers)
 
 wsgi_app = "gym_http_server.web.app:from_launcher()"
@@ -109,12 +105,6 @@ def post_fork(arbiter: Any, worker: Any) -> None:
     set_title("web worker")
 
 
-def _end(web: Any, instance_id: str) -> None:
-    """End an instance whose connection ended with a web worker that was killed."""
-    with contextlib.suppress(Problem):
-        web.hosts.end(instance_id, owner="")
-
-
 def post_worker_init(worker: Any) -> None:
     """Report that a worker serves, and set up its queues and its pool."""
     import gevent  # type: ignore[import-untyped]
@@ -135,9 +125,6 @@ def post_worker_init(worker: Any) -> None:
         # The lock on the file also reserves the same counters here.
         _log_queues.claim(int(os.environ[inherited_settings.SETTINGS_FD]))
         web.hosts.log_queues = _log_queues
-        web.held = _held
-        for instance_id in _held.claim(_queues.own):
-            gevent.spawn(_end, web, instance_id)
 
     def sweep() -> None:
         while True:

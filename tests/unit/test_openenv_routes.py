@@ -9,7 +9,6 @@ from gym_http_server.access.identities import EVERYONE
 from gym_http_server.web.api.exchange import CALLER
 from gym_http_server.web.api.openenv import routes
 from gym_http_server.web.api.websockets import KeptSockets
-from gym_http_server.web.backends.held_instances import HeldInstances
 from gym_http_wire.problems import TooManyStreams
 from tests.support.websocket import KEY
 
@@ -31,17 +30,3 @@ def test_connections_leave_room_for_requests() -> None:
     web.under_way = SimpleNamespace(most=40)
     with pytest.raises(TooManyStreams, match="this web worker has 30 connections"):
         routes._connect(kept, web, dict(HANDSHAKE), "CartPole-v1")
-
-
-def test_what_a_killed_web_worker_held() -> None:
-    held = HeldInstances(most=3, workers=2)
-    assert held.claim(0) == []
-    for each in ("0000000a", "ffffffff", "3c657dbc"):
-        held.add(each)
-    held.discard("ffffffff")
-    # Of another one that runs.
-    assert held.claim(1) == []
-    held.add("5f0c2e1d")
-    assert held.claim(0) == ["0000000a", "3c657dbc"]
-    assert held.claim(0) == []
-    assert held.claim(1) == ["5f0c2e1d"]

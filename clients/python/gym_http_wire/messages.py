@@ -184,6 +184,8 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
         creator: Name of the token that creates an instance; "" if it has none.
         request_id: ID of the HTTP request, for the log.
         digest: SHA-256 of a create's body, in hex, if it travels by descriptor.
+        held: Of a create: whether its instance ends with the connection that it is sent
+            over.
     """
 
     instance_id: str = ""
@@ -194,6 +196,7 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
     creator: str = ""
     request_id: str = ""
     digest: str = ""
+    held: bool = False
 
 
 class AnswerHead(msgspec.Struct, omit_defaults=True):

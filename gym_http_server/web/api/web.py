@@ -50,7 +50,6 @@ from gym_http_server.web.api.guard import Guard
 from gym_http_server.web.api.problems import problem_answer
 from gym_http_server.web.api.tickets import Tickets
 from gym_http_server.web.backends.broker import BrokerClient
-from gym_http_server.web.backends.held_instances import HeldInstances
 from gym_http_server.web.backends.host_client import HostClient
 from gym_http_server.web.backends.nodes.fleet import Fleet
 from gym_http_server.web.backends.relay import RelayClient
@@ -103,7 +102,6 @@ class Web:
         supervisor: Sends requests to the supervisor.
         broker: Reaches the broker of external environments.
         relay: Sends requests to the relay of training runs.
-        held: The instances that end with connections to this web worker.
         requests: Counts requests.
         under_way: Counts the requests under way in this web worker by token.
         tls_streams: Counts the streams that this web worker relays for TLS by token.
@@ -134,7 +132,6 @@ class Web:
         self.supervisor = SupervisorClient(run)
         self.broker = BrokerClient(run, self.supervisor)
         self.relay = RelayClient(run, self.supervisor)
-        self.held = HeldInstances(settings.max_instances)
         self.routes: dict[str, Route] = {}
         self.requests = RequestCounts(run.requests)
         self.under_way = Shares("requests under way in a web worker", MOST_UNDER_WAY)

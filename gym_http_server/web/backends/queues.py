@@ -30,9 +30,6 @@ class Queues:
         most: Requests that may wait for an instance, besides the one being executed.
         workers: Web workers at a time.
         what: The purpose of the requests, in messages.
-
-    Attributes:
-        own: The place of this web worker, which no other one has.
     """
 
     def __init__(self, most: int, workers: int = 1, what: str = "wait for") -> None:
@@ -44,7 +41,7 @@ class Queues:
         # Which workers' counters have been in use.
         self._used = memory[:workers]
         self._counts = memory[_PAGE:].cast("H")
-        self.own = 0
+        self._own = 0
 
     def claim(self, file: int) -> None:
         """Use the counters of a worker that no longer runs.
@@ -63,13 +60,13 @@ class Queues:
                 if worker == self._workers - 1:
                     raise
                 continue
-            self.own = worker
+            self._own = worker
             break
-        if self._used[self.own]:
+        if self._used[self._own]:
             # The last owner was killed, perhaps while requests waited.
             zeros = memoryview(bytes(SLOTS * 2)).cast("H")
-            self._counts[self.own :: self._workers] = zeros
-        self._used[self.own] = 1
+            self._counts[self._own :: self._workers] = zeros
+        self._used[self._own] = 1
 
     def enter(self, instance_id: str, *, limited: bool = True) -> int:
         """Count a request; return the argument for `leave`.
@@ -85,7 +82,7 @@ class Queues:
         counts = self._counts
         if limited and sum(counts[first : first + self._workers]) > self._most:
             raise QueueFull(instance_id, self._most, self._what)
-        place = first + self.own
+        place = first + self._own
         counts[place] += 1
         return place
 

@@ -10,7 +10,7 @@ import contextlib
 import select
 import socket
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -29,7 +29,7 @@ from gym_http_wire.messages import (
     request,
 )
 
-__all__ = ["Abandoned", "SupervisorClient"]
+__all__ = ["Abandoned", "Held", "SupervisorClient"]
 
 MAX_ANSWER = 64 * 1024 * 1024
 #: Seconds without an answer after which the supervisor must have done something.
@@ -40,6 +40,18 @@ TIMEOUT_SECONDS = 2.0
 
 class Abandoned(Exception):
     """The client that sent the request has left."""
+
+
+class Held(NamedTuple):
+    """The answer to a create, and the connection with which its instance ends."""
+
+    answer: Frame
+    connection: CallSocket
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return self.answer.status
 
 
 class SupervisorClient:
@@ -94,7 +106,6 @@ class SupervisorClient:
         key: str = "",
         request_id: str = "",
         form: int = PLAIN_BOTH_WAYS,
-        replaces: str = "",
     ) -> Frame:
         """Create an instance; stop waiting if the client disconnects.
 
@@ -107,8 +118,6 @@ class SupervisorClient:
             key: The request's key, or "".
             request_id: ID of the client's request, for the log.
             form: Form of the body, and in the high half the one for the answer.
-            replaces: An instance that ends first, and whose slot this one gets; "" for
-                any free slot. If it has ended, the answer is `UnknownInstance`.
 
         Returns:
             The answer, which may be a problem.
@@ -120,16 +129,58 @@ class SupervisorClient:
             BadParameter: The same.
         """
         head = RequestHead(
+            key=key, owner=caller.only, creator=caller.name, request_id=request_id
+        )
+        made = self._create(body, head, form, client, gone)
+        made.connection.close()
+        return made.answer
+
+    def create_held(
+        self,
+        body: bytes,
+        *,
+        caller: Identity,
+        client: socket.socket | None = None,
+        gone: Callable[[], bool] = bool,
+        request_id: str = "",
+        replaces: str = "",
+    ) -> Held:
+        """Create an instance that ends with a connection, also if this process dies.
+
+        Args:
+            body: As for `create`, and so are those that are not listed here.
+            caller: The same.
+            client: The same.
+            gone: The same.
+            request_id: The same.
+            replaces: An instance that ends first, and whose slot this one gets; "" for
+                any free slot. If it has ended, the answer is `UnknownInstance`.
+
+        Raises:
+            Problem: As by `create`.
+            Abandoned: The same.
+        """
+        head = RequestHead(
             instance_id=replaces,
-            key=key,
             owner=caller.only,
             creator=caller.name,
             request_id=request_id,
+            held=True,
         )
+        return self._create(body, head, PLAIN_BOTH_WAYS, client, gone)
+
+    def _create(
+        self,
+        body: bytes | Divided,
+        head: RequestHead,
+        form: int,
+        client: socket.socket | None,
+        gone: Callable[[], bool],
+    ) -> Held:
         if isinstance(body, bytes):
             if not is_large(body, form):
                 frame = request(Op.CREATE, body, head, form=form)
-                return self._call(frame, client, gone)
+                return self._exchange(frame, client, gone)
             # The launcher has a client, too, and does not need gevent.
             from gym_http_server.web.backends.transfers import in_thread
 
@@ -137,7 +188,7 @@ class SupervisorClient:
         head = msgspec.structs.replace(head, digest=body.digest)
         frame = request(Op.CREATE, body.members, head, form=form)
         with body.memory as memory:
-            return self._call(frame, client, gone, memory)
+            return self._exchange(frame, client, gone, memory)
 
     def call(
         self,
@@ -178,35 +229,51 @@ class SupervisorClient:
             raise problem_of(answer)
         return answer
 
-    def _call(
+    def _call(self, frame: Frame) -> Frame:
+        made = self._exchange(frame)
+        made.connection.close()
+        return made.answer
+
+    def _exchange(
         self,
         frame: Frame,
         client: socket.socket | None = None,
         gone: Callable[[], bool] = bool,
         memory: IO[bytes] | None = None,
-    ) -> Frame:
-        connection = self._connect_patiently()
-        try:
-            if memory is None:
-                connection.send(frame)
-            else:
-                connection.send(frame, memory.fileno())
-                # It is as large as the body, and the wait may be long.
-                memory.close()
+    ) -> Held:
+        """Send a request over a new connection; leave that open, unless this raises."""
+        with contextlib.ExitStack() as failing:
+            connection = self._connect_patiently()
+            failing.callback(connection.close)
             try:
-                self._await(connection.socket, client, gone)
-            except Abandoned:
-                # The answer may be under way. Without one, the supervisor ends the
-                # connection now, and the instance.
-                with contextlib.suppress(ConnectionLost, OSError):
-                    connection.socket.shutdown(socket.SHUT_WR)
-                    return connection.receive_answer()
-                raise
-            return connection.receive_answer()
-        except ConnectionLost:
-            raise _unavailable() from None
-        finally:
-            connection.close()
+                if memory is None:
+                    connection.send(frame)
+                else:
+                    connection.send(frame, memory.fileno())
+                    # It is as large as the body, and the wait may be long.
+                    memory.close()
+                answer = self._answer(connection, client, gone)
+            except ConnectionLost:
+                raise _unavailable() from None
+            failing.pop_all()
+            return Held(answer, connection)
+
+    def _answer(
+        self,
+        connection: CallSocket,
+        client: socket.socket | None,
+        gone: Callable[[], bool],
+    ) -> Frame:
+        try:
+            self._await(connection.socket, client, gone)
+        except Abandoned:
+            # The answer may be under way. Without one, the supervisor ends the
+            # connection now, and the instance.
+            with contextlib.suppress(ConnectionLost, OSError):
+                connection.socket.shutdown(socket.SHUT_WR)
+                return connection.receive_answer()
+            raise
+        return connection.receive_answer()
 
     def _connect_patiently(self) -> CallSocket:
         """Connect, however many connections wait, while the supervisor works."""

@@ -18,13 +18,13 @@ from gym_http_server.web.api.exchange import Answer
 from gym_http_server.web.api.web import Web
 from gym_http_server.web.backends.nodes.fleet import Fleet
 from gym_http_server.web.backends.nodes.placement import FRESH_SECONDS
-from gym_http_wire.frames import Frame
+from gym_http_server.web.backends.supervisor_client import Held
 
 __all__ = ["within_quota"]
 
 LOOK_AGAIN_SECONDS = 0.05
 
-_Made = TypeVar("_Made", Answer, Frame)
+_Made = TypeVar("_Made", Answer, Held)
 
 
 def within_quota(

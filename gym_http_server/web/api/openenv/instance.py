@@ -25,7 +25,7 @@ from gym_http_server.web.api.fleet.quotas import within_quota
 from gym_http_server.web.api.instances import instance_in
 from gym_http_server.web.api.openenv.spaces import keys_of
 from gym_http_server.web.api.web import Web
-from gym_http_server.web.backends.supervisor_client import Abandoned
+from gym_http_server.web.backends.supervisor_client import Abandoned, Held
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from gym_http_wire.problems import BadParameter, Problem
 
@@ -43,7 +43,7 @@ class HeldInstance:
     Args:
         web: The collaborators of views.
         environ: The handshake.
-        instance_id: The instance.
+        made: The answer to its create, and the connection with which it ends.
 
     Attributes:
         instance_id: The instance.
@@ -51,13 +51,13 @@ class HeldInstance:
         action_keys: Keys of its action space if that is a Dict; else ``None``.
     """
 
-    def __init__(self, web: Web, environ: Environ, instance_id: str) -> None:
-        self.instance_id = instance_id
+    def __init__(self, web: Web, environ: Environ, made: Held) -> None:
+        self.instance_id = instance_in(made.answer)
+        self._connection = made.connection
         self._web = web
         self._environ = environ
         self._owner = caller_of(environ).only
         self._ended = False
-        web.held.add(instance_id)
         try:
             self.described = msgspec.json.decode(self.call(Op.DESCRIBE))
         except BaseException:
@@ -108,12 +108,12 @@ class HeldInstance:
             with contextlib.suppress(Problem):
                 request_id = request_id_of(self._environ)
                 self._web.hosts.end(self.instance_id, "", request_id=request_id)
-            self._web.held.discard(self.instance_id)
+            self._connection.close()
 
     def note_end(self) -> None:
         """Note that the instance has ended, as another one took its place."""
         self._ended = True
-        self._web.held.discard(self.instance_id)
+        self._connection.close()
 
 
 def in_new_words(problem: Problem) -> Problem:
@@ -170,18 +170,13 @@ def create(
         else:
             if replaced is not None:
                 replaced.note_end()
-            instance = HeldInstance(web, environ, made)
-            return _unless(gone, instance)
+            if not gone():
+                return HeldInstance(web, environ, made)
+            # The instance ends with it.
+            made.connection.close()
+            break
         # Connections that wait do not all ask at once.
         time.sleep(min(left_s, TRY_AGAIN_S * random.uniform(0.5, 1.5)))
-    return None
-
-
-def _unless(gone: Callable[[], bool], instance: HeldInstance) -> HeldInstance | None:
-    """Return an instance; end it instead if its client has left meanwhile."""
-    if not gone():
-        return instance
-    instance.end()
     return None
 
 
@@ -200,8 +195,8 @@ def _create_once(
     client: socket.socket | None,
     gone: Callable[[], bool],
     replaced: HeldInstance | None,
-) -> str:
-    """Create an instance, and return its ID.
+) -> Held:
+    """Create an instance.
 
     Raises:
         Abandoned: The client has left.
@@ -212,7 +207,7 @@ def _create_once(
         raise Draining("the server is stopping and makes no new instances")
     caller = caller_of(environ)
     send = functools.partial(
-        web.supervisor.create,
+        web.supervisor.create_held,
         body,
         caller=caller,
         client=client,
@@ -222,5 +217,6 @@ def _create_once(
     )
     made = within_quota(web, caller.name, send, replaces=replaced is not None)
     if made.status >= 400:
-        raise problem_of(made)
-    return instance_in(made)
+        made.connection.close()
+        raise problem_of(made.answer)
+    return made

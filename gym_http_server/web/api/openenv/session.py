@@ -245,6 +245,9 @@ class Session:
             if replaced is not None:
                 # Unless it made room for the new one.
                 replaced.end()
+        if instance is not None and client.left:
+            instance.end()
+            instance = None
         if instance is None:
             raise _Refused("SESSION_ERROR", "the client has left", closes=True)
         instance.check_form()
