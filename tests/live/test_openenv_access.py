@@ -3,7 +3,7 @@
 import base64
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -166,19 +166,47 @@ def create_over_rest(server: Server) -> RawConnection:
     return client
 
 
+@pytest.fixture(scope="module")
+def lone() -> Iterator[Server]:
+    """A server with one web worker."""
+    with Server("--workers", "1", "--import", "tests.support.envs.hostile") as started:
+        yield started
+
+
+def the_worker(server: Server) -> psutil.Process:
+    wait_until(lambda: len(web_workers(server)) == 1, 10.0, "the web worker")
+    return web_workers(server)[0]
+
+
 @pytest.mark.parametrize("create", [reset_over_openenv, create_over_rest])
 def test_an_instance_ends_if_its_web_worker_is_killed_before_it_is_told(
-    make_server: MakeServer, create: Callable[[Server], OpenEnvClient | RawConnection]
+    lone: Server, create: Callable[[Server], OpenEnvClient | RawConnection]
 ) -> None:
-    server = make_server("--workers", "1", "--import", "tests.support.envs.hostile")
-    (worker,) = web_workers(server)
-    with create(server):
-        wait_until(lambda: rows(server), 10.0, "the create")
+    worker, before = the_worker(lone), lone.stderr.count(" made, an instance")
+    with create(lone):
+        wait_until(lambda: rows(lone), 10.0, "the create")
         worker.suspend()
-        wait_until(lambda: " made, an instance" in server.stderr, 10.0, "the instance")
+        wait_until(
+            lambda: lone.stderr.count(" made, an instance") > before, 10.0, "the host"
+        )
         worker.kill()
-        wait_until(lambda: Api(server).instances() == {}, 10.0, "the end")
-    assert " ended: abandoned" in server.stderr
+        wait_until(lambda: Api(lone).instances() == {}, 10.0, "the end")
+    assert " ended: abandoned" in lone.stderr
+
+
+def test_an_instance_ends_though_no_web_worker_follows(lone: Server) -> None:
+    worker, before = the_worker(lone), lone.stderr.count(" ended: closed")
+    arbiter = processes.gunicorn(lone.pid)[0]
+    with OpenEnvClient.connect(lone) as client:
+        client.reset()
+        arbiter.suspend()
+        worker.kill()
+        try:
+            wait_until(
+                lambda: lone.stderr.count(" ended: closed") > before, 5.0, "the end"
+            )
+        finally:
+            arbiter.resume()
 
 
 def answers(client: OpenEnvClient) -> bool:
