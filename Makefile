@@ -163,8 +163,16 @@ build/openenv/.installed build/openenv-core/.installed build/mcp/.installed: $(V
 	@touch $@
 
 .PHONY: engines
-engines: $(VENV)/.dev ## Run the servers of a fleet under Slurm, if it is installed
-	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/engines/*_checks.py
+engines: build/ray/.installed ## Run servers of a fleet in Ray (installs it), and in Slurm, if it is there
+	@build/ray/bin/python -m pytest -q -p no:cacheprovider tests/engines/*_checks.py
+
+build/ray/.installed: $(VENV)/.dev
+	@echo "Installing Ray …"
+	@$(BIN)/python -m venv build/ray
+	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+		> "$$(build/ray/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
+	@build/ray/bin/pip install --quiet ray==2.60.0
+	@touch $@
 
 .PHONY: packages
 packages: $(VENV)/.dev ## Compare published packages with local ones (or PACKAGES="minigrid …")

@@ -29,6 +29,7 @@ from gym_http_server.commands.listeners import (
     open_listener,
     open_listeners,
 )
+from gym_http_server.commands.ray_command import ray
 from gym_http_server.commands.reload import request_reload
 from gym_http_server.commands.run_commands import runs
 from gym_http_server.config.certificates import check_paths, read_certificate
@@ -58,7 +59,7 @@ def main() -> None:
     """Serve Gymnasium environments over HTTP."""
 
 
-for _command in (*COMMANDS, runs, export):
+for _command in (*COMMANDS, runs, export, ray):
     main.add_command(_command)
 
 

@@ -87,12 +87,12 @@ def test_programs_of_each_option_are_installed() -> None:
     for folder in (ROOT, ROOT / "clients" / "python"):
         project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
         options = project["optional-dependencies"]
-        # PyTorch and EnvPool are too large for the image, and no environment needs
+        # PyTorch, Ray and EnvPool are too large for the image, and no environment needs
         # plots. Workers, trainers and exports of training runs are programs beside the
         # server.
         without = {"envpool", "minari", "plot", "safetensors", "sb3", "tensorboard"}
         # Worlds of several agents bring packages of their own.
-        without |= {"pettingzoo", "zstd"}
+        without |= {"pettingzoo", "ray", "zstd"}
         wanted = [w for name, ws in options.items() if name not in without for w in ws]
         names = {canonicalize_name(Requirement(each).name) for each in wanted}
         assert names
