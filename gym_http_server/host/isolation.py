@@ -6,6 +6,7 @@ from __future__ import annotations
 # memory that hosts share.
 import _signal  # type: ignore[import-not-found]
 import contextlib
+import ctypes
 import faulthandler
 import os
 import random
@@ -21,7 +22,15 @@ from gym_http_server.linux.sandbox import Sandbox
 from gym_http_server.processes.log_stream import STDERR
 from gym_http_server.rundir.directory import RunDir
 
-__all__ = ["close_descriptors", "default_signals", "isolate", "print_to", "reseed"]
+__all__ = [
+    "close_descriptors",
+    "default_signals",
+    "find_state",
+    "isolate",
+    "print_to",
+    "reseed",
+    "reseed_unused",
+]
 
 OOM_SCORE = b"500"
 _DEFAULT = tuple(
@@ -39,8 +48,10 @@ _DEFAULT = tuple(
 # A write beyond a limit, or to a closed pipe, raises OSError instead of ending the
 # process.
 _IGNORED = (int(signal.SIGPIPE), int(signal.SIGXFSZ))
-# Size of the state of NumPy's global generator.
+# Size of the state of NumPy's global generator, and its memory if that is known.
 _STATE_WORDS = 624
+_STATE_BYTES = 4 * _STATE_WORDS
+_state: memoryview | None = None
 
 
 def isolate(
@@ -76,7 +87,7 @@ def isolate(
     os.chdir(work)
     os.environ["TMPDIR"] = temporary
     tempfile.tempdir = None
-    reseed()
+    reseed_unused()
     faulthandler.enable()
 
 
@@ -145,10 +156,40 @@ def _prefer_as_victim() -> None:
 
 def reseed() -> None:
     """Seed the global random generators, which a fork has copied."""
-    # A fork inherits the global generator's state; every host would draw the same.
+    # Every host would draw the same numbers otherwise.
+    random.seed()
+    _seed_numpy(os.urandom(_STATE_BYTES))
+
+
+def reseed_unused() -> None:
+    """Do the same where nothing has drawn a number since `find_state`."""
+    if _state is None:
+        reseed()
+        return
+    random.seed()
+    _state[:] = os.urandom(_STATE_BYTES)
+
+
+def find_state() -> None:
+    """Let forks of this process seed NumPy's global generator in its memory.
+
+    To call NumPy writes to 100 KiB more of the memory that hosts share.
+    """
     import numpy as np
 
-    random.seed()
+    global _state
+    words = os.urandom(_STATE_BYTES)
+    _seed_numpy(words)
+    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]
+    address = generator.ctypes.state_address
+    found = (ctypes.c_ubyte * _STATE_BYTES).from_address(address)
+    # A later NumPy may have it elsewhere.
+    _state = memoryview(found).cast("B") if bytes(found) == words else None
+
+
+def _seed_numpy(words: bytes) -> None:
+    import numpy as np
+
     # Not seed(), which writes to 200 KiB more of the memory that hosts share.
-    words = np.frombuffer(os.urandom(4 * _STATE_WORDS), np.uint32)
-    np.random.set_state(("MT19937", words, _STATE_WORDS, 0, 0.0))
+    state = np.frombuffer(words, np.uint32)
+    np.random.set_state(("MT19937", state, _STATE_WORDS, 0, 0.0))

@@ -35,7 +35,7 @@ from gym_http_server.host.external.leased_connection import ExternalSettings
 from gym_http_server.host.failures import problem_frame, refusal_of
 from gym_http_server.host.host import Host, WorkerConnection
 from gym_http_server.host.inspection import Inspection
-from gym_http_server.host.isolation import isolate, reseed
+from gym_http_server.host.isolation import isolate, reseed_unused
 from gym_http_server.host.making import describe_vector, make
 from gym_http_server.host.monitor_files import request_file
 from gym_http_server.linux.sandbox import Sandbox
@@ -216,7 +216,7 @@ def warm_up() -> None:
         return
     # Only time is lost if it fails.
     with contextlib.suppress(Exception):
-        reseed()
+        reseed_unused()
         fork_guard.claim()
         _serve_trial()
 

@@ -27,7 +27,7 @@ import msgspec
 from gym_http_server.config import inherited_settings
 from gym_http_server.errors import ForkFailed
 from gym_http_server.host import process
-from gym_http_server.host.isolation import default_signals, print_to
+from gym_http_server.host.isolation import default_signals, find_state, print_to
 from gym_http_server.host.mark import SPARE, set_mark
 from gym_http_server.linux import prctl
 from gym_http_server.processes.frame_socket import receive_with_descriptors
@@ -283,6 +283,8 @@ class ForkServer(ServiceProcess):
 def _serve(control: socket.socket, supervisor: int) -> int:
     """Fork as many hosts as are ordered."""
     isolate(supervisor)
+    prefork.suspend_fork_hooks()
+    find_state()
     control.setblocking(True)
     tried = False
     while order := control.recv(_ORDER.size):
@@ -297,17 +299,11 @@ def _serve(control: socket.socket, supervisor: int) -> int:
         if not tried:
             # Not before the first spare host, while web workers start, too.
             _is_readable(control, TRIAL_SECONDS)
-            prefork.gather_code(_try)
+            prefork.gather_code(process.warm_up)
             for _ in range(_TRIALS):
-                _try()
+                process.warm_up()
             tried = True
     return 0
-
-
-def _try() -> None:
-    """Do what each host does, for all of them to share what Python learns by it."""
-    prefork.rehearse_fork()
-    process.warm_up()
 
 
 def _fork_spares(count: int, control: socket.socket, supervisor: int) -> NoReturn:
@@ -358,6 +354,7 @@ def _wait_for_start(control: socket.socket, parent: int, supervisor: int) -> int
     start = _STARTS.decode(inherited_settings.read_and_close(file))
     if rest:
         start = msgspec.structs.replace(start, memory=rest[0])
+    prefork.resume_fork_hooks()
     with socket.socket(fileno=listener) as listening:
         return _become_host(start, channel, listening, output)
 

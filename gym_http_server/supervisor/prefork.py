@@ -4,18 +4,18 @@ Each import runs in a forked child first. A module that starts threads would mak
 supervisor unfit to fork, so each of its environments gets a fresh interpreter.
 
 A host shares all pages of the supervisor's memory until one of the two writes to them.
-Python writes to each object that it uses, since it counts references: some 3.5 MiB a
-host cannot be avoided. `arrange_memory`, and in the fork server trials and
-`gather_code`, avoid much of the rest.
+Python writes to each object that it uses, since it counts references: some 3 MiB a
+host cannot be avoided. `arrange_memory`, and in the fork server trials, `gather_code`
+and `suspend_fork_hooks`, avoid much of the rest.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ __all__ = [
     "Modules",
     "arrange_memory",
     "gather_code",
-    "rehearse_fork",
+    "resume_fork_hooks",
+    "suspend_fork_hooks",
     "threads",
 ]
 
@@ -150,7 +151,9 @@ def arrange_memory() -> None:
 
     To be called once, when everything has been imported.
     """
+    global _fork_hooks
     gc.collect()
+    _fork_hooks = _find_fork_hooks()
     # From now on, the collector ignores existing objects, and writes nothing to them.
     gc.freeze()
     _forget_lookups()
@@ -189,13 +192,34 @@ def _maker(size: int) -> Callable[[], bytes]:
     return lambda: bytes(size - _EMPTY_BYTES)
 
 
-def rehearse_fork() -> None:
-    """Do what Python does in a process that was forked.
+# The modules whose hooks do nothing that a host needs: they renew locks that another
+# thread may hold, and seed a generator that each host seeds by itself.
+_IDLE_HOOKS = {"threading", "logging", "random"}
+# Python's own list of what runs in each fork, and what was in it.
+_fork_hooks: list[Any] = []
+_idle_hooks: list[Any] = []
 
-    Python learns how to execute this code, too, and no process is forked often enough.
+
+def _find_fork_hooks() -> list[Any]:
+    """Return Python's list of what runs in each fork; an empty one if it is hidden."""
+    holders = gc.get_referrers(threading._after_fork)  # type: ignore[attr-defined]
+    return next((each for each in holders if type(each) is list), [])
+
+
+def suspend_fork_hooks() -> None:
+    """Let forks of this process do without Python's hooks, for it has one thread.
+
+    Those of other modules remain. The hooks would write to 400 KiB of shared memory.
     """
-    ctypes.pythonapi.PyOS_BeforeFork()
-    ctypes.pythonapi.PyOS_AfterFork_Child()
+    _idle_hooks[:] = [
+        hook for hook in _fork_hooks if getattr(hook, "__module__", "") in _IDLE_HOOKS
+    ]
+    _fork_hooks[:] = [hook for hook in _fork_hooks if hook not in _idle_hooks]
+
+
+def resume_fork_hooks() -> None:
+    """Let forks of this process, which may get threads, run all hooks again."""
+    _fork_hooks[:0] = _idle_hooks
 
 
 def gather_code(run: Callable[[], object]) -> None:

@@ -1,6 +1,8 @@
 """A forked host reseeds the global random generators."""
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -45,3 +47,31 @@ def test_the_global_generator_of_numpy_is_fair() -> None:
     # Five times the standard deviation of a mean of so many.
     assert abs(np.random.random(100_000).mean() - 0.5) < 0.005
     assert len(np.unique(np.random.random(2_000))) == 2_000
+
+
+FORKS = """
+import os, random
+import numpy as np
+from gym_http_server.host import isolation
+
+np.random.normal()
+isolation.find_state()
+state = np.random.get_state(legacy=False)
+print(state["state"]["pos"], state["has_gauss"], isolation._state is not None)
+for _ in range(3):
+    pid = os.fork()
+    if not pid:
+        isolation.reseed_unused()
+        print(np.random.normal(), np.random.normal(), np.random.bytes(8), flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+
+
+def test_forks_draw_different_numbers_from_memory_that_they_have_filled() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True
+    )
+    state, *draws = done.stdout.splitlines()
+    assert state == "624 0 True"
+    assert len(set(draws)) == 3
