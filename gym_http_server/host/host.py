@@ -109,7 +109,10 @@ class Host:
         self._gone: frozenset[str] = frozenset()
         self._external = dispatch.external
         self._poller = Poller()
-        self._server = FrameServer[WorkerConnection](self._poller, "host", self._drop)
+        server: FrameServer[WorkerConnection] = FrameServer(
+            self._poller, "host", self._drop
+        )
+        self._server = server
         self._streams = self._STREAMS(
             self._poller,
             self._execute,

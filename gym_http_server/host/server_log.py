@@ -50,8 +50,8 @@ _allowance = Allowance()
 
 def connect(channel: socket.socket) -> None:
     """Send entries over this channel to the supervisor from now on."""
-    global _channel, _allowance, _owner
-    _channel, _allowance, _owner = channel, Allowance(), os.getpid()
+    global _channel, _owner
+    _channel, _owner = channel, os.getpid()
 
 
 def write(text: str) -> None:

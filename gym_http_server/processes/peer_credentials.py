@@ -26,8 +26,8 @@ class PeerCredentials:
 
     def __init__(self, supervisor: int) -> None:
         self._supervisor = supervisor
-        self._session = os.getsid(supervisor)
-        self._launcher = _parent(supervisor)
+        # Both are read at the first connection, since many hosts get none.
+        self._session = self._launcher = 0
         # Process ID of gunicorn once it is known; it lasts as long as the server.
         self._web = 0
 
@@ -38,6 +38,9 @@ class PeerCredentials:
         )
         pid = _CREDENTIALS.unpack(credentials)[0]
         try:
+            if not self._launcher:
+                self._session = os.getsid(self._supervisor)
+                self._launcher = _parent(self._supervisor)
             session = os.getsid(pid)
             if session in (self._session, self._web):
                 return True

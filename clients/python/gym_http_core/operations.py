@@ -39,6 +39,13 @@ _UNFIT = (
     TypeError,
     ValueError,
 )
+# Plain JSON can represent all elements of these spaces, whatever their parameters.
+_SIMPLE_SPACES = (
+    gymnasium.spaces.Box,
+    gymnasium.spaces.Discrete,
+    gymnasium.spaces.MultiBinary,
+    gymnasium.spaces.MultiDiscrete,
+)
 MakeReader = Callable[[gymnasium.Space[Any]], Callable[[object], Any]]
 _AFTER_ERROR = (
     "the environment raised an exception in its last call and needs a reset first"
@@ -96,7 +103,10 @@ class Operations(Attributes):
     def _read_action_space(self) -> None:
         """Make what reads and checks actions."""
         space = self.space("action")
-        self._read_action = self._action_reader(elements.reader)
+        # Made late if it cannot fail: streams do not need it.
+        self._read_action: Callable[[object], Any] = self._read_first_action
+        if not isinstance(space, _SIMPLE_SPACES):
+            self._read_action = self._action_reader(elements.reader)
         self._is_action = elements.membership(space) if self.strict_actions else None
         # Of a vector, it is Gymnasium that decides which of them remain when batched.
         self._check_opaque = element_check(space)
@@ -178,6 +188,10 @@ class Operations(Attributes):
             action = self._read_leniently(plain, error)
         self.check_action(action)
         return action
+
+    def _read_first_action(self, plain: object) -> Any:
+        self._read_action = self._action_reader(elements.reader)
+        return self._read_action(plain)
 
     def _read_leniently(self, plain: object, error: elements.NotAnElement) -> Any:
         """Read an action that only gym-http-api accepted."""

@@ -56,6 +56,8 @@ _GYMNASIUM: tuple[type[Space[Any]], ...] = (
     spaces.Text,
     spaces.Tuple,
 )
+# Tested first, since most are that: to test all classes takes more of a host's memory.
+_USUAL = (spaces.Box, spaces.Discrete)
 _BEHAVIOUR = ("sample", "contains", "seed", "__contains__", "__eq__")
 _REPR_CHARS = 1000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -87,7 +89,10 @@ def is_opaque(space: Space[Any]) -> bool:
 
 def nearest(kind: type) -> type[Space[Any]] | None:
     """Return the first class of Gymnasium's spaces that a class derives from."""
-    return next((base for base in kind.__mro__ if base in _GYMNASIUM), None)
+    for base in kind.__mro__:
+        if base in _GYMNASIUM:
+            return base
+    return None
 
 
 def members(space: Space[Any]) -> Iterator[tuple[str | int, Space[Any]]]:
@@ -109,6 +114,8 @@ def opaque_parts(space: Space[Any], path: Path = ()) -> list[tuple[Path, Space[A
     """List the opaque spaces in a space, itself included, with their paths."""
     if is_opaque(space):
         return [(path, space)]
+    if isinstance(space, _USUAL):
+        return []
     return [
         part
         for key, inner in members(space)

@@ -11,7 +11,8 @@ from gym_http_core.env_errors import env_error
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_wire.messages import problem_answer, problem_of
-from gym_http_wire.problems import EnvError
+from gym_http_wire.problems import EnvError, InvalidAction
+from gym_http_wire.spaces import UndescribableSpace
 
 
 class Mute(Exception):
@@ -84,3 +85,32 @@ def test_an_environment_without_an_inside_is_described_as_broken() -> None:
     for call in (LosslessCalls(operations).describe, operations.check_render_mode):
         with pytest.raises(EnvError, match="AttributeError"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "wanted"),
+    [
+        (spaces.Discrete(3), 2, np.int64(2)),
+        (spaces.MultiBinary(2), [0, 1], np.array([0, 1], np.int8)),
+        (spaces.Dict({"a": spaces.Discrete(3)}), {"a": 1}, {"a": np.int64(1)}),
+    ],
+)
+def test_plain_actions_are_read_alike_each_time(
+    space: spaces.Space[Any], given: Any, wanted: Any
+) -> None:
+    room = Room()
+    room.action_space = space
+    operations = Operations(room)
+    for _ in range(3):
+        np.testing.assert_equal(operations.cast_action(given), wanted)
+    with pytest.raises(InvalidAction):
+        operations.cast_action("up")
+
+
+def test_an_action_space_that_plain_json_cannot_represent_is_refused_at_once() -> None:
+    room = Room()
+    room.action_space = spaces.Dict(
+        {"1": spaces.Discrete(2), 1: spaces.Discrete(2)}  # type: ignore[dict-item]
+    )
+    with pytest.raises(UndescribableSpace):
+        Operations(room)
