@@ -89,6 +89,8 @@ class FleetMember:
         self._control = control
         self._since = b"", b"0"
         self._renewed_ns = self._clock()
+        self._gone = dict(self._nodes.gone)
+        self._gone_names = dict(self._nodes.gone_names)
         # The last record of each number, since when it is away, and what was logged. A
         # member that was started again knows what the earlier one did: the store may
         # have come back empty meanwhile.
@@ -205,7 +207,7 @@ class FleetMember:
             number,
         )
         self._page.fence()
-        self._nodes.gone |= dict.fromkeys(self._nodes.own.numbers, "node-lost")
+        self._gone |= dict.fromkeys(self._nodes.own.numbers, "node-lost")
         with contextlib.suppress(OSError, FrameError, msgspec.MsgspecError):
             self._ask(Op.END_ALL, "node-lost")
             self._take_number(())
@@ -228,14 +230,16 @@ class FleetMember:
             return
         numbers = (*earlier, number.number)
         own = msgspec.structs.replace(self._nodes.own, numbers=numbers)
-        self._nodes = msgspec.structs.replace(self._nodes, own=own)
+        gone = dict(self._gone)
+        self._nodes = msgspec.structs.replace(self._nodes, own=own, gone=gone)
         self._page.replace(self._nodes)
         self._page.issued = number.issued
 
     def _learn(self, changes: Changes) -> None:
         """Note the changes of a renewal."""
         if changes.epoch != self._since[0]:
-            self._nodes.gone.clear()
+            self._gone.clear()
+            self._gone_names.clear()
         self._since = changes.epoch, changes.clock
         now = self._clock()
         gap = now - self._renewed_ns
@@ -243,10 +247,12 @@ class FleetMember:
         for number, data in changes.records.items():
             self._read_record(number, data)
             if changes.gone[number]:
-                self._nodes.gone[number] = changes.gone[number]
-                self._records.pop(number, None)
+                self._gone[number] = changes.gone[number]
+                if record := self._records.pop(number, None):
+                    self._gone_names[number] = record.name
             else:
-                self._nodes.gone.pop(number, None)
+                self._gone.pop(number, None)
+                self._gone_names.pop(number, None)
         for number in self._records:
             if number in changes.alive:
                 self._away.pop(number, None)
@@ -339,7 +345,8 @@ class FleetMember:
             )
             for number in sorted(by_boot.values())
         ]
-        nodes = Nodes(own, self._nodes.directory, others, dict(self._nodes.gone))
+        gone = dict(self._gone), dict(self._gone_names)
+        nodes = Nodes(own, self._nodes.directory, others, *gone)
         if nodes != self._nodes or not self._page.state:
             with contextlib.suppress(OSError):
                 self._page.replace(nodes)

@@ -54,12 +54,14 @@ class Nodes(msgspec.Struct):
         directory: Name of the data directory that keeps its number; "" for none.
         others: The other nodes.
         gone: Why nodes are gone, by number.
+        gone_names: Names of nodes that are gone, by number, where a record has one.
     """
 
     own: Record
     directory: str = ""
     others: list[Node] = []
     gone: dict[str, str] = {}
+    gone_names: dict[str, str] = {}
 
 
 class Page:

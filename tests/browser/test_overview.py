@@ -75,6 +75,7 @@ def test_it_says_that_all_is_well_or_what_needs_a_look(
     page.open(f"{server.url}/")
     page.shows("All is well")
     page.shows("1 of 3 slots taken")
+    assert "Node" not in page.text()
     for _ in range(50):
         first.step(0)
         first.reset()

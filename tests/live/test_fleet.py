@@ -426,6 +426,11 @@ def test_a_drain_waits_for_the_instances_that_are_left(nodes: Fleet) -> None:
     wait_until_known(nodes.redis, nodes.servers)
     ended = (410, "instance-ended", "node-drained")
     wait_until(lambda: refusal(api.post(kept.path("reset/"))) == ended)
+    about = ok(api.get("/v1/"))
+    assert {"node": "seven", "reason": "node-drained"} in about["ended_nodes"]
+    assert [(each["node"], each["away"]) for each in about["nodes"]] == [
+        (name, False) for name in sorted(NAMES)
+    ]
 
 
 def test_an_external_environment_connects_to_any_server(nodes: Fleet) -> None:

@@ -1,5 +1,6 @@
 """When a member takes another node as away, and as lost, on a clock of the test."""
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,7 @@ class Member(FleetMember):
     def __init__(self, run: Path, *known: Node) -> None:
         self.now_ns = 1000 * SECOND
         self.reachable = False
+        self.gone: dict[str, str] = {}
         # Records of nodes that are there, by number.
         self.more: dict[str, bytes] = {}
         self.page = Page(str(run), make=True)
@@ -61,6 +63,14 @@ class Member(FleetMember):
         self.marks = Store()
         self._store = self.marks  # type: ignore[assignment]
 
+    def close(self) -> None:
+        """Close what it has opened."""
+        self._threads.shutdown()
+        self.close_all()
+        self.page.close()
+        self.control.close()
+        self.theirs.close()
+
     def _reach(self, url: str) -> bool:
         return self.reachable
 
@@ -69,7 +79,7 @@ class Member(FleetMember):
         self.now_ns += int(seconds * SECOND)
         numbers = {"0a1", *self.more, *(("0b2",) if alive else ())}
         records = {"0b2": write(OTHER, Signatures(TOKEN)), **self.more}
-        gone = dict.fromkeys(records, "")
+        gone = dict.fromkeys(records, "") | self.gone
         changes = Changes(b"1", b"1", frozenset(numbers), records, gone, b"")
         self._learn(changes)
         self._probe()
@@ -77,22 +87,13 @@ class Member(FleetMember):
             probe.result(10.0)
         self._publish(OWN)
 
-    def end(self) -> None:
-        """Close what it has opened."""
-        self._threads.shutdown()
-        self.close_all()
-        self.page.close()
-        self.control.close()
-        self.theirs.close()
-
 
 @pytest.fixture
 def member(tmp_path: Path) -> Iterator[Member]:
     """A member that knows another node."""
-    member = Member(tmp_path)
-    member.renewed(alive=True)
-    yield member
-    member.end()
+    with contextlib.closing(Member(tmp_path)) as member:
+        member.renewed(alive=True)
+        yield member
 
 
 def silence(member: Member, seconds: int) -> None:
@@ -133,6 +134,26 @@ def test_a_node_is_lost_though_another_boot_answers_at_its_url(member: Member) -
     assert known.is_away("other")
 
 
+def test_a_node_that_has_ended_is_named_and_one_that_is_back_is_not(
+    member: Member,
+) -> None:
+    known = KnownNodes(member.page)
+    for _ in range(2):
+        member.gone = {"0b2": "node-drained"}
+        member.renewed(alive=False)
+        assert (known.others, known.ended()) == ([], {"two": "node-drained"})
+        member.gone.clear()
+        member.renewed(alive=True)
+        assert (len(known.others), known.ended()) == (1, {})
+
+
+def test_an_ended_node_is_known_to_one_that_knew_no_other(tmp_path: Path) -> None:
+    with contextlib.closing(Member(tmp_path)) as member:
+        member.gone = {"0b2": "node-lost"}
+        member.renewed(alive=False)
+        assert KnownNodes(member.page).is_gone("0b2")
+
+
 def test_a_record_ends_the_absence(member: Member) -> None:
     silence(member, 25)
     member.renewed(alive=True)
@@ -159,4 +180,4 @@ def test_a_member_that_was_started_again_keeps_what_an_empty_store_has_not(
     (node,) = member.page.read().others
     assert node.record == OTHER
     assert node.away_ns
-    member.end()
+    member.close()

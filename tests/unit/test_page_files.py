@@ -31,7 +31,7 @@ export function f(x) {
 def test_all_files_of_the_page_keep_their_code() -> None:
     files = _page_files()
     assert files["index.html"].content.startswith(b"<!doctype html>\n<html")
-    assert b"}.view {display: grid;" in files["style.css"].content
+    assert b"}.view{display:grid;" in files["style.css"].content
     for name, file in files.items():
         if name.endswith(".js"):
             assert b"/**" not in file.content, name

@@ -185,17 +185,30 @@ def _with_node(row: msgspec.Raw, name: str, before: str) -> msgspec.Raw:
 
 def _with_nodes(call: FleetCall) -> Answer:
     """Describe this node, and name all of them, of which a create may choose one."""
-    named = [
-        {
-            "draining": each.draining,
-            "free": each.free,
-            "node": each.name,
-            "slots": each.slots,
-        }
-        for each in sorted(call.fleet.nodes.all(), key=lambda each: each.name)
-    ]
-    described = decoded(call.here()) | {"nodes": named}
+    nodes, ended = call.fleet.nodes, call.fleet.nodes.ended()
+    if call.web.stopping:
+        ended[nodes.own.name] = "node-drained"
+    # One that is away may have been started again, under another number.
+    others = sorted(nodes.others, key=lambda each: not each.away_ns)
+    named = {each.record.name: _node(each.record, away=each.away_ns) for each in others}
+    named[nodes.own.name] = _node(nodes.own)
+    described = decoded(call.here()) | {
+        "ended_nodes": [
+            {"node": name, "reason": reason} for name, reason in sorted(ended.items())
+        ][:MOST_ENDED],
+        "nodes": [named[name] for name in sorted(named)],
+    }
     return json_answer(msgspec.json.encode(described, order="sorted") + b"\n")
+
+
+def _node(node: Record, *, away: int = 0) -> dict[str, Any]:
+    return {
+        "away": bool(away),
+        "draining": node.draining,
+        "free": node.free,
+        "node": node.name,
+        "slots": node.slots,
+    }
 
 
 def _anywhere(call: FleetCall, **arguments: str) -> Answer:

@@ -143,6 +143,13 @@ class KnownNodes:
         self._refresh()
         return self._nodes.gone.get(number) == "node-lost"
 
+    def ended(self) -> dict[str, str]:
+        """Return why nodes have ended, by their names."""
+        self._refresh()
+        present = {each.name for each in self.all()}
+        names = self._nodes.gone_names.items()
+        return {n: self._nodes.gone[k] for k, n in names if n not in present}
+
     def is_away(self, boot: str) -> bool:
         """Whether the member finds a node neither in the store nor by connecting."""
         self._refresh()

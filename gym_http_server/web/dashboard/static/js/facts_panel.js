@@ -24,6 +24,7 @@ function runningFacts(row) {
   const facts = [["State", stateText(row)]];
   if (row.label) facts.push(["Label", row.label]);
   if (row.owner) facts.push(["Owner", row.owner]);
+  if (row.node) facts.push(["Node", row.node]);
   facts.push(["Age", roughly(row.age_s)], ["Steps", row.steps], ["Episodes", row.episodes]);
   if (row.num_envs) facts.push(["Environments", row.num_envs]);
   if (row.render_mode) facts.push(["Render mode", row.render_mode]);
@@ -38,6 +39,7 @@ function runningFacts(row) {
 function endedFacts(row) {
   const facts = [["Ended", `${whyEnded(row)}, ${roughly(row.ended_s_ago)} ago`]];
   if (row.label) facts.push(["Label", row.label]);
+  if (row.node) facts.push(["Node", row.node]);
   facts.push(["Steps", row.steps], ["Episodes", row.episodes]);
   return facts;
 }

@@ -11,6 +11,7 @@ const COLUMNS = [
   { name: "Environment", key: (row) => row.env_id },
   { name: "Label", key: (row) => row.label ?? "" },
   { name: "Owner", key: (row) => row.owner ?? "" },
+  { name: "Node", key: (row) => row.node ?? "" },
   { name: "State", key: (row) => row.state },
   { name: "Steps", key: (row) => row.steps, isNumber: true },
   { name: "Steps/s", key: (row) => row.rate, isNumber: true },
@@ -20,8 +21,8 @@ const COLUMNS = [
   { name: "Memory", key: (row) => row.memory_bytes, isNumber: true },
   { name: "Age", key: (row) => row.age_s, isNumber: true },
 ];
-const OWNER = 3;
-const ENDED = ["Instance", "Environment", "Label", "Owner", "Why", "Steps", "Ended"];
+const FIGURES = COLUMNS.findIndex(({ isNumber }) => isNumber);
+const ENDED = ["Instance", "Environment", "Label", "Owner", "Node", "Why", "Steps", "Ended"];
 
 /** Make the view. */
 export function view(context) {
@@ -48,7 +49,7 @@ class InstancesPage {
   #running = h("div", { class: "table cards panel", tabindex: "0", role: "region", "aria-label": "Live instances", hidden: "" });
   #endedTable = h("div", { class: "table cards panel", tabindex: "0", role: "region", "aria-label": "Ended instances", hidden: "" });
   #none = h("p", { class: "nothing", hidden: "" });
-  #sort = 11;
+  #sort = COLUMNS.length - 1;
   #isDown = false;
   #owners = new Set();
   #rates = new Rates();
@@ -121,16 +122,21 @@ class InstancesPage {
 
   #isShown = ({ owner }) => !this.#owner.value || owner === this.#owner.value;
 
+  /** Whether there is a column: of owners where there are some, of nodes in a fleet. */
+  #has(name) {
+    return name === "Owner" ? this.#owners.size > 0 : name !== "Node" || Boolean(this.#context.about.nodes);
+  }
+
   #drawHead() {
     const cells = COLUMNS.flatMap(({ name, isNumber }, index) => {
-      if (index === OWNER && !this.#owners.size) return [];
+      if (!this.#has(name)) return [];
       const sorted = index === this.#sort ? (this.#isDown ? "descending" : "ascending") : "none";
       const attributes = { scope: "col", "aria-sort": sorted, class: isNumber ? "number" : "" };
       return h("th", attributes, action(name, () => this.#sortBy(index), { "data-key": name }));
     });
     if (this.#context.may("step", "create")) cells.push(h("th", { scope: "col" }, h("span", { class: "unseen" }, "Close")));
     this.#head.replaceChildren(...cells);
-    const names = ENDED.filter((name) => name !== "Owner" || this.#owners.size);
+    const names = ENDED.filter((name) => this.#has(name));
     this.#endedHead.replaceChildren(...names.map((each) => h("th", { scope: "col", class: each === "Steps" || each === "Ended" ? "number" : "" }, each)));
   }
 
@@ -163,8 +169,10 @@ class InstancesPage {
     this.#ended.replaceChildren(...ended.map((row) => this.#endedRow(row)));
   }
 
-  #owned({ owner }) {
-    return this.#owners.size ? [cell("Owner", owner ?? "")] : [];
+  /** The cells of a row's owner and node, where there are such columns. */
+  #places({ owner, node }) {
+    const cells = Object.entries({ Owner: owner, Node: node });
+    return cells.filter(([name]) => this.#has(name)).map(([name, text]) => cell(name, text ?? ""));
   }
 
   #row(row) {
@@ -185,9 +193,9 @@ class InstancesPage {
       cell("Instance", h("a", { href: hrefOf(id), "data-key": `open ${id}`, class: "id" }, id)),
       cell("Environment", row.num_envs ? `${row.env_id} × ${row.num_envs}` : row.env_id, { title: row.program ?? "", class: "first" }),
       cell("Label", row.label ?? ""),
-      ...this.#owned(row),
+      ...this.#places(row),
       cell("State", h("span", { class: `badge ${row.state}` }, stateText(row)), { class: "wide" }),
-      ...numbers.map((text, index) => cell(COLUMNS[OWNER + 2 + index].name, text, { class: "number" })),
+      ...numbers.map((text, index) => cell(COLUMNS[FIGURES + index].name, text, { class: "number" })),
       ...(this.#context.may("step", "create") ? [cell("", close, { class: "wide number" })] : []),
     );
   }
@@ -201,7 +209,7 @@ class InstancesPage {
       cell("Instance", h("a", { href: hrefOf(row.instance_id), class: "id" }, row.instance_id)),
       cell("Environment", row.env_id, { class: "first" }),
       cell("Label", row.label ?? ""),
-      ...this.#owned(row),
+      ...this.#places(row),
       reason,
       cell("Steps", number(row.steps), { class: "number" }),
       cell("Ended", ago(row.ended_s_ago), { class: "number" }),

@@ -49,6 +49,9 @@ class Overview {
   #wallPart;
   #list = h("ol", { class: "events" });
   #machine = null;
+  #nodes = null;
+  #lost = [];
+  #nodesTable;
   #runs = [];
   #events = [];
   #next = 0;
@@ -58,7 +61,6 @@ class Overview {
 
   constructor(context) {
     this.#context = context;
-    this.#machine = context.about.machine;
     this.#wall = new Wall(context, TILES);
     const more = h("a", { href: "#/wall" }, "The whole wall");
     this.#wallPart = h("section", { class: "overview-wall" }, h("div", { class: "head" }, h("h2", {}, "Live"), more), this.#wall.element);
@@ -76,6 +78,23 @@ class Overview {
         h("section", {}, h("h2", {}, "What happened"), this.#list),
       ),
     );
+    this.#learn(context.about);
+    if (this.#nodes) this.#addNodes();
+  }
+
+  /** Note the nodes of a fleet; or the machine, which in a fleet is that of one node. */
+  #learn({ machine, nodes = null, ended_nodes: ended = [] }) {
+    this.#nodes = nodes;
+    this.#lost = ended.filter(({ reason }) => reason === "node-lost");
+    this.#machine = nodes ? null : machine;
+    this.#nodesTable?.show(nodes);
+  }
+
+  async #addNodes() {
+    const { nodesTable } = await import("./nodes_table.js");
+    this.#nodesTable = nodesTable();
+    this.#nodesTable.show(this.#nodes);
+    this.#begin.before(this.#nodesTable.element);
   }
 
   async begin() {
@@ -102,7 +121,7 @@ class Overview {
       const [listed, events] = await Promise.all([
         call("GET", "/v1/instances/"),
         call("GET", `/v1/events/?from=${this.#next}`),
-        isTurn && this.#turn > 1 ? call("GET", "/v1/").then(({ machine }) => (this.#machine = machine)) : null,
+        (isTurn || this.#nodes) && this.#turn > 1 ? call("GET", "/v1/").then((about) => this.#learn(about)) : null,
         isTurn && this.#context.may("runs") ? call("GET", "/v1/runs/").then(({ runs }) => (this.#runs = runs)) : null,
       ]);
       if (this.#isOver) return;
@@ -159,6 +178,8 @@ class Overview {
     for (const each of crashes.slice(-3).reverse()) {
       found.push([link(each), ` ended ${ago(now - each.at)}: ${each.reason}`]);
     }
+    for (const { away, node } of this.#nodes ?? []) if (away) found.push([`The node ${node} is missing`]);
+    for (const { node } of this.#lost) found.push([`The node ${node} was lost, with its instances`]);
     if (slots.taken >= slots.of) found.push(["All slots are taken: further instances are refused"]);
     if (this.#machine?.memory_free_bytes < LITTLE) found.push([`Only ${bytesText(this.#machine.memory_free_bytes)} of memory are free`]);
     return found;
@@ -172,7 +193,8 @@ class Overview {
     const free = this.#machine?.memory_free_bytes;
     memory.show(bytesText(used), free ? `${bytesText(free)} free` : "", free ? used / (used + free) : undefined);
     const [busy, cores] = [rates.cores, this.#machine?.cores];
-    processor.show(busy === null ? "–" : number(busy), `of ${plural(cores ?? 1, "core")}`, busy === null ? 0 : busy / cores);
+    const share = cores && (busy ?? 0) / cores;
+    processor.show(busy === null ? "–" : number(busy), cores ? `of ${plural(cores, "core")}` : "cores", share);
     const waiting = this.#runs.reduce((sum, { queue_batches }) => sum + queue_batches, 0);
     runs.element.hidden = !this.#context.may("runs");
     runs.show(String(this.#runs.length), this.#runs.length ? `${plural(waiting, "batch", "batches")} ${waiting === 1 ? "waits" : "wait"}` : "none");
