@@ -191,7 +191,7 @@ class Dispatch:
         return _numbered(reply, frame.number)
 
     def _perform(self, key: str, frame: Frame, streamed: bool) -> Frame:
-        if frame.kind in _ACTING:
+        if self.broadcast.showing is not None and frame.kind in _ACTING:
             # The key of a session's request begins with its name.
             self.broadcast.note_actor(key.rpartition("-")[0])
         external = self.external

@@ -88,8 +88,6 @@ class FastStepper:
         if not self._sessions.accept_next(session, number):
             return False
         page, dispatch = self._page, self._dispatch
-        if self._watchers:
-            self._broadcast.note_actor(session)
         page.begin(time.monotonic_ns())
         outcome: Any = None
         answer, external_step = None, self._external_step
@@ -128,8 +126,10 @@ class FastStepper:
                 # All else follows while the client thinks.
                 self._handlers.observe_step(outcome)
             if self._watchers:
+                self._broadcast.note_actor(session)
                 self._broadcast.publish(_STEP, outcome, {"action": action})
         else:
+            self._broadcast.note_actor(session)
             frame = frame_of(request)
             reply = self._handlers.answer_step(frame, action, outcome)
             dispatch.record(session, number, frame, reply)

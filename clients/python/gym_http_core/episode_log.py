@@ -134,7 +134,7 @@ class EpisodeLog(_Ended):
         return [figures | {"seed": self._seed}]
 
     def _end(self, terminated: bool, truncated: bool, end: str) -> None:
-        ending = Ending(
+        members = (
             self.total,
             None,
             self.returned,
@@ -146,6 +146,8 @@ class EpisodeLog(_Ended):
             end,
             time.time(),
         )
+        # Twice as fast as `Ending`: an agent waits for it.
+        ending = tuple.__new__(Ending, members)
         self._add([ending])
 
 

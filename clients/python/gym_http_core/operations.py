@@ -153,10 +153,14 @@ class Operations(Attributes):
         if seed is None:
             seed = self.first_seed
         self._failed = True
-        self.failed_call = {"seed": seed, "options": options}
-        observation, info = env_call("reset", _reset, self.env, seed, options)
+        try:
+            observation, info = env_call("reset", _reset, self.env, seed, options)
+        except BaseException:
+            self.failed_call = {"seed": seed, "options": options}
+            raise
         self._failed = self._ended = False
-        self.failed_call = {}
+        if self.failed_call:
+            self.failed_call = {}
         self.episode_log.begin(seed)
         self.reset_seed, self.first_seed = seed, None
         return observation, info
