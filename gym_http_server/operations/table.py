@@ -829,7 +829,7 @@ SERVER = (
         "Check whether the server is alive, for OpenEnv's clients",
         ANY,
         is_open=True,
-        problems=_HEALTH,
+        problems=(*_HEALTH, "NotFound"),
     ),
     Operation(
         "openenv_metadata",
