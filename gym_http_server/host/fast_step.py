@@ -47,6 +47,7 @@ class FastStepper:
         self._dispatch = dispatch
         self._page = activity.page
         self._handlers = dispatch.handlers
+        self._recording = dispatch.handlers.recording
         self._operations = dispatch.operations
         self._take = dispatch.exact.take
         self._sessions = dispatch.sessions
@@ -71,9 +72,9 @@ class FastStepper:
         kind, number, _, given, signature, leaves = request
         if kind != _STEP or len(given) != 1:
             return False
-        monitor, recorder = self._handlers.monitor, None
+        monitor, recorder = self._recording.monitor, None
         if monitor is not None:
-            recorder = self._handlers.recorder
+            recorder = self._recording.recorder
             # Answers that report the errors of a monitor, and monitors of episodes
             # alone, take the other path.
             if recorder is None or monitor.error:
@@ -124,7 +125,7 @@ class FastStepper:
             )
             if recorder is not None:
                 # All else follows while the client thinks.
-                self._handlers.observe_step(outcome)
+                self._recording.observe_step(outcome)
             if self._watchers:
                 self._broadcast.note_actor(session)
                 self._broadcast.publish(_STEP, outcome, {"action": action})

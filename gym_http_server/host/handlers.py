@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from gym_http_core.batches import BatchObserver
 from gym_http_core.env_errors import env_exceptions
-from gym_http_core.episode_log import VectorEpisodeLog
 from gym_http_core.lossless_calls import LosslessCalls, step_values
 from gym_http_core.operations import Operations
 from gym_http_server.host import (
@@ -27,14 +26,9 @@ from gym_http_server.host.broadcast import Broadcast
 from gym_http_server.host.failures import note, refusal_of
 from gym_http_server.host.inspection import HandlerTable, Inspection
 from gym_http_server.host.keys import describe_keys
-from gym_http_server.host.monitor import NO_MONITOR, Monitor, VectorMonitor
 from gym_http_server.host.monitor_files import FileRequest
+from gym_http_server.host.recording import Recording
 from gym_http_server.host.step_recorder import StepRecorder
-from gym_http_server.host.video_recorder import (
-    VideoRecorder,
-    VideoRequest,
-    check_video,
-)
 from gym_http_server.operations.instances import (
     CALL,
     EPISODES,
@@ -49,7 +43,6 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
 from gym_http_wire.problems import (
     EnvError,
-    MonitorActive,
     NotAcceptable,
     NotRealTime,
     Problem,
@@ -97,13 +90,8 @@ class Handlers:
         branches: What branches may take; ``None``: there are none.
 
     Attributes:
-        monitor: Records episodes; ``None`` if no client has started it.
-        recorder: Records resets and steps; ``None`` if its monitor does not.
-        video: Records videos; ``None`` if its monitor does not.
+        recording: Records the instance, as clients want.
         video_patience_s: Seconds to wait for ffmpeg before frames are dropped.
-        open_file: Opens the file of a monitor, and returns its descriptor.
-        drawn_seed: The seed that this host has drawn for the first reset; ``None``
-            without one, and after that reset.
     """
 
     video_patience_s = 2.0
@@ -121,19 +109,17 @@ class Handlers:
         tracebacks: bool = True,
         branches: BranchLimits | None = None,
     ) -> None:
-        self.monitor: Monitor | None = None
-        self.recorder: StepRecorder | None = None
-        self.video: VideoRecorder | None = None
-        self.drawn_seed: int | None = None
-        # Actions that a rollout has drawn since the last record.
-        self._draws = 0
-        self._last_monitor: Monitor | None = None
+        self.recording = Recording(
+            operations,
+            inspection.recorded,
+            activity.page,
+            open_file,
+            video_patience_s=self.video_patience_s,
+        )
         self._inspection = inspection
-        self._page = activity.page
         self._operations = operations
         self._exact = exact
         self._broadcast = broadcast
-        self.open_file = open_file
         self._max_answer = max_answer
         self._tracebacks = tracebacks
         # Whether the outcome of the present request was published.
@@ -143,14 +129,14 @@ class Handlers:
             operations,
             _Observer(self, broadcast, activity),
             max_answer,
-            self._monitor_error,
+            self.recording.problem,
             branches,
-            self._recordings,
-            self._record_change,
-            self._count_draw,
+            self.recording.in_use,
+            self.recording.change,
+            self.recording.count_draw,
         )
         exact.on_generator = functools.partial(
-            self._record_change, Op.SET_GENERATOR, None
+            self.recording.change, Op.SET_GENERATOR, None
         )
 
     def close(self) -> None:
@@ -160,7 +146,7 @@ class Handlers:
             EnvError: The environment raised an exception.
         """
         try:
-            self._end_monitor()
+            self.recording.close()
         except Problem as problem:
             note(problem)
         self._operations.close()
@@ -188,55 +174,16 @@ class Handlers:
         handler = functools.partial(self._publish_outcome, action, outcome)
         return self._answer(frame, handler, True)._replace(number=frame.number)
 
-    def record(self, directory: str, request: Json, file: int, after: int = 0) -> None:
-        """Record the instance from its beginning, or go on recording it.
-
-        Args:
-            directory: The recording's directory.
-            request: The create request, for the header.
-            file: Descriptor of the file of its monitor.
-            after: Records after which it goes on.
-
-        Raises:
-            DiskFull: There is no room.
-        """
-        monitor = self._make_monitor(file, directory)
-        monitor.go_on(self._operations.episode_log)
-        try:
-            self.recorder = self._make_recorder(directory, False, request, after)
-        except BaseException:
-            monitor.close()
-            raise
-        self.monitor = self._last_monitor = monitor
-
     def record_reset(self, seed: int | None, options: Any, value: Json) -> None:
-        """Pass a reset on to the monitor and the watchers."""
-        if self.monitor is not None:
-            self.monitor.reset(seed)
-            if self.recorder is not None:
-                drawn = seed is not None and seed == self.drawn_seed
-                self.recorder.reset(seed, options, value, drawn=drawn)
-            if self.video is not None:
-                self.video.reset()
-        self.drawn_seed = None
+        """Record a reset, and pass it on to the watchers."""
+        self.recording.reset(seed, options, value)
         request = {"options": options, "seed": seed}
         self._broadcast.publish(Op.RESET, value, request)
 
     def record_step(self, action: Any, value: Json) -> None:
-        """Record a step, and pass it on to the monitor and the watchers."""
-        if self.recorder is not None:
-            self.recorder.step(action, value, self._draws)
-            self._draws = 0
-        self.observe_step(value)
+        """Record a step, and pass it on to the watchers."""
+        self.recording.step(action, value)
         self._broadcast.publish(_STEP, value, {"action": action})
-
-    def observe_step(self, value: Json) -> None:
-        """Pass a step that is recorded on to the monitor."""
-        if self.monitor is not None:
-            ends = self._operations.episode_end(value["terminated"], value["truncated"])
-            self.monitor.step(value["reward"], *ends)
-            if self.video is not None:
-                self.video.step(value)
 
     def _answer(
         self, frame: Frame, handler: Callable[[Frame], Any], streamed: bool
@@ -253,8 +200,8 @@ class Handlers:
         except env_exceptions() as error:
             fork_guard.check()
             reply = refusal_of(error, tracebacks=self._tracebacks)
-            if self.recorder is not None and isinstance(error, EnvError):
-                self._record_failure(self.recorder, frame, error)
+            if self.recording.recorder is not None and isinstance(error, EnvError):
+                self._record_failure(self.recording.recorder, frame, error)
             if frame.kind in _PUBLISHED and not self._published:
                 self._broadcast.publish_problem(frame.kind, reply)
             if env_warnings.pending:
@@ -265,27 +212,15 @@ class Handlers:
         try:
             return self._batching.rollout(frame)
         finally:
-            # The last ones may have been drawn for no step.
-            for _ in range(self._draws):
-                self._record_change(Op.ACTION_SAMPLE, None, {})
-            self._draws = 0
-
-    def _count_draw(self) -> None:
-        self._draws += 1
+            self.recording.end_draws()
 
     def _change(self, frame: Frame) -> Any:
         """Execute a request that may change the environment, and record it."""
         value = self._inspection.answer(frame)
-        if self.recorder is not None:
-            self._record_change(Op(frame.kind), *_given(frame))
+        if self.recording.recorder is not None:
+            name, given = _given(frame)
+            self.recording.change(Op(frame.kind), name, given)
         return value
-
-    def _record_change(self, op: Op, name: str | None, given: Json) -> None:
-        if op == Op.SET_GENERATOR and self.drawn_seed is not None:
-            # The first episode is to begin from this state.
-            self.drawn_seed = self._operations.first_seed = None
-        if self.recorder is not None:
-            self.recorder.change(op.name.lower(), name, given)
 
     def _record_failure(
         self, recorder: StepRecorder, frame: Frame, error: EnvError
@@ -316,7 +251,7 @@ class Handlers:
         fork_guard.check()
         self.record_reset(self._operations.reset_seed, options, value)
         self._published = True
-        return value | self._monitor_error() | self._generator(frame, given)
+        return value | self.recording.problem() | self._generator(frame, given)
 
     def _step(self, frame: Frame) -> Json | Frame:
         given = codec.read(frame)
@@ -335,8 +270,8 @@ class Handlers:
         fork_guard.check()
         self.record_step(given["action"], value)
         self._published = True
-        if self.monitor is not None:
-            value = value | self._monitor_error()
+        if self.recording.monitor is not None:
+            value = value | self.recording.problem()
         if len(given) > 1:
             value = value | self._generator(frame, given)
         if not codec.wants_lossless(frame):
@@ -382,67 +317,11 @@ class Handlers:
 
     def _monitor_start(self, frame: Frame) -> Frame:
         given = codec.read_members(frame, MONITOR_START, "the start of a monitor")
-        directory, video = given["directory"], None
-        force, resume = given.get("force", False), given.get("resume", False)
-        if self.monitor is not None:
-            raise MonitorActive(
-                "the instance is being monitored; close the monitor first"
-            )
-        wanted = given.get("video", False)
-        if wanted is not False:
-            video = VideoRequest(**({} if wanted is True else wanted))
-            check_video(self._operations)
-        count = getattr(self._operations.env, "num_envs", None)
-        file = self.open_file(FileRequest(directory, force, resume, num_envs=count))
-        monitor = self._make_monitor(file, directory)
-        try:
-            if given.get("steps", False):
-                self.recorder = self._make_recorder(directory, force and not resume)
-            if video is not None:
-                self.video = self._record_video(directory, video)
-        except BaseException:
-            monitor.close()
-            raise
-        self.monitor = self._last_monitor = monitor
-        headers = {"Gym-Monitor-Directory": quote(self.monitor.directory)}
+        headers = {"Gym-Monitor-Directory": quote(self.recording.start(given))}
         return answer(204, head=AnswerHead(headers=headers), form=Form.NONE)
 
-    def _make_monitor(self, file: int, directory: str) -> Monitor:
-        log = self._operations.episode_log
-        if isinstance(log, VectorEpisodeLog):
-            return VectorMonitor(file, directory, log)
-        return Monitor(file, directory)
-
-    def _record_video(self, directory: str, video: VideoRequest) -> VideoRecorder:
-        def open_file(name: str) -> int:
-            return self.open_file(FileRequest(directory, False, True, video=name))
-
-        return VideoRecorder(
-            self._operations,
-            video,
-            open_file,
-            self._page,
-            patience_s=self.video_patience_s,
-        )
-
-    def _make_recorder(
-        self,
-        directory: str,
-        force: bool,
-        request: Json | None = None,
-        after: int = 0,
-    ) -> StepRecorder:
-        header = {**self._inspection.recorded(), "request": request}
-        file = self.open_file(FileRequest(directory, force, False, steps=True))
-        following = FileRequest(directory, False, True, steps=True)
-        return StepRecorder(
-            file, header, lambda: self.open_file(following), self._page, after=after
-        )
-
     def _monitor(self, frame: Frame) -> Json:
-        if self._last_monitor is None:
-            return NO_MONITOR
-        return self._last_monitor.report() | {"active": self.monitor is not None}
+        return self.recording.report()
 
     def _episodes(self, frame: Frame) -> Json:
         given = codec.read_members(frame, EPISODES, "the request")
@@ -460,35 +339,8 @@ class Handlers:
         return describe_keys(self._operations.env)
 
     def _monitor_close(self, frame: Frame) -> Frame:
-        self._end_monitor()
+        self.recording.close()
         return answer(204, form=Form.NONE)
-
-    def _end_monitor(self) -> None:
-        if self.monitor is not None:
-            monitor, self.monitor = self.monitor, None
-            recorder, self.recorder = self.recorder, None
-            video, self.video = self.video, None
-            if recorder is not None:
-                recorder.close("closed")
-            if video is not None:
-                video.close()
-            monitor.close()
-
-    def _recordings(self) -> tuple[list[int], set[int]]:
-        """Return the descriptors of recordings, and what writes them."""
-        recorders = [
-            each
-            for each in (self.monitor, self.recorder, self.video)
-            if each is not None
-        ]
-        files = [file for each in recorders for file in each.descriptors()]
-        return files, set() if self.video is None else self.video.tasks()
-
-    def _monitor_error(self) -> Json:
-        """Return the member that reports unwritten episodes; empty if all are."""
-        if self.monitor is None or not self.monitor.error:
-            return {}
-        return {"monitor_error": self.monitor.error}
 
     def _refuse_clock(self, frame: Frame) -> Json:
         raise NotRealTime(

@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import os
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from gym_http_server.datadir.recording_files import named_by
@@ -19,7 +20,6 @@ from gym_http_server.host import env_warnings
 from gym_http_server.host.activity import Activity
 from gym_http_server.host.create_request import CreateRequest, ResumeRequest
 from gym_http_server.host.dispatch import Dispatch
-from gym_http_server.host.handlers import Handlers
 from gym_http_server.host.monitor_files import FileRequest
 from gym_http_server.host.resume import replay
 from gym_http_server.operations.create_bodies import ARGUMENTS, INLINE_BYTES
@@ -51,25 +51,26 @@ def begin(directory: str, wanted: CreateRequest, dispatch: Dispatch) -> None:
         BadParameter: The directory cannot be used.
         DiskFull: There is no room.
     """
-    handlers, request = dispatch.handlers, _recorded(wanted)
+    recording, request = dispatch.handlers.recording, _recorded(wanted)
     arguments = binary.encode({name: request[name] for name in ARGUMENTS})
     first = FileRequest(directory, False, False, num_envs=_count(dispatch), new=True)
     with named_by("record"):
-        monitor = handlers.open_file(first)
+        monitor = recording.open_file(first)
     if len(arguments) > INLINE_BYTES:
         for name in ARGUMENTS:
             del request[name]
         digest = hashlib.sha256(arguments).hexdigest()
         request["arguments"] = {"bytes": len(arguments), "sha256": digest}
-        file = handlers.open_file(FileRequest(directory, False, True, arguments=digest))
+        beyond = FileRequest(directory, False, True, arguments=digest)
+        file = recording.open_file(beyond)
         with os.fdopen(file, "wb") as beside:
             beside.write(arguments)
-    handlers.record(directory, request, monitor)
+    recording.begin(directory, request, monitor)
     _draw_seed(wanted, dispatch)
 
 
 def resume(
-    recording: ResumeRequest,
+    source: ResumeRequest,
     wanted: CreateRequest,
     dispatch: Dispatch,
     activity: Activity,
@@ -77,7 +78,7 @@ def resume(
     """Bring an instance that was just made to a recorded state, and record it further.
 
     Args:
-        recording: The recording.
+        source: The recording, and what is wanted of it.
         wanted: The create request, with all of its arguments.
         dispatch: Executes the requests of the instance.
         activity: Records its calls.
@@ -93,21 +94,21 @@ def resume(
             "the recorded instance has a clock, and its world cannot be played again: "
             "expected the recording of one without realtime"
         )
-    directory, handlers = recording.directory, dispatch.handlers
-    monitor = handlers.open_file(FileRequest(directory, False, True, goes_on=True))
+    directory, recording = source.directory, dispatch.handlers.recording
+    monitor = recording.open_file(FileRequest(directory, False, True, goes_on=True))
     # From now on, there is a limit for each call.
     activity.finish()
     resumed = replay(
         dispatch.operations,
         dispatch.exact,
-        functools.partial(_open_part, directory, handlers, activity),
-        step=recording.step,
-        verify=recording.verify,
+        functools.partial(_open_part, directory, recording.open_file, activity),
+        step=source.step,
+        verify=source.verify,
         on_call=activity.begin_next,
     )
     _warn_of_versions(resumed.header, dispatch.inspection.recorded())
     request = resumed.header["request"]
-    handlers.record(directory, request, monitor, after=resumed.records)
+    recording.begin(directory, request, monitor, after=resumed.records)
     dispatch.inspection.resumed = {
         "last": resumed.last,
         "recording": directory,
@@ -118,13 +119,16 @@ def resume(
 
 
 def _open_part(
-    directory: str, handlers: Handlers, activity: Activity, index: int
+    directory: str,
+    open_file: Callable[[FileRequest], int],
+    activity: Activity,
+    index: int,
 ) -> int | None:
     """Open a part of a recording; return ``None`` if there are fewer."""
     # Each has a limit, as each call has, and not all parts together.
     activity.begin_next()
     try:
-        return handlers.open_file(FileRequest(directory, False, True, part=index))
+        return open_file(FileRequest(directory, False, True, part=index))
     except Problem as problem:
         if problem.status != NotFound.default_status:
             raise
@@ -172,7 +176,7 @@ def _draw_seed(wanted: CreateRequest, dispatch: Dispatch) -> None:
         return
     # The environments of a vector have this seed and those that follow.
     drawn = secrets.randbelow(2**31 - (_count(dispatch) or 1))
-    operations.first_seed = dispatch.handlers.drawn_seed = drawn
+    operations.first_seed = dispatch.handlers.recording.drawn_seed = drawn
 
 
 def _takes_seed(env: Any) -> bool:

@@ -251,9 +251,9 @@ def test_a_step_is_recorded_before_it_is_answered(
     # The first ones teach both sides their signatures.
     for number in range(1, 6):
         host.step(number, {"action": number % 2})
-    handlers = host.dispatch.handlers
-    monkeypatch.setattr(handlers, "monitor", Recording())
-    monkeypatch.setattr(handlers, "recorder", Recording())
+    recording = host.dispatch.handlers.recording
+    monkeypatch.setattr(recording, "monitor", Recording())
+    monkeypatch.setattr(recording, "recorder", Recording())
     send = host.stream.send
     monkeypatch.setattr(
         host.stream, "send", lambda data: (events.append("answered"), send(data))
@@ -274,8 +274,8 @@ def test_recorded_steps_of_all_parts_are_those_of_the_environment(
     recorder = StepRecorder(
         next(files), {}, lambda: next(files), host.page, part_bytes=1000
     )
-    handlers.recorder = recorder
-    handlers.monitor = Monitor(opened(tmp_path / "episodes.jsonl"), "x")
+    handlers.recording.recorder = recorder
+    handlers.recording.monitor = Monitor(opened(tmp_path / "episodes.jsonl"), "x")
     local = gymnasium.make("CartPole-v1")
     local.reset(seed=1)
     names = ("observation", "reward", "terminated", "truncated", "info")

@@ -101,7 +101,7 @@ class ClockedHandlers(Handlers):
                 continue
             used = event.update.action
             action = None if used is None else used.value
-            if self.monitor is not None:
+            if self.recording.monitor is not None:
                 super().record_step(action, event.value)
             else:
                 self._broadcast.publish(_STEP, event, {"action": action})
