@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -324,6 +325,20 @@ def test_forged_tickets_and_those_of_other_instances_open_nothing(
         )
         assert ok(taken)["ticket"] != ticket
     assert shake(nodes.apis[1], made[0].id, ticket).status == 101
+
+
+def test_an_old_ticket_opens_nothing_at_any_server(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    issuing = nodes.servers[0]
+    for api in nodes.apis:
+        ticket = ok(nodes.apis[0].post("/v1/tickets/"))["ticket"]
+        for link in issuing.run_dir.glob("*/tickets/*"):
+            # As if it had been issued when the machine was started.
+            target = link.readlink()
+            link.unlink()
+            link.symlink_to(re.sub(r"^\d+", "1", str(target)))
+        error(shake(api, made[0].id, ticket), 401, "ticket-refused")
 
 
 def test_remote_envs_equal_local_ones_through_any_server(nodes: Fleet) -> None:

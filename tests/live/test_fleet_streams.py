@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from tests.support.faults.fleet_front import (
     CutDirect,
     FleetFront,
     Recorder,
-    silent_port,
 )
 from tests.support.fleet import fleet
 from tests.support.reference_runs import ReferenceRun
@@ -94,25 +92,14 @@ def test_a_lost_stream_goes_on_in_its_session_through_the_first_address(
     ):
         play(first.url)
         assert len(direct.heads) == 2
-        assert len(first.paths("stream?")) == 1
-        (session,) = {*direct.sessions(), *first.sessions()}
+        assert len(first.sessions()) == 1
+        assert len({*direct.sessions(), *first.sessions()}) == 1
         # Each with a new ticket.
-        tickets = re.findall(r"ticket=([\w-]+)", "".join(direct.heads))
-        assert len(set(tickets)) == 2
-        assert session
+        assert len(set(re.findall(r"ticket=([\w-]+)", "".join(direct.heads)))) == 2
         lost = [re.search(r"&lost=\d\.\d{3}", each) for each in direct.heads]
         assert [each is not None for each in lost] == [False, True]
-
-
-def test_a_node_that_does_not_answer_delays_a_stream_by_a_second(
-    nodes: list[Server], play: Callable[[str], None]
-) -> None:
-    with silent_port() as port, front(nodes, port) as first:
-        began = time.monotonic()
-        play(first.url)
-        # A handshake of the first address may take ten.
-        assert 1.0 < time.monotonic() - began < 8.0
-        assert len(first.sessions()) == 1
+        # A handshake at the first address may take ten seconds, one at the node one.
+        assert 0.9 < first.times[-1] - direct.times[-1] < 9.0
 
 
 def test_an_instance_that_exists_has_its_stream_at_its_node(

@@ -1,10 +1,9 @@
 """The address of a fleet that clients are told, and one that its tickets name."""
 
-import contextlib
 import json
 import re
 import socket
-from collections.abc import Iterator
+import time
 from typing import Any
 
 from tests.support.faults.lying_proxy import Exchange, Lie, LyingProxy
@@ -17,15 +16,19 @@ class Recorder(LyingProxy):
 
     Attributes:
         heads: Their heads.
+        times: When streams were requested, in monotonic seconds.
     """
 
     def __init__(self, port: int, lie: Lie | None = None) -> None:
         super().__init__(port, lie or Lie(request=self.record))
         self.heads: list[str] = []
+        self.times: list[float] = []
 
     def record(self, exchange: Exchange) -> None:
         """Record a request."""
         self.heads.append(exchange.head.decode())
+        if "stream?" in exchange.path:
+            self.times.append(time.monotonic())
 
     def paths(self, part: str) -> list[str]:
         """Return the recorded paths that have a part."""
@@ -41,7 +44,7 @@ class Recorder(LyingProxy):
 
 
 class CutDirect(Recorder):
-    """Cuts its first stream after some messages, and refuses all later ones.
+    """Cuts its first stream after some messages, and answers no later one.
 
     Args:
         port: The node's.
@@ -52,10 +55,16 @@ class CutDirect(Recorder):
         super().__init__(port, Lie(request=self._begin, message=self._count))
         self._left = messages
 
+    def attend(self, connection: socket.socket, number: int) -> None:
+        """Forward a stream; wait for the end of those after the cut."""
+        super().attend(connection, number)
+        if self._left == 0 and number > 0:
+            connection.recv(1)
+
     def _begin(self, exchange: Exchange) -> None:
         self.record(exchange)
         if self._left == 0:
-            raise ValueError("the connection is refused")
+            raise ValueError("no answer")
 
     def _count(self, opcode: int, payload: bytes) -> tuple[int, bytes]:
         if self._left is not None:
@@ -96,10 +105,3 @@ class FleetFront(Recorder):
             name: change(issued[name]) for name, change in self._changes.items()
         }
         exchange.answer = json.dumps(changed).encode()
-
-
-@contextlib.contextmanager
-def silent_port() -> Iterator[int]:
-    """A port that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]

@@ -37,6 +37,9 @@ inline Easy new_easy() {
     // Signals would be another thread's.
     curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy.get(), CURLOPT_TCP_NODELAY, 1L);
+    // As OpenSSL itself and the clients in other languages read it.
+    if (const char* trusted = std::getenv("SSL_CERT_FILE"))
+        curl_easy_setopt(easy.get(), CURLOPT_CAINFO, trusted);
 #if LIBCURL_VERSION_NUM >= 0x075500
     curl_easy_setopt(easy.get(), CURLOPT_PROTOCOLS_STR, "http,https");
 #else

@@ -5,7 +5,9 @@ A node's record says where it is; whether it is there is decided by the connecti
 
 from __future__ import annotations
 
+import logging
 import socket
+import ssl
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,6 +16,7 @@ from urllib.parse import urlsplit
 from gym_http_server.errors import NodeAway
 from gym_http_server.fleet.joining import tls_context
 from gym_http_server.fleet.records import Record
+from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.web.backends.budget import Budget
 from gym_http_server.web.backends.nodes.connection import (
     ArrivingBody,
@@ -28,6 +31,7 @@ __all__ = ["NodeClient", "NodeRequest"]
 
 CONNECT_SECONDS = 1.0
 MAX_IDLE = 64
+log = logging.getLogger("gym_http_server.fleet")
 
 
 class NodeRequest(NamedTuple):
@@ -64,6 +68,7 @@ class NodeClient:
     def __init__(self, nodes: KnownNodes, ca: str = "") -> None:
         self._nodes = nodes
         self._tls = tls_context(ca)
+        self._refusals = LimitedLog(log)
         # By boot.
         self._idle: dict[str, list[NodeConnection]] = {}
 
@@ -173,8 +178,30 @@ class NodeClient:
         sock = socket.create_connection((parts.hostname, port), CONNECT_SECONDS)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if parts.scheme == "https":
-            sock = self._tls.wrap_socket(sock, server_hostname=parts.hostname)
+            sock = self._secured(sock, node, parts.hostname)
         return NodeConnection(sock, node.boot)
+
+    def _secured(
+        self, sock: socket.socket, node: Record, host: str | None
+    ) -> ssl.SSLSocket:
+        """Begin TLS on a connection to a node.
+
+        Raises:
+            NodeAway: It could not prove its identity.
+            OSError: The connection failed.
+        """
+        try:
+            return self._tls.wrap_socket(sock, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            self._refusals.warning(
+                f"the node {node.name} at {node.url} is not trusted: "
+                f"{error.verify_message}; expected a certificate for {host} that "
+                "--fleet-ca or the system's certificates verify"
+            )
+            raise NodeAway(
+                f"the node {node.name} of this fleet has no certificate that this one "
+                "trusts; the log says why"
+            ) from None
 
     def _keep(self, node: Record, connection: NodeConnection) -> None:
         idle = self._idle.setdefault(node.boot, [])
