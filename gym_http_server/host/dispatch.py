@@ -25,7 +25,7 @@ from gym_http_server.host.inspection import Inspection
 from gym_http_server.host.monitor_files import FileRequest
 from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op, RequestHead, request_head
+from gym_http_wire.messages import NODE_KEY, Op, RequestHead, request_head
 from gym_http_wire.problems import ExternalAway, Problem
 from gym_http_wire.streams import ACKNOWLEDGED, KEYLESS
 
@@ -88,6 +88,9 @@ class Dispatch:
         self.external = external
         self.external_step = external_step
         self._replays = IdempotencyStore()
+        # Of requests without a key of their client, whose answers must not take the
+        # places of others.
+        self._node_replays = IdempotencyStore()
         self.sessions = SessionLog(self._replays)
         self.broadcast = broadcast(
             operations,
@@ -148,7 +151,9 @@ class Dispatch:
         if not key:
             return False
         place = self.sessions.parse_key(key)
-        return key in self._replays if place is None else self.sessions.is_known(*place)
+        if place is None:
+            return key in self._replays_of(key)
+        return self.sessions.is_known(*place)
 
     def record(self, session: str, number: int, request: Frame, reply: Frame) -> None:
         """Keep the answer to a request of a session, or expect the request again."""
@@ -173,11 +178,16 @@ class Dispatch:
             reply = problem_frame(problem)
         return _numbered(reply, frame.number)
 
+    def _replays_of(self, key: str) -> IdempotencyStore:
+        """Return the store that has the answers of a kind of keys."""
+        return self._node_replays if key.startswith(NODE_KEY) else self._replays
+
     def _answer_with_key(self, frame: Frame, head: RequestHead) -> Frame:
         key, fingerprint = head.key, request_fingerprint(frame, head)
+        replays = self._replays_of(key)
         try:
-            if key in self._replays:
-                reply = as_replay(self._replays.recall(key, fingerprint))
+            if key in replays:
+                reply = as_replay(replays.recall(key, fingerprint))
             else:
                 reply = self._perform(key, frame, False)
                 # A refused request did not reach the environment, and may be sent
@@ -185,7 +195,7 @@ class Dispatch:
                 status = reply.status
                 final = not 400 <= status < 500 or status == 409
                 if status == 200 or (final and not self._will_be_retried(reply)):
-                    self._replays.keep(key, fingerprint, reply)
+                    replays.keep(key, fingerprint, reply)
         except Problem as problem:
             reply = problem_frame(problem)
         return _numbered(reply, frame.number)

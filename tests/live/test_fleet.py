@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -18,11 +19,19 @@ import pytest
 from gym_http_client import RemoteEnv, RemoteVectorEnv
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore
+from tests.live.test_validate import ids, validate
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.fleet import TOKEN, Redis, fleet, node, wait_until_known
+from tests.support.fleet import TOKEN, Redis, fleet, node, refusal, wait_until_known
 from tests.support.identity import assert_identical
-from tests.support.peers.agent_calls import close_external, create_external
+from tests.support.nginx import round_robin
+from tests.support.peers.agent_calls import (
+    close_external,
+    create_and_reset,
+    reconnect,
+    take_step,
+)
 from tests.support.peers.external_env import BOX, THREE, ExternalEnv
+from tests.support.peers.tango import CELLS, TangoPage
 from tests.support.raw import Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -33,6 +42,9 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 NAMES = ("one", "two", "three")
 #: Keys that are each sent eight times at once; CHAOS_TIMES=10 sends 200.
 KEYS = int(20 * float(os.environ.get("CHAOS_TIMES", "1")))
+
+#: What depends on where requests arrive.
+CHECKS = ("external", "tickets", "keys", "legacy")
 
 HELLO = {
     "type": "hello",
@@ -162,7 +174,13 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     instances = {name: nodes.apis[0].create(node=name) for name in NAMES}
     for way in ("start", "close"):
         no_content(instances["two"].post(f"monitor/{way}/", {"directory": "seen"}))
-    connection = ok(nodes.apis[1].post("/v1/external/", HELLO))["connection"]
+    # Its name determines its server.
+    polled = (
+        ok(nodes.apis[1].post("/v1/external/", HELLO | {"name": f"polled{each}"}))
+        for each in itertools.count()
+    )
+    connections = (each["connection"] for each in polled)
+    connection = next(x for x in connections if x[:3] == instances["two"].id[:3])
     for process in nodes.servers[2].members():
         if "web worker" in process.cmdline()[0]:
             process.suspend()
@@ -220,14 +238,6 @@ def test_a_server_that_was_lost_ends_its_instances_and_joins_anew(
     assert set(there.instances()) == {new.id, other.id}
     for each in (new, other):
         no_content(each.close())
-
-
-def refusal(answer: Response) -> tuple[int, str, str | None] | None:
-    """Return what a problem says, or None."""
-    if answer.status < 400:
-        return None
-    problem = json.loads(answer.body)
-    return answer.status, problem["code"], problem.get("reason")
 
 
 def own_record(server: Server) -> dict[str, Any]:
@@ -448,19 +458,74 @@ def test_a_drain_waits_for_the_instances_that_are_left(nodes: Fleet) -> None:
     ]
 
 
-def test_an_external_environment_connects_to_any_server(nodes: Fleet) -> None:
+def test_external_environments_of_a_name_are_on_one_server(nodes: Fleet) -> None:
+    """Whichever server they connect to, so that a vector can have them."""
+    numbers = set()
     with contextlib.ExitStack() as stack:
         # All first: the others learn of each within a second.
         connected = [
-            (place, caller, stack.enter_context(ExternalEnv.to(at, name=f"game{each}")))
-            for each, ((place, at), caller) in enumerate(
-                itertools.product(enumerate(nodes.apis), nodes.apis)
-            )
+            stack.enter_context(ExternalEnv.to(at, name=f"game{each}"))
+            for each, at in itertools.product(range(6), nodes.apis)
         ]
-        for each, (place, caller, external) in enumerate(connected):
-            instance = create_external(caller, external, env_id=f"external/game{each}")
-            assert instance.id[:3] in own_record(nodes.servers[place])["numbers"]
-            close_external(instance, external)
+        for each in range(6):
+            three = connected[3 * each : 3 * each + 3]
+            body = {"env_id": f"external/game{each}", "num_envs": 3}
+            with ThreadPoolExecutor(1) as pool:
+                made = pool.submit(nodes.apis[each % 3].post, "/v1/envs/", body)
+                for external in three:
+                    external.answer("init")
+                instance = Instance(nodes.apis[0], ok(made.result())["instance_id"])
+                closed = pool.submit(instance.close)
+                for external in three:
+                    external.answer("close")
+                no_content(closed.result())
+            numbers.add(instance.id[:3])
+    assert len(numbers) > 1
+
+
+def test_an_external_environment_resumes_at_any_server(nodes: Fleet) -> None:
+    for name, other in (("away", nodes.apis[1]), ("back", nodes.apis[2])):
+        with ExternalEnv.to(nodes.apis[0], name=name) as external:
+            instance = create_and_reset(
+                nodes.apis[0], external, env_id=f"external/{name}"
+            )
+            external.drop()
+            with reconnect(other, external, name=name) as again:
+                take_step(instance, again)
+                close_external(instance, again)
+
+
+def test_pages_of_tango_connect_to_any_server(nodes: Fleet) -> None:
+    for server in nodes.servers:
+        with (
+            ThreadPoolExecutor(1) as pool,
+            TangoPage(server) as page,
+        ):
+            instance = nodes.apis[0].create("external/tango")
+            request = pool.submit(instance.post, "reset/", {})
+            first = {"observation": CELLS, "info": {}}
+            page.answer({"type": "reset", "seed": None, "options": None}, first)
+            assert ok(request.result(20))["observation"] == CELLS
+            no_content(instance.close())
+
+
+@pytest.mark.timeout(60 * KEYS)
+def test_validate_passes_behind_nginx(nodes: Fleet, tmp_path: Path) -> None:
+    """CHAOS_TIMES=10 makes all checks, also with each server alone as the address."""
+    with round_robin(tmp_path, nodes.servers) as port:
+        urls = [f"http://127.0.0.1:{port}"]
+        only = [word for name in CHECKS for word in ("--only", name)]
+        if KEYS > 20:
+            urls, only = [*urls, *(each.url for each in nodes.servers)], []
+        # The first list of a server takes a while.
+        wait_until(
+            lambda: (
+                nodes.apis[0].get("/v1/registry/").header("Gym-Missing-Nodes") is None
+            )
+        )
+        for url in urls:
+            status, report, done = validate(url, *only)
+            assert (status, ids(report, "failed")) == (0, set()), done.stderr
 
 
 def test_long_polling_external_environments_poll_any_server(nodes: Fleet) -> None:
@@ -500,6 +565,21 @@ def test_a_step_with_a_key_is_executed_once_whichever_servers_get_it(
     assert len({bytes(each.body) for each in answers}) == 1
     replayed = [each.header("Idempotent-Replayed") for each in answers]
     assert replayed == [None, "true", "true"]
+
+
+def test_forwarded_requests_leave_the_answers_of_keys(
+    nodes: Fleet, made: list[Instance]
+) -> None:
+    for api in nodes.apis:
+        path = f"/v1/envs/{made[0].id}/"
+        ok(api.post(path + "reset/", {"seed": 7}))
+        headers = {"Idempotency-Key": f"kept-{api.server.port}"}
+        first = ok(api.post(path + "step/", {"action": 1}, headers=headers))
+        # As many as are kept of those with keys.
+        for _ in range(16):
+            ok(api.post(path + "reset/", {"seed": 7}))
+        again = ok(api.post(path + "step/", {"action": 1}, headers=headers))
+        assert again == first
 
 
 def test_errors_are_those_of_one_server(nodes: Fleet, made: list[Instance]) -> None:

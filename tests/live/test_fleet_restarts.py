@@ -16,9 +16,8 @@ import gymnasium
 import pytest
 
 from gym_http_client import RemoteEnv, Server
-from tests.live.test_fleet import refusal
 from tests.support.api import Api, Instance
-from tests.support.fleet import linked_fleet, node, wait_until_known
+from tests.support.fleet import linked_fleet, node, refusal, wait_until_known
 from tests.support.identity import assert_identical
 from tests.support.nginx import round_robin
 from tests.support.wait import wait_until

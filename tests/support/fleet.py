@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.support.drivers import needs
 from tests.support.faults.disconnecting_proxy import DisconnectingProxy
+from tests.support.raw import Response
 from tests.support.server import Server, free_port
 from tests.support.wait import wait_until
 
@@ -132,14 +133,19 @@ class LinkedNode:
 def linked_fleet(
     *names: str, args: tuple[str, ...] = ()
 ) -> Iterator[tuple[Redis, list[LinkedNode]]]:
-    """Run servers that reach each other and their store through proxies."""
+    """Run servers that reach each other and their store through proxies.
+
+    The last one is reached directly, and clients open no streams to it directly.
+    """
     with redis_server() as redis, contextlib.ExitStack() as stack:
         linked = []
         for name in names:
             port = free_port()
             to_nodes = stack.enter_context(DisconnectingProxy(port))
             to_store = stack.enter_context(DisconnectingProxy(redis.port))
-            flags = ["--port", str(port), "--node-url", to_nodes.url]
+            flags = ["--port", str(port)]
+            if name != names[-1]:
+                flags += ["--node-url", to_nodes.url]
             flags += ["--fleet", f"redis://127.0.0.1:{to_store.port}/0"]
             server = node(redis, name, *flags, *args)
             linked.append(LinkedNode(server, to_nodes, to_store))
@@ -174,3 +180,11 @@ def _knows(server: Server, count: int) -> bool:
     with contextlib.suppress(ValueError):
         return len(json.loads(page.read_text())["others"]) == count - 1
     return False
+
+
+def refusal(answer: Response) -> tuple[int, str, str | None] | None:
+    """Return what a problem says, or None."""
+    if answer.status < 400:
+        return None
+    problem = json.loads(answer.body)
+    return answer.status, problem["code"], problem.get("reason")

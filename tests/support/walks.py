@@ -36,14 +36,22 @@ class Walk:
         streams: Whether it uses a stream.
         ahead: The number of pending requests, if it does not wait for
             each answer.
+        node: Name of the server of a fleet that has its instance; "" for any.
     """
 
     def __init__(
-        self, url: str, number: int, *, streams: bool = True, ahead: int = 0
+        self,
+        url: str,
+        number: int,
+        *,
+        streams: bool = True,
+        ahead: int = 0,
+        node: str = "",
     ) -> None:
         self.steps = 0
         self._number = number
         self._env_id = ENVS[number % len(ENVS)]
+        self._wish = {"env_id": self._env_id} | ({"node": node} if node else {})
         self._ahead = ahead
         # Not in the client's thread: concurrent imports there may fail.
         self._local: Any = gymnasium.make(self._env_id)
@@ -52,7 +60,7 @@ class Walk:
 
     def run(self, stop: threading.Event) -> None:
         """Step, and check after each step that both results are equal."""
-        handle = self._server.create({"env_id": self._env_id})
+        handle = self._server.create(self._wish)
         remote = RemoteEnv.over(handle)
         self._local.action_space.seed(self._number)
         try:

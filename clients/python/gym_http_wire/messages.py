@@ -16,6 +16,7 @@ from gym_http_wire.problems import Problem
 
 __all__ = [
     "MEDIA_TYPES",
+    "NODE_KEY",
     "PLAIN_BOTH_WAYS",
     "SPACES_VERSION",
     "WARNINGS",
@@ -166,6 +167,9 @@ MEDIA_TYPES = {
 """Media types of the forms that values have."""
 
 
+#: Beginning of the idempotency keys of requests whose clients gave none, and which a
+#: node of a fleet has forwarded.
+NODE_KEY = "node."
 #: The place of warnings in an answer: a member of its value, or a header (ASCII JSON).
 SPACES_VERSION = "spaces_version"
 WARNINGS, WARNINGS_HEADER = "warnings", "Gym-Warnings"

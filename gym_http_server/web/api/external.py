@@ -26,7 +26,7 @@ from gym_http_server.web.api.web import View, Web
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 from gym_http_wire.handshakes import check_upgrade
 
-__all__ = ["VIEWS", "connect_in"]
+__all__ = ["VIEWS", "accept", "connect_in", "take_in"]
 
 PROTOCOL = "gym-http.external.v1"
 _CACHED_S = 300
@@ -44,8 +44,20 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
     Raises:
         Problem: It is not accepted.
     """
+    greeting = accept(web, environ)
+    early = environ["wsgi.input"].reader.unreader.take_buffered()
+    take_in(web, environ, greeting, early, hello)
+    return SWITCHED
+
+
+def accept(web: Web, environ: Environ) -> str:
+    """Check the handshake of an environment; return what answers it.
+
+    Raises:
+        Problem: It is not accepted.
+    """
     check_framing(environ)
-    accept = check_upgrade(
+    digest = check_upgrade(
         environ.get("HTTP_UPGRADE", ""),
         environ.get("HTTP_CONNECTION", ""),
         environ.get("HTTP_SEC_WEBSOCKET_VERSION", ""),
@@ -56,12 +68,26 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
         raise Draining("the server is stopping and lets no environment in")
     offered = environ.get("HTTP_SEC_WEBSOCKET_PROTOCOL", "").split(",")
     chosen = PROTOCOL if PROTOCOL in map(str.strip, offered) else ""
+    return switching(digest, chosen)
+
+
+def take_in(
+    web: Web, environ: Environ, greeting: str, early: bytes, hello: str = ""
+) -> None:
+    """Let the broker have the connection of an environment.
+
+    Args:
+        web: The collaborators of views.
+        environ: Its handshake.
+        greeting: What answers the handshake; "" if it was sent.
+        early: Bytes that have been received after the handshake.
+        hello: Its hello, if it does not send one itself.
+
+    Raises:
+        Problem: The broker does not accept it.
+    """
     take = web.broker.relay if web.settings.stream_relay else web.broker.pass_on
-    early = environ["wsgi.input"].reader.unreader.take_buffered()
-    client = environ["gunicorn.socket"]
-    caller = caller_of(environ)
-    take(switching(accept, chosen), client, early, caller, hello)
-    return SWITCHED
+    take(greeting, environ["gunicorn.socket"], early, caller_of(environ), hello)
 
 
 def _hello(web: Web, environ: Environ) -> Answer:

@@ -10,22 +10,31 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from gym_http_server.config.settings import Settings
 from gym_http_server.web.api.exchange import MAX_QUERY, Answer, Environ
 from gym_http_server.web.api.external import connect_in
 from gym_http_server.web.api.web import View, Web
 from gym_http_wire.external.handshake import PROTOCOL, is_name
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["VIEWS"]
+__all__ = ["VIEWS", "name_of"]
 
 _CAPABILITIES = ["options", "reset", "seed"]
 _EXAMPLE = '{"type":"Discrete","n":4}'
 
 
+def _query(environ: Environ) -> dict[str, list[str]]:
+    return parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
+
+
+def name_of(settings: Settings, environ: Environ) -> str:
+    """Return the name under which a page connects."""
+    return _query(environ).get("name", [settings.tango_name])[-1]
+
+
 def _connect(web: Web, environ: Environ) -> Answer:
     settings = web.settings
-    query = parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
-    name = query.get("name", [settings.tango_name])[-1]
+    query, name = _query(environ), name_of(settings, environ)
     if not is_name(name):
         raise BadParameter(
             f"name is {name!r:.80}: expected a letter or digit, then up to 63 of A-Z, "

@@ -145,8 +145,10 @@ def _wanted(call: FleetCall, wish: _Wish, stopping: str = "") -> list[Record]:
     if wish.resume:
         return [recorder(call, wish.resume)]
     if wish.env_id.startswith(EXTERNAL):
-        # If a client gives none, it may have connected to another node just now.
-        wait_s = math.inf if wish.wait_s is None else wish.wait_s
+        # By TCP or ZeroMQ, one may have connected to another node just now.
+        other_ways = call.web.settings.external_tcp or call.web.settings.zmq
+        given = math.inf if wish.wait_s is None else wish.wait_s
+        wait_s = given if other_ways else 0.0
         return fleet.placement.candidates_for_external(wish.env_id, wait_s)
     return fleet.placement.candidates(stopping)
 

@@ -29,8 +29,13 @@ from gym_http_server.web.api.exchange import (
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.nodes.callers import ForwardedCaller, SignedParts
 from gym_http_server.web.backends.nodes.client import NodeRequest
-from gym_http_server.web.backends.nodes.connection import ArrivingBody, NodeAnswer
+from gym_http_server.web.backends.nodes.connection import (
+    ArrivingBody,
+    NodeAnswer,
+    NodeStream,
+)
 from gym_http_server.web.backends.nodes.fleet import Fleet
+from gym_http_wire.messages import NODE_KEY
 
 __all__ = ["FleetCall", "answer_of", "decoded", "joined"]
 
@@ -99,7 +104,7 @@ class FleetCall(NamedTuple):
         key = key_of(self.environ)
         if self.row.keyed and not key:
             # So that it may be sent again if its answer is lost.
-            key = secrets.token_hex(16)
+            key = NODE_KEY + secrets.token_hex(16)
         answer = self.fleet.client.send(
             node,
             self._request(node, key, body),
@@ -108,6 +113,20 @@ class FleetCall(NamedTuple):
             timeout_s=timeout_s,
         )
         return answer_of(answer, node)
+
+    def open_stream(self, node: Record) -> NodeAnswer | NodeStream:
+        """Forward the handshake of a WebSocket to a node.
+
+        Returns:
+            The connection; or the node's answer, if it refuses the handshake.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+        upgrade = self.environ.get("HTTP_UPGRADE", "")
+        headers = self.headers(node, "")
+        headers += [("Connection", "Upgrade"), ("Upgrade", upgrade)]
+        return self.fleet.client.open_stream(node, self.environ["RAW_URI"], headers)
 
     def forward_upload(self, node: Record, upload: ArrivingBody) -> Answer:
         """Send it to another node while its body arrives, and return the answer.

@@ -24,9 +24,10 @@ from gym_http_server.web.api.exchange import (
     json_object,
     read_body,
 )
+from gym_http_server.web.api.fleet import external
 from gym_http_server.web.api.fleet.batches import split_batch
 from gym_http_server.web.api.fleet.creates import create
-from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of, decoded
+from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of
 from gym_http_server.web.api.fleet.lists import LISTS, node_header
 from gym_http_server.web.api.fleet.runs import RunViews
 from gym_http_server.web.api.service import ticket_request
@@ -111,9 +112,7 @@ def _stream(call: FleetCall, instance_id: str) -> Answer:
     environ = call.environ
     check_framing(environ)
     node = call.fleet.find(instance_id)
-    headers = call.headers(node, "")
-    headers += [("Connection", "Upgrade"), ("Upgrade", environ.get("HTTP_UPGRADE", ""))]
-    opened = call.fleet.client.open_stream(node, environ["RAW_URI"], headers)
+    opened = call.open_stream(node)
     if isinstance(opened, NodeAnswer):
         return answer_of(opened, node)
     client = environ["gunicorn.socket"]
@@ -146,13 +145,6 @@ def _take_ticket(web: Web, environ: Environ) -> Answer:
     return json_answer(msgspec.json.encode(holder))
 
 
-def _connect(call: FleetCall) -> Answer:
-    """Connect an environment by long polling; its ID begins with this node's number."""
-    welcome = decoded(call.here())
-    welcome["connection"] = call.web.number + welcome["connection"]
-    return json_answer(msgspec.json.encode(welcome) + b"\n")
-
-
 def _of_connection(call: FleetCall, connection: str) -> Answer:
     """Answer an external environment that is connected to any node by long polling."""
     nodes = call.fleet.nodes
@@ -171,8 +163,8 @@ _ANSWERS: dict[str, Callable[..., Answer]] = {
     "env_stream": _stream,
     "batch_step": split_batch,
     "external_answer": _of_connection,
-    "external_hello": _connect,
     "external_request": _of_connection,
     "ticket_issue": _issue_ticket,
+    **external.ANSWERS,
     **LISTS,
 }

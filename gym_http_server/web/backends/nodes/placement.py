@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import time
 from collections import Counter
 from collections.abc import Callable
 
+from gym_http_server.config.env_commands import EXTERNAL
 from gym_http_server.errors import FleetAway, NodeAway
 from gym_http_server.fleet.page import FENCED_SECONDS
 from gym_http_server.fleet.records import Record
@@ -62,6 +64,15 @@ class Placement:
         free = record.free - self._placed[record.boot]
         return free / record.slots if record.slots else 0.0
 
+    def home(self, name: str) -> Record:
+        """Return the node that has the external environments of a name.
+
+        All nodes choose the same one, and few names move when a node joins or leaves.
+        """
+        present = self._nodes.present()
+        ready = [each for each in present if not each.draining] or present[:1]
+        return max(ready, key=lambda each: _weight(name, each.name))
+
     def candidates_for_external(self, env_id: str, wait_s: float) -> list[Record]:
         """Return nodes to create an external environment on, the likely ones first.
 
@@ -75,10 +86,10 @@ class Placement:
             if time.monotonic() >= until:
                 break
             time.sleep(LOOK_AGAIN_SECONDS)
-        own, *others = self._nodes.present()
-        random.shuffle(others)
-        ready = [each for each in (own, *others) if not each.draining]
-        ready.sort(key=lambda each: not each.external.get(env_id))
+        home = self.home(env_id.removeprefix(EXTERNAL))
+        ready = [each for each in self._nodes.present() if not each.draining]
+        random.shuffle(ready)
+        ready.sort(key=lambda x: (not x.external.get(env_id), x is not home))
         return ready[:MOST_TRIED]
 
     def bind(
@@ -123,3 +134,7 @@ class Placement:
             "the node that has this create request is not known here yet; send the "
             "request again"
         )
+
+
+def _weight(name: str, node: str) -> bytes:
+    return hashlib.blake2b(f"{name} {node}".encode("utf-8", "replace")).digest()
