@@ -32,7 +32,7 @@ from tests.support.peers.agent_calls import (
 )
 from tests.support.peers.external_env import BOX, THREE, ExternalEnv
 from tests.support.peers.tango import CELLS, TangoPage
-from tests.support.raw import Response
+from tests.support.raw import RawConnection, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
@@ -580,6 +580,26 @@ def test_forwarded_requests_leave_the_answers_of_keys(
             ok(api.post(path + "reset/", {"seed": 7}))
         again = ok(api.post(path + "step/", {"action": 1}, headers=headers))
         assert again == first
+
+
+def test_a_server_ends_the_wait_at_another_one_when_its_client_leaves(
+    nodes: Fleet,
+) -> None:
+    there = nodes.apis[0].create(node="two")
+
+    def answered() -> float:
+        """Return how many requests for logs the instance's server has answered."""
+        text = nodes.apis[1].get("/metrics/").text
+        found = re.findall(r"_count\{[^}]*/log/[^}]*} ([0-9.e+]+)", text)
+        return sum(map(float, found))
+
+    end = nodes.apis[0].get(there.path("log/")).header("Gym-Log-Next")
+    before = answered()
+    with RawConnection(nodes.servers[0].port) as client:
+        path = there.path(f"log/?wait_s=25&from={end}")
+        client.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    wait_until(lambda: answered() > before, 5.0, "the end of the wait")
+    no_content(there.close())
 
 
 def test_errors_are_those_of_one_server(nodes: Fleet, made: list[Instance]) -> None:

@@ -22,7 +22,12 @@ from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.web.api.exchange import json_answer, parts_of
 from gym_http_server.web.api.fleet.forwarding import FleetCall
 from gym_http_server.web.api.fleet.lists import LISTS
-from gym_http_server.web.backends.nodes.client import NodeClient, NodeRequest
+from gym_http_server.web.backends.nodes import connection
+from gym_http_server.web.backends.nodes.client import (
+    ClientLeft,
+    NodeClient,
+    NodeRequest,
+)
 from gym_http_server.web.backends.nodes.known import KnownNodes
 from gym_http_server.web.backends.nodes.placement import Placement
 
@@ -301,6 +306,17 @@ def test_answers_without_a_body_have_none_whatever_their_size(
     with other_node(head) as node:
         answer = client.send(node, GET, repeatable=True)
         assert (answer.status, answer.body) == (int(status[:3]), b"")
+    client.sweep()
+
+
+def test_a_request_ends_with_the_client_that_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.01)
+    client = NodeClient(KnownNodes(page_of(tmp_path)))
+    # The node answers nothing, and ends when the connection does.
+    with other_node(b"") as node, pytest.raises(ClientLeft):
+        client.send(node, GET, repeatable=True, has_left=lambda: True)
     client.sweep()
 
 

@@ -20,6 +20,7 @@ from gym_http_server.web.api.exchange import (
     Answer,
     Environ,
     caller_of,
+    empty_answer,
     key_of,
     parts_of,
     read_body,
@@ -28,7 +29,7 @@ from gym_http_server.web.api.exchange import (
 )
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.nodes.callers import ForwardedCaller, SignedParts
-from gym_http_server.web.backends.nodes.client import NodeRequest
+from gym_http_server.web.backends.nodes.client import ClientLeft, NodeRequest
 from gym_http_server.web.backends.nodes.connection import (
     ArrivingBody,
     NodeAnswer,
@@ -105,13 +106,18 @@ class FleetCall(NamedTuple):
         if self.row.keyed and not key:
             # So that it may be sent again if its answer is lost.
             key = NODE_KEY + secrets.token_hex(16)
-        answer = self.fleet.client.send(
-            node,
-            self._request(node, key, body),
-            repeatable=self.row.keyed or not self.row.has_effect,
-            budget=self.web.hosts.budget,
-            timeout_s=timeout_s,
-        )
+        client = self.environ.get("gunicorn.socket") if self.row.waits else None
+        try:
+            answer = self.fleet.client.send(
+                node,
+                self._request(node, key, body),
+                repeatable=self.row.keyed or not self.row.has_effect,
+                budget=self.web.hosts.budget,
+                timeout_s=timeout_s,
+                has_left=client and client.has_left,
+            )
+        except ClientLeft:
+            return empty_answer()
         return answer_of(answer, node)
 
     def open_stream(self, node: Record) -> NodeAnswer | NodeStream:

@@ -9,7 +9,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.web.backends.budget import Budget
 from gym_http_server.web.backends.nodes.connection import (
     ArrivingBody,
+    Check,
     NodeAnswer,
     NodeConnection,
     NodeLost,
@@ -27,11 +28,15 @@ from gym_http_server.web.backends.nodes.connection import (
 )
 from gym_http_server.web.backends.nodes.known import KnownNodes
 
-__all__ = ["NodeClient", "NodeRequest"]
+__all__ = ["ClientLeft", "NodeClient", "NodeRequest"]
 
 CONNECT_SECONDS = 1.0
 MAX_IDLE = 64
 log = logging.getLogger("gym_http_server.fleet")
+
+
+class ClientLeft(Exception):
+    """The client that waits for an answer has closed its connection."""
 
 
 class NodeRequest(NamedTuple):
@@ -80,6 +85,7 @@ class NodeClient:
         repeatable: bool,
         budget: Budget | None = None,
         timeout_s: float | None = None,
+        has_left: Callable[[], bool] | None = None,
     ) -> NodeAnswer:
         """Send a request to a node, and return its answer.
 
@@ -90,16 +96,26 @@ class NodeClient:
                 may not.
             budget: Counts a large answer; ``None`` if none can be.
             timeout_s: Seconds to wait; ``None``: as long as the node is there.
+            has_left: Whether the client has left, so that nobody needs the answer.
 
         Raises:
             NodeAway: The node does not answer.
+            ClientLeft: The client has left; the node notices that, too.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+        def check() -> None:
+            if has_left is not None and has_left():
+                raise ClientLeft
+            over = deadline is not None and time.monotonic() > deadline
+            if over or self._nodes.is_away(node.boot):
+                raise NodeLost
+
         for last in (False, True) if repeatable else (True,):
             try:
                 # The node may just have closed an idle one.
                 connection = self._connect(node, fresh=last)
-                return self._exchange(connection, node, request, budget, deadline)
+                return self._exchange(connection, node, request, budget, check)
             except (NodeLost, OSError):
                 if last or (deadline is not None and time.monotonic() > deadline):
                     break
@@ -111,15 +127,9 @@ class NodeClient:
         node: Record,
         request: NodeRequest,
         budget: Budget | None,
-        deadline: float | None,
+        check: Check,
     ) -> NodeAnswer:
         """Send a request over a connection, which is then kept or closed."""
-
-        def check() -> None:
-            over = deadline is not None and time.monotonic() > deadline
-            if over or self._nodes.is_away(node.boot):
-                raise NodeLost
-
         body, kept = request.body, False
         try:
             if isinstance(body, bytes):

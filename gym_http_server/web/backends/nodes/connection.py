@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from gym_http_server.web.backends.budget import LARGE, Budget, LargeBody
 
-__all__ = ["ArrivingBody", "NodeAnswer", "NodeConnection", "NodeLost", "NodeStream"]
+__all__ = [
+    "ArrivingBody",
+    "Check",
+    "NodeAnswer",
+    "NodeConnection",
+    "NodeLost",
+    "NodeStream",
+]
 
 #: Seconds without a byte after which the caller's check is called.
 LOOK_SECONDS = 1.0
