@@ -334,7 +334,8 @@ def chosen_nodes(
         return wanted
     with contextlib.closing(server.link()) as link:
         described = expect_object(link.request("GET", "/v1/"), f"{server.url}/v1/")
-    found = [each for each in described.get("nodes", ()) if not each["draining"]]
+    nodes_of_fleet = described.get("nodes", ())
+    found = [each for each in nodes_of_fleet if not (each["draining"] or each["away"])]
     if not found:
         raise ValueError(
             f"nodes is {nodes}, and {server.url} is in no fleet: expected a server "
