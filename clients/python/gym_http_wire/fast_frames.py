@@ -13,6 +13,7 @@ with ``python -m benchmarks --without fast-frames``). Messages of vectors have m
 
 from __future__ import annotations
 
+import functools
 import os
 import struct
 from array import array
@@ -55,20 +56,20 @@ _PLAIN_HEAD_SIZE = 2
 _WHOLE = 0x82
 _MASKED_WHOLE = 0x8082
 _LONGEST = 125
-# Messages of vectors are longer: behind the first two bytes are two of the length.
+# Messages of vectors are longer: behind the first two bytes are two of the length. With
+# a mask, which is little-endian, they are, too, and the length has its bytes swapped.
 _LONG_HEAD = struct.Struct(">HH")
 _LONG_HEAD_SIZE = _LONG_HEAD.size
-_MASKED_LONG_HEAD_SIZE = _LONG_HEAD_SIZE + 4
 _LONG_WHOLE = 0x827E
-_MASKED_LONG_WHOLE = 0x82FE
+_MASKED_LONG_HEAD = struct.Struct("<HHI")
+_MASKED_LONG_HEAD_SIZE = _MASKED_LONG_HEAD.size
+_MASKED_LONG_WHOLE = 0xFE82
 _MAX_LONG = 4096
 #: Bytes of leaves that fit into a short fast frame.
 MAX_LEAVES = _LONGEST - _SIZE
 _BINARY = int(Form.BINARY)
 _BOTH_BINARY = _BINARY | _BINARY << 4
 _OPS = frozenset({int(Op.RESET), int(Op.STEP)})
-# By the number of words: the factor that repeats a word of 32 bits.
-_REPEATED = tuple(sum(1 << 32 * at for at in range(words)) for words in range(32))
 _MASKS_AT_ONCE = 1024
 # Looked up once: each message needs it.
 _int_of = int.from_bytes
@@ -145,12 +146,12 @@ class FastClientFrames:
             + leaves
         )
         mask = next(self._masks)
+        whole = _int_of(payload, "little") ^ mask * _repeated(size)
         if size > _LONGEST:
-            masked = _masked_long(payload, mask.to_bytes(4, "little"))
-            head = _LONG_HEAD.pack(_MASKED_LONG_WHOLE, size)
-            return head + mask.to_bytes(4, "little") + masked
-        whole = _int_of(payload, "little") ^ mask * _REPEATED[size >> 2]
-        head = _MASKED_HEAD.pack(_MASKED_WHOLE | size << 8, mask)
+            swapped = size >> 8 | (size & 0xFF) << 8
+            head = _MASKED_LONG_HEAD.pack(_MASKED_LONG_WHOLE, swapped, mask)
+        else:
+            head = _MASKED_HEAD.pack(_MASKED_WHOLE | size << 8, mask)
         return head + whole.to_bytes(size, "little")
 
     def learn(self, op: int, signature: bytes) -> None:
@@ -221,10 +222,13 @@ class FastHostFrames:
         """Decode a request; ``None`` if the bytes are not exactly one fast frame."""
         size = len(data) - _HEAD_SIZE
         if size > _LONGEST:
-            payload = _long_payload(data)
-            size = len(payload)
-            if not size:
+            size = len(data) - _MASKED_LONG_HEAD_SIZE
+            first, swapped, mask = _MASKED_LONG_HEAD.unpack_from(data)
+            if first != _MASKED_LONG_WHOLE or swapped != size >> 8 | (size & 0xFF) << 8:
                 return None
+            if not _LONGEST < size <= _MAX_LONG or size & 7:
+                return None
+            whole = _int_of(data[_MASKED_LONG_HEAD_SIZE:], "little")
         elif size < _SIZE or size & 7:
             return None
         else:
@@ -232,7 +236,7 @@ class FastHostFrames:
             if first != _MASKED_WHOLE | size << 8:
                 return None
             whole = _int_of(data[_HEAD_SIZE:], "little")
-            payload = (whole ^ mask * _REPEATED[size >> 2]).to_bytes(size, "little")
+        payload = (whole ^ mask * _repeated(size)).to_bytes(size, "little")
         header = _HEADERS.unpack_from(payload)
         body, head, status, kind, form, number, inline, signature = header
         if form != _BOTH_BINARY or kind not in _OPS or head or inline:
@@ -325,19 +329,7 @@ class FastHostFrames:
 _PLAIN_HEADS = tuple(bytes((_WHOLE, size)) for size in range(_LONGEST + 1))
 
 
-def _masked_long(payload: bytes, mask: bytes) -> bytes:
-    """Mask a payload whose size is a multiple of 4, or remove its mask."""
-    size = len(payload)
-    repeated = _int_of(mask * (size >> 2), "little")
-    return (_int_of(payload, "little") ^ repeated).to_bytes(size, "little")
-
-
-def _long_payload(data: bytes) -> bytes:
-    """Return the payload of a long message that is whole; else nothing."""
-    size = len(data) - _MASKED_LONG_HEAD_SIZE
-    if not _LONGEST < size <= _MAX_LONG or size & 7:
-        return b""
-    if _LONG_HEAD.unpack_from(data) != (_MASKED_LONG_WHOLE, size):
-        return b""
-    mask = data[_LONG_HEAD_SIZE:_MASKED_LONG_HEAD_SIZE]
-    return _masked_long(data[_MASKED_LONG_HEAD_SIZE:], mask)
+@functools.lru_cache(maxsize=64)
+def _repeated(size: int) -> int:
+    """Return the factor that repeats a word of 32 bits until it has so many bytes."""
+    return _int_of(b"\1\0\0\0" * (size >> 2), "little")

@@ -20,7 +20,7 @@ from gym_http_client.http.processes import PerProcess
 from gym_http_client.http.requester import Requester
 from gym_http_client.http.server_warnings import HEADER, show, show_header
 from gym_http_client.streaming.node_streams import NodeStreams
-from gym_http_client.streaming.session import Session
+from gym_http_client.streaming.session import OF_SESSIONS, Session
 from gym_http_wire.messages import MEDIA_TYPES, WARNINGS, Form
 from gym_http_wire.values import binary
 
@@ -181,7 +181,7 @@ class Handle(ABC, Generic[_S]):
             Exception: The environment raised it.
         """
         session = self._session.get()
-        if session.carries(method, path):
+        if method == "POST" and path in OF_SESSIONS:
             answer = session.call(path, given)
         else:
             answer = self._call_other(session, method, path, given)

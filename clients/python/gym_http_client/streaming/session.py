@@ -33,6 +33,7 @@ from gym_http_wire.values import BadValue, binary
 from gym_http_wire.values.writing import Writing
 
 __all__ = [
+    "OF_SESSIONS",
     "REAL_TIME_OPS",
     "Pending",
     "Session",
@@ -61,6 +62,8 @@ REAL_TIME_OPS = {
     "POST realtime/resume/": Op.RESUME,
     "GET realtime/trace/": Op.TRACE,
 }
+#: Paths of the POST requests that belong to a session.
+OF_SESSIONS = frozenset(_OPS)
 _QUICK = frozenset({"reset/", "step/"})
 
 
@@ -122,11 +125,6 @@ class Session:
         self._writing = Writing()
         self._number = 0
         self._begin()
-
-    @staticmethod
-    def carries(method: str, path: str) -> bool:
-        """Return whether a request belongs to the session."""
-        return method == "POST" and path in _OPS
 
     @staticmethod
     def _operation(path: str) -> tuple[int, bytes]:
