@@ -16,11 +16,15 @@ import pytest
 import yaml
 
 from gym_http_server.config.settings import TABLE, from_mapping
+from gym_http_server.errors import StartError
+from gym_http_server.fleet.joining import prepare
 from tests.support.drivers import needs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 VERSION = "1.37"
+#: As docs/fleet.md makes the secret.
+STORE = "redis://:secret@gym-store:6379/0"
 
 
 def built(folder: Path) -> list[dict[str, Any]]:
@@ -58,6 +62,79 @@ def test_kubernetes_takes_the_manifests() -> None:
     for pod, container in containers(manifests):
         assert pod["securityContext"]["runAsNonRoot"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_kubernetes_has_what_a_fleet_needs() -> None:
+    manifests = {(m["kind"], m["metadata"]["name"]): m for m in built(KUBERNETES)}
+    spec = {key: each.get("spec", {}) for key, each in manifests.items()}
+    servers = spec["StatefulSet", "gym"]
+    assert servers["podManagementPolicy"] == "Parallel"
+    assert servers["serviceName"] == "gym-nodes"
+    assert spec["Service", "gym-nodes"]["clusterIP"] == "None"
+    assert not [each for each in spec.values() if "sessionAffinity" in each]
+    labels = servers["template"]["metadata"]["labels"]
+    for kind, name in (
+        *(("Service", "gym"), ("Service", "gym-nodes")),
+        *(("PodDisruptionBudget", "gym"), ("NetworkPolicy", "gym")),
+    ):
+        chosen = spec[kind, name]
+        selector = chosen.get("selector") or chosen.get("podSelector")
+        assert selector.get("matchLabels", selector) == labels, (kind, name)
+    (scaled,) = (each for each in spec if each[0] == "HorizontalPodAutoscaler")
+    assert spec[scaled]["scaleTargetRef"]["name"] == "gym"
+    (metric,) = spec[scaled]["metrics"]
+    name = metric["pods"]["metric"]["name"]
+    rule = (DEPLOY.parent / "docs" / "fleet.md").read_text().partition(name)[2]
+    assert "gym_slots_taken" in rule
+    # The store is for servers alone.
+    (rule,) = spec["NetworkPolicy", "gym-store"]["ingress"]
+    assert rule["from"] == [{"podSelector": {"matchLabels": labels}}]
+    (server,) = servers["template"]["spec"]["containers"]
+    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= server.keys()
+
+
+def variables_of(engine: str) -> dict[str, str]:
+    """Return the variables with which an engine starts a server."""
+    if engine == "kubernetes":
+        (server,) = (
+            c for _, c in containers(built(KUBERNETES)) if c["name"] == "server"
+        )
+        named = {each["name"]: each.get("value", STORE) for each in server["env"]}
+    elif engine == "compose":
+        compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+        named = compose["services"]["gym"]["environment"]
+    else:
+        text = (DEPLOY / "slurm" / "gym.sbatch").read_text()
+        named = dict(re.findall(r"^export (GHS_\w+)=\$\{GHS_\w+:-(.+)\}$", text, re.M))
+        # As the comment above the script has it.
+        named |= dict(re.findall(r"(GHS_FLEET)=(\S+) sbatch", text))
+    named = {
+        # What the engine replaces: $(POD_NAME), ${STORE_PASSWORD:?…}.
+        name: re.sub(r"\$\(\w+\)|\$\{\w+:\?[^}]*\}", "gym-0", text)
+        for name, text in named.items()
+        if name.startswith("GHS_")
+    }
+    return {**named, "GHS_LISTEN": "0.0.0.0", "GHS_NODE_URL": "http://10.0.0.7:5000"}
+
+
+@pytest.mark.parametrize("engine", ["kubernetes", "slurm", "compose"])
+def test_no_server_of_an_engine_starts_without_its_secrets(
+    engine: str, tmp_path: Path
+) -> None:
+    variables = variables_of(engine)
+    token = tmp_path / "fleet-token"
+    token.write_text("a-token-of-sixteen-or-more-characters")
+
+    def start(changed: dict[str, str]) -> None:
+        prepare(from_mapping({**variables, **changed}, {}), "http://0.0.0.0:5000")
+
+    assert variables["GHS_FLEET_TOKEN_FILE"]
+    start({"GHS_FLEET_TOKEN_FILE": str(token)})
+    host = variables["GHS_FLEET"].partition("@")[2]
+    with pytest.raises(StartError, match="has no password"):
+        start({"GHS_FLEET": f"redis://{host}"})
+    with pytest.raises(StartError, match="name its file with --fleet-token-file"):
+        start({"GHS_FLEET_TOKEN_FILE": ""})
 
 
 def test_a_misspelt_field_is_found(tmp_path: Path) -> None:
