@@ -53,6 +53,7 @@ log = logging.getLogger("gym_http_server.launcher")
 START_SECONDS = 120.0
 GUNICORN_SECONDS = 1.5
 HOSTS_SECONDS = 5.0
+MEMBER_SECONDS = 10.0
 STRAYS_SECONDS = 2.0
 TIMEOUT_SECONDS = 2.0
 #: Seconds without a heartbeat after which the supervisor counts as dead.
@@ -195,6 +196,8 @@ class Launcher:
         if "error" in report:
             raise StartError(report["error"])
         self._report(gunicorn_report, "web worker")
+        if self._membership is not None:
+            self._await_member(self._membership)
         self._control = control
         return int(report["envs"])
 
@@ -202,6 +205,13 @@ class Launcher:
         inherited = self._inherited
         token, run_path = inherited.fleet_token, inherited.run_path
         return Membership(inherited.settings, token, self._node_url, run_path)
+
+    def _await_member(self, membership: Membership) -> None:
+        """Wait until others can find instances of this node, or the store is away."""
+        deadline = time.monotonic() + MEMBER_SECONDS
+        while not membership.joined and time.monotonic() < deadline:
+            if self._signalled(0.02):
+                raise StartError("stopped before it was ready")
 
     def _leave(self) -> None:
         """Leave the fleet, once no instance is left."""

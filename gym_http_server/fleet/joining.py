@@ -184,9 +184,13 @@ class Membership:
             free=settings.max_instances,
         )
         self.page = Page(run_path, make=True)
-        self.page.renew()
         self.page.issued = number.issued
         self.page.replace(Nodes(record, directory))
+
+    @property
+    def joined(self) -> bool:
+        """Whether its record is in the store, where other nodes find it."""
+        return not self.page.fenced
 
     def leave(self) -> None:
         """Give the number back, or let it rest; log why if the store is away."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import psutil
 import pytest
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv
@@ -21,7 +20,16 @@ from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore
 from tests.live.test_validate import ids, validate
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.fleet import TOKEN, Redis, fleet, node, refusal, wait_until_known
+from tests.support.fleet import (
+    TOKEN,
+    Redis,
+    fleet,
+    node,
+    own_record,
+    refusal,
+    stopped,
+    wait_until_known,
+)
 from tests.support.identity import assert_identical
 from tests.support.nginx import round_robin
 from tests.support.peers.agent_calls import (
@@ -192,6 +200,7 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     path = "/v1/external/{}/request/?wait_s=0"
     assert nodes.apis[0].get(path.format(connection)).status == 204
     error(nodes.apis[0].get(path.format("none")), 404, "not-found")
+    error(nodes.apis[0].get("/v1/runs/of-whom/"), 503, "node-away")
     for process in nodes.servers[2].members():
         process.resume()
     assert set(nodes.apis[1].instances()) == {each.id for each in instances.values()}
@@ -238,26 +247,6 @@ def test_a_server_that_was_lost_ends_its_instances_and_joins_anew(
     assert set(there.instances()) == {new.id, other.id}
     for each in (new, other):
         no_content(each.close())
-
-
-def own_record(server: Server) -> dict[str, Any]:
-    """Return the record of a server, from its run directory."""
-    (page,) = server.run_dir.glob("*/nodes")
-    own: dict[str, Any] = json.loads(page.read_text())["own"]
-    return own
-
-
-@contextlib.contextmanager
-def stopped(server: Server) -> Iterator[None]:
-    """Stop all processes of a server for a while."""
-    processes = [*server.members(), psutil.Process(server.pid)]
-    for each in processes:
-        each.suspend()
-    try:
-        yield
-    finally:
-        for each in processes:
-            each.resume()
 
 
 def test_a_killed_server_goes_on_counting_and_one_that_ends_in_order_says_so(

@@ -10,6 +10,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from tests.support.drivers import needs
 from tests.support.faults.disconnecting_proxy import DisconnectingProxy
@@ -188,3 +191,23 @@ def refusal(answer: Response) -> tuple[int, str, str | None] | None:
         return None
     problem = json.loads(answer.body)
     return answer.status, problem["code"], problem.get("reason")
+
+
+def own_record(server: Server) -> dict[str, Any]:
+    """Return the record of a server, from its run directory."""
+    (page,) = server.run_dir.glob("*/nodes")
+    own: dict[str, Any] = json.loads(page.read_text())["own"]
+    return own
+
+
+@contextlib.contextmanager
+def stopped(server: Server) -> Iterator[None]:
+    """Stop all processes of a server for a while."""
+    processes = [*server.members(), psutil.Process(server.pid)]
+    for each in processes:
+        each.suspend()
+    try:
+        yield
+    finally:
+        for each in processes:
+            each.resume()

@@ -34,14 +34,14 @@ HELLO_SECONDS = 10.0
 RECEIVE_BYTES = 64 * 1024
 
 
-class _Named(msgspec.Struct):
+class _NamedHello(msgspec.Struct):
     name: str = ""
 
 
 def _name_in(hello: bytes) -> str:
     """Return the name in a hello; "" if it is malformed."""
     with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
-        return msgspec.json.decode(hello, type=_Named).name
+        return msgspec.json.decode(hello, type=_NamedHello).name
     return ""
 
 

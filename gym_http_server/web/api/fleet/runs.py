@@ -126,7 +126,11 @@ class RunViews:
         return node
 
     def _search(self, call: FleetCall, run: str) -> Record:
-        """Return the node of a run that the store does not know, else this one."""
+        """Return the node of a run that the store does not know, else this one.
+
+        Raises:
+            NodeAway: A node that may have it does not answer.
+        """
         asking = call._replace(
             row=OPERATIONS["run_status"],
             view=self._status_view,
@@ -134,12 +138,17 @@ class RunViews:
         )
         node = self._fleet.nodes.own
         if not _has(asking, run):
-            for each, answer in ask_others(asking):
-                if answer is not None and answer.status in (200, 403):
-                    node = each
-                    break
-            else:
+            answers = ask_others(asking)
+            found = [x for x, a in answers if a is not None and a.status in (200, 403)]
+            silent = [x.name for x, a in answers if a is None]
+            if not found and silent:
+                raise NodeAway(
+                    f"the run {run} may be on a node that does not answer, as "
+                    f"{silent[0]}; send the request again"
+                )
+            if not found:
                 return node
+            node = found[0]
         self._remember(run, node.numbers[-1])
         with contextlib.suppress(StoreAway):
             self._fleet.store.bind_run(run, node.numbers[-1], anew=True)
