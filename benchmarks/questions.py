@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import clients, many_cores
+from benchmarks import clients, fleet, many_cores
 from benchmarks.batches import rollout_http
 from benchmarks.commands import command
 from benchmarks.external_envs import external, external_python
@@ -77,6 +77,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "relay_100k": relay_100k,
     "relay_5m": relay_5m,
     **clients.QUESTIONS,
+    **fleet.QUESTIONS,
     **many_cores.QUESTIONS,
     "instances_10000": instances_10000,
 }

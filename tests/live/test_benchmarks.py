@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -196,6 +197,15 @@ def test_a_question_is_left_out_without_its_package(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert QUESTIONS["cores_breakout64"](Plan(1, 0.1, 0.0)) == []
     words = "cores_breakout64: left out, since ale_py is not installed"
+    assert words in capsys.readouterr().err
+
+
+def test_a_fleet_is_left_out_without_a_store(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert QUESTIONS["fleet_stream"](Plan(1, 0.1, 0.0)) == []
+    words = "fleet_stream: left out, since redis-server is not installed"
     assert words in capsys.readouterr().err
 
 

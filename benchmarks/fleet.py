@@ -1,0 +1,155 @@
+"""Compares two nodes of a fleet with a server alone: steps, and creates."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.measuring import Plan, in_turn, median
+from benchmarks.pinning import Cores, Mode, available
+from benchmarks.race import Rival, race
+from benchmarks.report import Row, row
+from benchmarks.servers import Server, our_server
+from gym_http_client.bench.agents import Agent, LeanAgent, StreamAgent
+from gym_http_client.http.error_mapping import expect_object
+from gym_http_client.http.requester import Requester
+
+__all__ = ["QUESTIONS"]
+
+_STORE = "redis-server"
+_ALONE = "server alone"
+_CREATES = 20
+_KNOWN_SECONDS = 20.0
+
+
+def _own_rest(plan: Plan, name: str) -> list[Row]:
+    return _race(plan, name, LeanAgent, partial(_nodes, through_first=False))
+
+
+def _other_rest(plan: Plan, name: str) -> list[Row]:
+    return _race(plan, name, LeanAgent, _nodes)
+
+
+def _stream(plan: Plan, name: str) -> list[Row]:
+    return _race(plan, name, StreamAgent, _nodes)
+
+
+def _relayed(plan: Plan, name: str) -> list[Row]:
+    return _race(plan, name, StreamAgent, partial(_nodes, named=False))
+
+
+def _create(plan: Plan, name: str) -> list[Row]:
+    """Measure creates on the better of two nodes, through one of them."""
+    plan.say(f"{name}: starting")
+    cores = available()
+    with _nodes(cores, full=False) as fleet, our_server(cores) as alone:
+        ours, theirs = in_turn(plan, lambda: _creates(fleet), lambda: _creates(alone))
+    return [row(name, Mode.FREE, median(ours), "ms", _ALONE, median(theirs))]
+
+
+def _creates(server: Server) -> float:
+    times = []
+    for seed in range(_CREATES):
+        began = time.monotonic()
+        agent = LeanAgent(server.url, seed)
+        times.append(time.monotonic() - began)
+        agent.close()
+    return median(times) * 1000
+
+
+def _race(
+    plan: Plan,
+    name: str,
+    kind: type[Agent],
+    nodes: Callable[[Cores], contextlib.AbstractContextManager[Server]],
+) -> list[Row]:
+    alone = Rival(_ALONE, kind, our_server)
+    return race(plan.halved(), name, Mode.SAME, kind, 1, alone, server=nodes)
+
+
+@contextlib.contextmanager
+def _nodes(
+    cores: Cores, *, full: bool = True, named: bool = True, through_first: bool = True
+) -> Iterator[Server]:
+    """Run two nodes, and yield the one that clients call.
+
+    Args:
+        cores: Cores on which they run.
+        full: Whether the first one has no room, so that the second one has instances.
+        named: Whether the second one has ``--node-url``, for streams without a relay.
+        through_first: Whether clients call the first one.
+    """
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    with _store() as joins, contextlib.ExitStack() as stack:
+        slots = ("--max-instances", "1") if full else ()
+        first = stack.enter_context(our_server(cores, *joins, *slots))
+        if full:
+            stack.callback(LeanAgent(first.url, 0).close)
+        reached = ("--port", str(port), "--node-url", url) if named else ()
+        second = stack.enter_context(our_server(cores, *joins, *reached))
+        _wait_until_known(first.url)
+        yield first if through_first else second
+
+
+def _wait_until_known(url: str) -> None:
+    until = time.monotonic() + _KNOWN_SECONDS
+    with contextlib.closing(Requester(url)) as link:
+        while True:
+            found = expect_object(link.request("GET", "/v1/"), url)
+            if len(found["nodes"]) == 2:
+                return
+            if time.monotonic() > until:
+                raise RuntimeError("the two nodes do not find each other")
+            time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def _store() -> Iterator[tuple[str, ...]]:
+    """Run a store, and yield the flags of the nodes that use it."""
+    port = _free_port()
+    command = [_STORE, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        token = Path(folder, "token")
+        token.write_text("the-token-of-the-benchmarks\n")
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        try:
+            store = f"redis://127.0.0.1:{port}/0"
+            yield "--fleet", store, "--fleet-token-file", str(token)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def _asked(
+    measure: Callable[[Plan, str], list[Row]], name: str, plan: Plan
+) -> list[Row]:
+    if shutil.which(_STORE) is None:
+        plan.say(f"{name}: left out, since {_STORE} is not installed")
+        return []
+    return measure(plan, name)
+
+
+QUESTIONS = {
+    name: partial(_asked, measure, name)
+    for name, measure in {
+        "fleet_own_rest": _own_rest,
+        "fleet_other_rest": _other_rest,
+        "fleet_stream": _stream,
+        "fleet_relayed": _relayed,
+        "fleet_create_ms": _create,
+    }.items()
+}
