@@ -27,7 +27,7 @@ from gym_http_server.config.setting_type import PREFIX
 from gym_http_server.config.settings import TABLE, Settings, from_mapping
 from gym_http_server.errors import StartError
 
-__all__ = ["Event", "Keeper", "Order", "order_of", "ray"]
+__all__ = ["Keeper", "Order", "ServerEvent", "order_of", "ray"]
 
 #: Settings whose files are read here; each server has their texts in memory.
 FILES = ("fleet_token_file", "tokens", "token_file")
@@ -150,7 +150,7 @@ def order_of(settings: Settings) -> Order:
     return Order(name, settings.data_dir, variables, files)
 
 
-class Event(NamedTuple):
+class ServerEvent(NamedTuple):
     """What happened to a server.
 
     Attributes:
@@ -178,7 +178,7 @@ class Keeper:
         self._port = "0"
         self._listened = False
         self._process: subprocess.Popen[str] | None = None
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[ServerEvent] = queue.SimpleQueue()
         self._stopping = threading.Event()
 
     def start(self, order: Order, number: int) -> None:
@@ -190,7 +190,7 @@ class Keeper:
         """
         threading.Thread(target=self._keep, args=(order, number), daemon=True).start()
 
-    def event(self) -> Event:
+    def event(self) -> ServerEvent:
         """Wait for the next event, and return it."""
         return self._events.get()
 
@@ -211,7 +211,7 @@ class Keeper:
                 self._stopping.wait(PAUSE_SECONDS)
         for file in files.values():
             os.close(file)
-        self._events.put(Event("stopped", over=True))
+        self._events.put(ServerEvent("stopped", over=True))
 
     def _variables(self, order: Order, number: int) -> dict[str, str]:
         """Return the environment of the server."""
@@ -259,7 +259,7 @@ class Keeper:
         if not self._stopping.is_set():
             shown = "".join(f"\n  {line}" for line in last)
             words = f"its server ended with status {status}, and is started again"
-            self._events.put(Event(words + shown))
+            self._events.put(ServerEvent(words + shown))
 
     def _read(self, output: IO[str], last: deque[str]) -> None:
         """Pass the output of a server on to Ray's log of this actor."""
@@ -272,7 +272,7 @@ class Keeper:
                     # It is there again when the server is started again.
                     self._port = url.rpartition(":")[2]
                     self._listened = True
-                    self._events.put(Event(f"listening on {url}"))
+                    self._events.put(ServerEvent(f"listening on {url}"))
 
 
 def _in_memory(name: str, text: str) -> int:

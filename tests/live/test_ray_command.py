@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from gym_http_server.access.identities import line_of
 from gym_http_server.access.tokens import new_token
 from gym_http_server.commands.cli import main
-from gym_http_server.commands.ray_command import Event, Keeper, order_of
+from gym_http_server.commands.ray_command import Keeper, ServerEvent, order_of
 from gym_http_server.config.settings import from_mapping
 from gym_http_server.errors import StartError
 from tests.support.fleet import TOKEN, Redis, redis_server
@@ -85,7 +85,7 @@ def test_a_server_is_started_again_at_its_address(
         os.kill(pid, signal.SIGKILL)
         words = keeper.event().words
         assert words.startswith("its server ended with status -9, and is started again")
-        assert keeper.event() == Event(f"listening on {url}")
+        assert keeper.event() == ServerEvent(f"listening on {url}")
         records = ("hvals", "{gym}:records")
         wait_until(lambda: f'"ray-7","url":"{url}"' in redis.command(*records))
     assert (tmp_path / "data" / "ray-7").is_dir()

@@ -59,6 +59,8 @@ FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
 # Of the commands that use a server.
 FOREIGN_FLAGS |= {"--all", "--available", "--cafile", "--ended", "--follow", "--idle"}
 FOREIGN_FLAGS |= {"--once", "--records", "--samples", "--tensorboard"}
+# Of gym-http-server ray, and of an example.
+FOREIGN_FLAGS |= {"--nodes"}
 # Of gym-http-server export.
 FOREIGN_FLAGS |= {"--infos", "--jpeg"}
 # Of python -m gym_http_client.
