@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Api, error, no_content, ok
-from tests.support.fleet import Redis, fleet, node, wait_until_known
+from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.fleet import TOKEN, Redis, fleet, node, wait_until_known
 from tests.support.peers.openenv import OpenEnvClient
 from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.token_file import TOKENS, api_of, line, token_of, write_file
 from tests.support.wait import wait_until
+from tests.support.websocket import WebSocket
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 
@@ -26,7 +27,9 @@ Servers = tuple[Redis, list[Server]]
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Two servers of a fleet with the same tokens."""
     tokens = write_file(tmp_path_factory.mktemp("tokens"))
-    with fleet("one", "two", args=("--tokens", tokens, "--max-instances", "4")) as made:
+    with fleet(
+        "one", "two", args=("--tokens", tokens, "--max-instances", "4", "--access-log")
+    ) as made:
         yield made
 
 
@@ -260,11 +263,29 @@ def test_any_server_answers_for_a_run(servers: Servers) -> None:
         assert other.get().status == 200
 
 
-def test_tokens_are_in_no_log_and_not_in_the_store(servers: Servers) -> None:
+def test_secrets_are_in_no_log_store_or_process_list(servers: Servers) -> None:
     redis, (one, two) = servers
-    kept = [one.log(), two.log()]
-    for key in redis.command("keys", "*").split():
-        kept.append(key + redis.command("dump", key))
-    kept.append(redis.command("hgetall", "{gym}:records"))
-    for name in TOKENS:
-        assert not any(token_of(name) in each for each in kept)
+    ada, other = api_of(one, "ada"), api_of(two, "ada")
+    made = ada.create(node="two")
+    tickets = []
+    for body in ({}, {"instance_id": made.id}):
+        for issuing, opening in ((ada, other), (other, ada), (ada, ada)):
+            ticket = ok(issuing.post("/v1/tickets/", body))["ticket"]
+            path = made.path(f"stream?ticket={ticket}")
+            for status in (101, 401):
+                with WebSocket.to(Instance(opening, made.id), path=path) as stream:
+                    assert stream.response.status == status
+            tickets.append(ticket)
+    no_content(made.close())
+    secrets = [TOKEN, *map(token_of, TOKENS), *tickets]
+    kept = {"store": redis.contents()}
+    for each in (one, two):
+        lines = [" ".join(process.cmdline()) for process in each.members()]
+        kept |= {f"log of {each.port}": each.log(), f"ps of {each.port}": str(lines)}
+    assert made.id[:3] in kept["store"]
+    assert (
+        "?ticket=" in kept[f"log of {one.port}"]
+        or "/stream" in kept[f"log of {one.port}"]
+    )
+    for place, text in kept.items():
+        assert not any(secret in text for secret in secrets), place

@@ -62,6 +62,19 @@ class Redis:
         done = subprocess.run(words, capture_output=True, check=True)
         return done.stdout.decode(errors="replace")
 
+    def contents(self) -> str:
+        """Return all keys, with their values."""
+        commands = {
+            "string": ("get",),
+            "hash": ("hgetall",),
+            "zset": ("zrange", "0", "-1"),
+        }
+        found = []
+        for key in self.command("keys", "*").split():
+            command, *rest = commands[self.command("type", key).strip()]
+            found.append(f"{key} {self.command(command, key, *rest)}")
+        return "\n".join(found)
+
     def _answers(self) -> bool:
         with (
             contextlib.suppress(OSError),
