@@ -683,11 +683,21 @@ def test_a_number_that_no_server_has_had_is_unknown(nodes: Fleet) -> None:
 
 
 def test_a_caller_cannot_pose_as_a_server(nodes: Fleet) -> None:
-    forged = {"Authorization": "Fleet root - 0123456789"}
+    forged = {"Authorization": "Fleet root - boot 0123456789"}
     api = nodes.apis[0]
     # Without tokens, the caller needs none.
     ok(api.get("/v1/envs/", headers=forged))
     assert "its signature is wrong" in nodes.servers[0].stderr
+
+
+def test_a_request_to_an_earlier_start_of_a_server_is_sent_again(nodes: Fleet) -> None:
+    """Another server does not know yet that this one was started again."""
+    parts = "earlier", "GET", "/v1/", "an-id", "", "-", "-"
+    header = f"Fleet - - earlier {Signatures(TOKEN).sign('call', *parts)}"
+    headers = {"Authorization": header, "X-Request-Id": "an-id"}
+    answer = nodes.apis[0].get("/v1/", headers=headers)
+    error(answer, 503, "node-away")
+    assert answer.header("Retry-After") == "1"
 
 
 def test_only_servers_of_the_fleet_use_up_tickets_of_others(nodes: Fleet) -> None:
@@ -699,7 +709,8 @@ def test_only_servers_of_the_fleet_use_up_tickets_of_others(nodes: Fleet) -> Non
     boot = own_record(nodes.servers[0])["boot"]
     parts = boot, "POST", path, "an-id", "", "-", "-"
     signature = Signatures(TOKEN).sign("call", *parts)
-    signed = {"Authorization": f"Fleet - - {signature}", "X-Request-Id": "an-id"}
+    header = f"Fleet - - {boot} {signature}"
+    signed = {"Authorization": header, "X-Request-Id": "an-id"}
     for body in ({}, {"ticket": 7}, {"take": ticket}):
         assert api.post(path, body, headers=signed).status == 400
     assert api.post(path, {"ticket": ticket}, headers=signed).status == 200

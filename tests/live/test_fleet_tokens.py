@@ -76,7 +76,7 @@ def test_a_refused_part_of_a_batch_has_the_reason_of_its_server(
 
 
 def test_a_server_cannot_be_posed_as(servers: Servers) -> None:
-    for header in ("Fleet root - 0", "Fleet - - " + "0" * 40, "Fleet"):
+    for header in ("Fleet root - b 0", "Fleet - - b " + "0" * 40, "Fleet"):
         api = api_of(servers[1][0], "root", Authorization=header)
         error(api.get("/v1/envs/"), 401, "unauthorized")
     root = api_of(servers[1][0], "root")

@@ -46,7 +46,7 @@ def read(reader: FastReader, *lines: str) -> dict[str, Any] | None:
 def signed(number: int) -> tuple[str, str, str]:
     """Return the headers that differ in the requests of a node."""
     return (
-        f"Authorization: Fleet ada - {number:040x}",
+        f"Authorization: Fleet ada - boot {number:040x}",
         f"X-Request-Id: r-{number}",
         f"Idempotency-Key: k-{number}",
     )
@@ -60,7 +60,7 @@ def test_the_heads_of_nodes_are_parsed_once(
             "HTTP_HOST": "10.0.0.7:5000",
             "CONTENT_LENGTH": "2",
             "CONTENT_TYPE": "application/json",
-            "HTTP_AUTHORIZATION": f"Fleet ada - {number:040x}",
+            "HTTP_AUTHORIZATION": f"Fleet ada - boot {number:040x}",
             "HTTP_X_REQUEST_ID": f"r-{number}",
             "HTTP_IDEMPOTENCY_KEY": f"k-{number}",
         }

@@ -52,7 +52,7 @@ _KEY_VALUE = re.compile(rb"[!-~]{1,200}").fullmatch
 # the end.
 _NODE = b"\r\nAuthorization: Fleet "
 _NODE_VALUES = re.compile(
-    rb"([!-~]+ [!-~]+ [!-~]+)\r\nX-Request-Id: ([!-~]+)"
+    rb"([!-~]+ [!-~]+ [!-~]+ [!-~]+)\r\nX-Request-Id: ([!-~]+)"
     rb"(?:\r\nIdempotency-Key: ([!-~]{1,200}))?"
 ).fullmatch
 

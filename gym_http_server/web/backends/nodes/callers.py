@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gym_http_server.errors import NodeAway
 from gym_http_server.fleet.records import Record
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.web.backends.nodes.known import KnownNodes
@@ -60,17 +61,29 @@ class CallerSignatures:
         """Return the header by which this node acts for a caller at another one."""
         name, run_token = caller.name or _NONE, caller.run_token or _NONE
         texts = node.boot, *parts, name, run_token
-        return f"{SCHEME}{name} {run_token} {self._signatures.sign(_PURPOSE, *texts)}"
+        signature = self._signatures.sign(_PURPOSE, *texts)
+        return f"{SCHEME}{name} {run_token} {node.boot} {signature}"
 
     def read(self, header: str, parts: SignedParts) -> ForwardedCaller | None:
-        """Return the caller for whom a node acts; ``None`` if the header is forged."""
+        """Return the caller for whom a node acts; ``None`` if the header is forged.
+
+        Raises:
+            NodeAway: The other node means an earlier start of this one.
+        """
         fields = header.removeprefix(SCHEME).split(" ")
-        if len(fields) != 3:
+        if len(fields) != 4:
             return None
-        name, run_token, signature = fields
-        texts = self._nodes.own.boot, *parts, name, run_token
+        name, run_token, boot, signature = fields
+        texts = boot, *parts, name, run_token
         if not self._signatures.check(signature, _PURPOSE, *texts):
             return None
+        own = self._nodes.own
+        if boot != own.boot:
+            raise NodeAway(
+                f"the node {own.name} of this fleet was started again; send the "
+                "request again",
+                headers={"Retry-After": "1"},
+            )
         return ForwardedCaller(
             name if name != _NONE else "", run_token if run_token != _NONE else ""
         )
