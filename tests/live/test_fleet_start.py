@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.fleet.numbers import NUMBERS
+from gym_http_server.fleet.records import Record, write
+from gym_http_server.fleet.signatures import Signatures
 from tests.support.fleet import TOKEN, Redis, redis_server
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -79,10 +81,14 @@ def test_records_of_others_are_ignored(redis: Redis, token_file: str) -> None:
             '{"numbers":["abc"],"boot":"x","name":"evil","url":"http://127.0.0.1:1"'
         )
         foreign += ',"version":"0.1.0","slots":9,"free":9}'
+        # Of a node with --fleet-plain, which has the fleet token.
+        url = "http://203.0.113.7:5000"
+        plain = Record(("ac0",), "y", "plain", url, "0.1.0", slots=9, free=9)
         for number, record in (
             ("abc", f"{'0' * 40} {foreign}"),
             ("abe", "not a record"),
             ("abf", "x" * 300_000),
+            ("ac0", write(plain, Signatures(TOKEN)).decode()),
         ):
             # No argument of a command has so many characters.
             script = "return redis.call('hset', '{gym}:records', ARGV[1], "
@@ -92,6 +98,7 @@ def test_records_of_others_are_ignored(redis: Redis, token_file: str) -> None:
             clock = redis.command("incr", "{gym}:clock").strip()
             redis.command("zadd", "{gym}:changes", clock, number)
             redis.command("zadd", "{gym}:alive", "9999999999999", number)
-        for number in ("abc", "abe", "abf"):
+        for number in ("abc", "abe", "abf", "ac0"):
             words = f"ignored the record '{number}'"
             wait_until(lambda words=words: words in first.stderr)
+        assert f"{url} is plain HTTP, without --fleet-plain" in first.stderr

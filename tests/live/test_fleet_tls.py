@@ -12,7 +12,7 @@ import pytest
 from tests.live import test_streams
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.drivers import Program
-from tests.support.fleet import Redis, node, redis_server, wait_until_known
+from tests.support.fleet import Redis, node, redis_server, start, wait_until_known
 from tests.support.raw import SECURED
 from tests.support.reference_runs import ReferenceRun
 from tests.support.server import Server, free_port
@@ -48,14 +48,14 @@ def secured_node(redis: Redis, name: str, certificate: Path, *args: str) -> Serv
 
 
 @contextlib.contextmanager
-def running(server: Server, certificate: Path) -> Iterator[Server]:
-    """Run a node, which our raw clients call by TLS."""
-    with server:
-        SECURED[server.port] = ssl.create_default_context(cafile=str(certificate))
-        try:
-            yield server
-        finally:
-            del SECURED[server.port]
+def secured(server: Server, certificate: Path) -> Iterator[Server]:
+    """Have our raw clients call a node by TLS, with the token."""
+    server.token = TOKEN
+    SECURED[server.port] = ssl.create_default_context(cafile=str(certificate))
+    try:
+        yield server
+    finally:
+        del SECURED[server.port]
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +69,13 @@ def fleet(
     args = ["--token-file", str(token), "--access-log"]
     args += ["--import", "tests.support.envs.toys"]
     with redis_server() as redis, contextlib.ExitStack() as stack:
-        servers = []
-        for name, slots in (("one", "1"), ("two", "20")):
-            made = secured_node(
-                redis, name, certificate, *args, "--max-instances", slots
-            )
-            servers.append(stack.enter_context(running(made, certificate)))
-            made.token = TOKEN
-        wait_until_known(redis, servers)
+        servers = [
+            secured_node(redis, name, certificate, *args, "--max-instances", slots)
+            for name, slots in (("one", "1"), ("two", "20"))
+        ]
+        start(servers, redis, stack)
+        for each in servers:
+            stack.enter_context(secured(each, certificate))
         api = Api(servers[0])
         first = api.create(node="one")
         yield redis, servers
@@ -142,8 +141,7 @@ def test_a_node_with_another_certificate_is_not_called(
     token.write_text(TOKEN + "\n")
     token.chmod(0o600)
     made = secured_node(redis, "three", other, "--token-file", str(token))
-    with running(made, other) as three:
-        three.token = TOKEN
+    with made as running, secured(running, other) as three:
         wait_until_known(redis, [one, two, three])
         own = Api(three).create(node="three")
         api = Api(two)
@@ -165,15 +163,3 @@ def test_a_node_with_another_certificate_is_not_called(
         ok(own.post("reset/"))
         no_content(own.close())
     wait_until_known(redis, [one, two])
-
-
-def test_a_node_with_plain_http_beyond_its_machine_is_not_called(fleet: Fleet) -> None:
-    redis, (one, two) = fleet
-    # Of an address for examples, where nothing answers.
-    url = "http://203.0.113.7:5000"
-    with node(redis, "plain", "--fleet-plain", "--node-url", url):
-        words = f"{url} is plain HTTP, without --fleet-plain"
-        for each in (one, two):
-            wait_until(lambda each=each: words in each.stderr)
-        named = {each["node"] for each in ok(Api(one).get("/v1/"))["nodes"]}
-        assert named == {"one", "two"}

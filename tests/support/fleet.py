@@ -126,7 +126,7 @@ def fleet(
             *(redis, names[-1], "--node-url", url, "--port", url.rpartition(":")[2]),
             *args,
         )
-        _start(servers, redis, stack)
+        start(servers, redis, stack)
         yield redis, servers
 
 
@@ -165,11 +165,12 @@ def linked_fleet(
             flags += ["--fleet", f"redis://127.0.0.1:{to_store.port}/0"]
             server = node(redis, name, *flags, *args)
             linked.append(LinkedNode(server, to_nodes, to_store))
-        _start([each.server for each in linked], redis, stack)
+        start([each.server for each in linked], redis, stack)
         yield redis, linked
 
 
-def _start(servers: list[Server], redis: Redis, stack: contextlib.ExitStack) -> None:
+def start(servers: list[Server], redis: Redis, stack: contextlib.ExitStack) -> None:
+    """Run servers until a block ends, and wait until they know each other."""
     for each in servers:
         each.launch()
         stack.push(each)
