@@ -141,8 +141,10 @@ class Recording:
     def observe_step(self, value: Json) -> None:
         """Pass a step on to the monitor, which the recorder of steps has already."""
         if self.monitor is not None:
-            ends = self._operations.episode_end(value["terminated"], value["truncated"])
-            self.monitor.step(value["reward"], *ends)
+            terminated, truncated = self._operations.episode_end(
+                value["terminated"], value["truncated"]
+            )
+            self.monitor.step(value["reward"], terminated, truncated)
             if self.video is not None:
                 self.video.step(value)
 

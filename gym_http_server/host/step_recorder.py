@@ -47,7 +47,7 @@ _PIECE = 1024 * 1024
 COUNTED = frozenset({Kind.RESET, Kind.STEP, Kind.CHANGE, Kind.FAILURE})
 # Looked up once: each step needs them.
 _HEAD_BYTES = HEAD.size
-_pack_head, _crc32 = HEAD.pack, zlib.crc32
+_pack_head, _crc32, _time_ns = HEAD.pack, zlib.crc32, time.time_ns
 
 
 class PartFile:
@@ -198,7 +198,7 @@ class StepRecorder:
         """
         part, body = self._part, None
         if part is not None and part.size < self._part_bytes:
-            body = self._encoder.encode_step(time.time_ns(), request, answer)
+            body = self._encoder.encode_step(_time_ns(), request, answer)
         if part is None or body is None:
             self.step(action, value)
             return
@@ -253,7 +253,7 @@ class StepRecorder:
             self._fail(error)
 
     def _append(self, part: PartFile, kind: Kind, value: dict[str, Any]) -> None:
-        now = time.time_ns()
+        now = _time_ns()
         try:
             body = self._encoder.encode_body(kind, now, value)
         except UnsupportedValue as error:
