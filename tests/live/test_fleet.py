@@ -53,6 +53,11 @@ KEYS = int(20 * float(os.environ.get("CHAOS_TIMES", "1")))
 
 #: What depends on where requests arrive.
 CHECKS = ("external", "tickets", "keys", "legacy")
+#: Requests that nginx refuses itself, with pages.
+OF_NGINX = {
+    *("errors.headers-too-large", "errors.uri-too-long", "http.expectation-failed"),
+    *("http.malformed-request", "http.transfer-coding"),
+}
 
 HELLO = {
     "type": "hello",
@@ -513,8 +518,10 @@ def test_validate_passes_behind_nginx(nodes: Fleet, tmp_path: Path) -> None:
             )
         )
         for url in urls:
-            status, report, done = validate(url, *only)
-            assert (status, ids(report, "failed")) == (0, set()), done.stderr
+            _, report, done = validate(url, *only)
+            failed = ids(report, "failed") - (OF_NGINX if url is urls[0] else set())
+            assert failed == set(), done.stderr
+            assert report["passed"] > 30
 
 
 def test_long_polling_external_environments_poll_any_server(nodes: Fleet) -> None:

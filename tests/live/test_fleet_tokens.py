@@ -237,6 +237,9 @@ def test_any_server_answers_for_a_run(servers: Servers) -> None:
         worker = {"Authorization": f"Bearer {run.tokens['worker']}"}
         trainer = {"Authorization": f"Bearer {run.tokens['trainer']}"}
         assert other.get().status == 200
+        for at in (here, there):
+            # No token of a run may list its tokens.
+            error(Api(at).get(other.path("tokens/"), headers=worker), 403)
         again = other.api.post("/v1/runs/", {"run": run.name})
         # The relay that has it answers, as to any repetition.
         assert again.status == 200
