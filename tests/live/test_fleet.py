@@ -687,6 +687,8 @@ def test_a_number_that_no_server_has_had_is_unknown(nodes: Fleet) -> None:
     for api in nodes.apis:
         path = f"/v1/envs/{free}00000/step/"
         error(api.post(path, {"action": 1}), 400, "unknown-instance")
+        # Its body is read first, as on a server alone.
+        error(api.post(path, data=b"{"), 400, "bad-json")
 
 
 def test_a_caller_cannot_pose_as_a_server(nodes: Fleet) -> None:

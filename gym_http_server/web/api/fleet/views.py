@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.errors import TicketRefused
+from gym_http_server.errors import TicketRefused, UnknownInstance
 from gym_http_server.fleet.numbers import number_of
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
@@ -93,7 +93,11 @@ def _is_of_this_node(call: FleetCall, instance_id: str) -> bool:
 def _of_instance(call: FleetCall, instance_id: str, **arguments: str) -> Answer:
     if _is_of_this_node(call, instance_id):
         return call.here(instance_id=instance_id, **arguments)
-    node = call.fleet.find(instance_id)
+    try:
+        node = call.fleet.find(instance_id)
+    except UnknownInstance:
+        # As on a server alone, which reads the body first.
+        return call.here(instance_id=instance_id, **arguments)
     return call.forward(node, call.read_body())
 
 
