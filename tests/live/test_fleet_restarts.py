@@ -1,6 +1,6 @@
 """Trainers go on while servers of a fleet are drained, restarted, and added.
 
-CHAOS_TIMES=5 has 30 trainers.
+CHAOS_TIMES=5 restarts all servers, one after the other, with 30 trainers.
 """
 
 import os
@@ -25,6 +25,7 @@ from tests.support.wait import wait_until
 NAMES = ("one", "two", "three")
 TIMES = float(os.environ.get("CHAOS_TIMES", "1"))
 TRAINERS = int(6 * TIMES)
+RESTARTED = 1 if TIMES == 1 else len(NAMES)
 DRAIN_SECONDS = 3 if TIMES == 1 else 20
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
@@ -80,7 +81,7 @@ def test_trainers_go_on_while_servers_are_restarted(tmp_path: Path) -> None:
             trainers = [Trainer(url, number) for number in range(TRAINERS)]
             ends = [pool.submit(trainer.run, stop) for trainer in trainers]
             try:
-                for name, each in zip(NAMES, servers, strict=True):
+                for name, each in list(zip(NAMES, servers, strict=True))[:RESTARTED]:
                     # Nobody closes it, so it outlasts the drain.
                     held = Api(each).create(node=name).id
                     os.kill(each.pid, signal.SIGTERM)
