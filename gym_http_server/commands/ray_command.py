@@ -78,12 +78,12 @@ def ray(
     address: str,
     options: tuple[str, ...],
 ) -> None:
-    """Run N servers of a fleet on a Ray cluster until Ctrl-C or SIGTERM.
+    """Run N servers of a fleet on a Ray cluster until Ctrl-C.
 
-    OPTIONS are those of serve, from --fleet and --fleet-token-file on. Each server
-    listens on its machine's address and a free port, has a data directory, and is
-    started again if it ends. At the end all are drained. A second Ctrl-C ends them at
-    once.
+    SIGTERM ends it, too. OPTIONS are those of serve, from --fleet and
+    --fleet-token-file on. Each server listens on its machine's address and a free port,
+    has a data directory, and is started again if it ends. At the end all are drained. A
+    second Ctrl-C ends them at once.
     """
     group = cast(click.Group, ctx.find_root().command)
     given = group.commands["serve"].make_context("serve", list(options)).params

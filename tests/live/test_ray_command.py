@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def run_dir() -> Iterator[str]:
+    """A folder for run directories: paths of sockets in it are short enough."""
+    with tempfile.TemporaryDirectory(prefix="ghst-", dir="/tmp") as folder:
+        yield folder
+
+
 @contextlib.contextmanager
 def kept(keeper: Keeper) -> Iterator[None]:
     """Stop a keeper's server in the end, and wait until it has ended."""
@@ -57,7 +65,11 @@ def pid_of(url: str) -> int:
 
 
 def test_a_server_is_started_again_at_its_address(
-    redis: Redis, token_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    redis: Redis,
+    token_file: Path,
+    tmp_path: Path,
+    run_dir: str,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text(line_of("ops", new_token(), "admin", None))
@@ -67,7 +79,7 @@ def test_a_server_is_started_again_at_its_address(
         "GHS_FLEET": redis.url,
         "GHS_FLEET_TOKEN_FILE": str(token_file),
         "GHS_DATA_DIR": str(tmp_path / "data"),
-        "GHS_RUN_DIR": str(tmp_path),
+        "GHS_RUN_DIR": run_dir,
     }
     order = order_of(from_mapping(variables, {"workers": "1"}))
     # The machines of the cluster do not have the files.
