@@ -12,6 +12,7 @@ import pytest
 
 from gym_http_server.host.mark import SPARE, read_mark, set_mark
 from gym_http_server.supervisor import processes
+from tests.support.processes import running_below
 from tests.support.wait import wait_until
 
 OURS, THEIRS = "00000001", "fffffffe"
@@ -198,5 +199,9 @@ def test_a_former_limit_is_no_mark() -> None:
 
 
 def _others(known: set[int]) -> set[int]:
-    """Return the children that this test has not started."""
-    return set(processes.children(os.getpid())) - known
+    """Return the processes below this one that this test has not started.
+
+    The kernel's list of children may lack some while one of them ends. Shared servers
+    that were missing here would be killed.
+    """
+    return {each.pid for each in running_below(os.getpid())} - known
