@@ -24,9 +24,9 @@ from tests.support.wait import wait_until
 
 NAMES = ("one", "two", "three")
 TIMES = float(os.environ.get("CHAOS_TIMES", "1"))
-TRAINERS = int(6 * TIMES)
+TRAINERS = 3 if TIMES == 1 else int(6 * TIMES)
 RESTARTED = 1 if TIMES == 1 else len(NAMES)
-DRAIN_SECONDS = 3 if TIMES == 1 else 20
+DRAIN_SECONDS = 2 if TIMES == 1 else 20
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 
