@@ -254,7 +254,7 @@ def described(problem: Problem) -> Json:
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file of the kernel's; "" if there is none."""
+    """Return the text of a file in /proc; "" if its process has ended."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()

@@ -165,7 +165,7 @@ class AgentEnv:
 
 
 class _Shortcut:
-    """PettingZoo's environment in wrappers, whose attributes are read past them.
+    """A wrapped environment of PettingZoo, whose attributes are read directly.
 
     A wrapper looks up each attribute in the next one, by an exception and several
     calls. PettingZoo's conversion to a parallel environment reads dozens in a step:

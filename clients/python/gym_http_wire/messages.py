@@ -167,8 +167,8 @@ MEDIA_TYPES = {
 """Media types of the forms that values have."""
 
 
-#: Beginning of the idempotency keys of requests whose clients gave none, and which a
-#: node of a fleet has forwarded.
+#: Prefix of the idempotency keys that a node of a fleet adds to requests that it
+#: forwards, if their clients gave none.
 NODE_KEY = "node."
 #: The place of warnings in an answer: a member of its value, or a header (ASCII JSON).
 SPACES_VERSION = "spaces_version"

@@ -47,7 +47,7 @@ _START = HEAD.size + BODY.size
 # Faster than the lookup in an enumeration.
 _KINDS = {int(kind): kind for kind in Kind}
 _STEP = int(Kind.STEP)
-# What is before the leaves of a step whose signature came before.
+# Start of the record of a step whose signature is already in the file.
 _STEP_START = BODY.format + VALUE_HEADER.format.removeprefix("<")
 # The members of an answer to a step, in their order.
 _RESULTS = ["info", "observation", "reward", "terminated", "truncated"]
@@ -68,8 +68,8 @@ class Record(NamedTuple):
     value: Any
 
 
-# Of steps whose signature came before: what packs a record without its head, the number
-# of its signature, and the bytes of its info.
+# For steps with a signature that is already in the file: the function that packs a
+# record without its head, the number of the signature, and the bytes of the info.
 _Step = tuple[Callable[..., bytes], int, int]
 
 
