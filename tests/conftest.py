@@ -142,13 +142,15 @@ def driver() -> Callable[[str], Program]:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_listed() -> Iterator[None]:
-    """Check that the servers that outlive a module list no instance after it.
+    """Check that the servers that outlive a module run, and list no instance after it.
 
     The instances of one test are found by their folders, without a request.
     """
     yield
     for running in Server.running:
-        if running.url and running.returncode is None:
+        if running.url:
+            # Else tests of other modules would fail.
+            assert running.returncode is None, f"was ended:\n{running.log()}"
             wait_until(functools.partial(_lists_nothing, running), 3.0, "no instances")
 
 

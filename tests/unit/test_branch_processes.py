@@ -2,6 +2,7 @@
 
 import os
 import resource
+import subprocess
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from gym_http_server.host.branch_limits import BranchLimits
 from gym_http_server.host.branch_plan import BranchPlan
 from gym_http_server.host.branches import Branches
 from gym_http_server.linux import machine
+from tests.support.processes import running_below
 
 MIB = 1 << 20
 #: A machine with 60 GiB, and a container with a part of it.
@@ -45,7 +47,9 @@ class Allocates(gymnasium.Env[int, int]):
 def branches_of(limits: BranchLimits, files: Sequence[int] = ()) -> Branches:
     operations = Operations(Allocates())
     operations.reset(seed=None, options=None)
-    return Branches(operations, limits, 1 << 20, lambda: (list(files), set()))
+    # A host ends all that branches have left: here, without them, shared servers too.
+    others = {each.pid for each in running_below(os.getpid())}
+    return Branches(operations, limits, 1 << 20, lambda: (list(files), others))
 
 
 def played(
@@ -76,6 +80,13 @@ def test_a_branch_keeps_the_pipe_of_its_results() -> None:
     os.close(writer)
     (found,) = played(BranchLimits(), [1], [writer])
     assert found["steps"] == 1
+
+
+def test_branches_end_nothing_of_this_process() -> None:
+    with subprocess.Popen(["sleep", "600"]) as bystander:
+        played(BranchLimits(), [1])
+        assert bystander.poll() is None
+        bystander.kill()
 
 
 def test_a_host_without_descriptors_has_no_room() -> None:
