@@ -115,63 +115,45 @@ sb3: build/sb3/.installed ## Test and measure with Stable-Baselines3 (installs P
 	@build/sb3/bin/python -m pytest -q -p no:cacheprovider tests/sb3/sb3_checks.py
 	@build/sb3/bin/python -m benchmarks.sb3_vec_env
 
-# An environment of its own, on top of .venv, so that "make test" needs no PyTorch.
-build/sb3/.installed: $(VENV)/.dev
-	@echo "Installing PyTorch and Stable-Baselines3 …"
-	@$(BIN)/python -m venv build/sb3
-	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
-		> "$$(build/sb3/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
-	@build/sb3/bin/pip install --quiet torch==2.13.0 stable-baselines3==2.9.2
-	@touch $@
-
 .PHONY: minari
 minari: build/minari/.installed ## Compare exported datasets with those of Minari (installs JAX)
 	@build/minari/bin/python -m pytest -q -p no:cacheprovider tests/minari/minari_checks.py
-
-build/minari/.installed: $(VENV)/.dev
-	@echo "Installing JAX …"
-	@$(BIN)/python -m venv build/minari
-	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
-		> "$$(build/minari/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
-	@build/minari/bin/pip install --quiet "jax[cpu]"
-	@touch $@
 
 .PHONY: envpool
 envpool: build/envpool/.installed ## Compare environments of EnvPool with a local pool (installs EnvPool)
 	@build/envpool/bin/python -m pytest -q -p no:cacheprovider tests/envpool/envpool_checks.py
 
-build/envpool/.installed: $(VENV)/.dev
-	@echo "Installing EnvPool …"
-	@$(BIN)/python -m venv build/envpool
-	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
-		> "$$(build/envpool/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
-	@build/envpool/bin/pip install --quiet envpool==1.2.5
-	@touch $@
-
 .PHONY: openenv
 openenv: build/openenv/.installed build/openenv-core/.installed build/mcp/.installed ## Play with OpenEnv's own clients, 0.10 and 0.3, and over MCP (installs them)
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/openenv/openenv_checks.py
-
-# The second package is for the benchmark of OpenEnv's own server.
-build/openenv/.installed: client := openenv==0.10.0 gymnasium==1.4.0
-build/openenv-core/.installed: client := openenv-core==0.3.0
-build/mcp/.installed: client := mcp==2.3.0
-build/openenv/.installed build/openenv-core/.installed build/mcp/.installed: $(VENV)/.dev
-	@echo "Installing $(client) …"
-	@$(BIN)/python -m venv $(@D)
-	@$(@D)/bin/pip install --quiet $(client)
-	@touch $@
 
 .PHONY: engines
 engines: build/ray/.installed ## Run servers of a fleet in Ray (installs it), and in Slurm, if it is there
 	@build/ray/bin/python -m pytest -q -p no:cacheprovider tests/engines/*_checks.py
 
-build/ray/.installed: $(VENV)/.dev
-	@echo "Installing Ray …"
-	@$(BIN)/python -m venv build/ray
+# Environments on top of .venv, so that "make test" needs none of these packages.
+on_top := $(foreach name,sb3 minari envpool ray,build/$(name)/.installed)
+build/sb3/.installed: packages := torch==2.13.0 stable-baselines3==2.9.2
+build/minari/.installed: packages := 'jax[cpu]'
+build/envpool/.installed: packages := envpool==1.2.5
+build/ray/.installed: packages := ray==2.60.0
+$(on_top): $(VENV)/.dev
+	@echo "Installing $(packages) …"
+	@$(BIN)/python -m venv $(@D)
 	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
-		> "$$(build/ray/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
-	@build/ray/bin/pip install --quiet ray==2.60.0
+		> "$$($(@D)/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
+	@$(@D)/bin/pip install --quiet $(packages)
+	@touch $@
+
+# Environments beside .venv. The second package is for the benchmark of OpenEnv's own server.
+beside := $(foreach name,openenv openenv-core mcp,build/$(name)/.installed)
+build/openenv/.installed: packages := openenv==0.10.0 gymnasium==1.4.0
+build/openenv-core/.installed: packages := openenv-core==0.3.0
+build/mcp/.installed: packages := mcp==2.3.0
+$(beside): $(VENV)/.dev
+	@echo "Installing $(packages) …"
+	@$(BIN)/python -m venv $(@D)
+	@$(@D)/bin/pip install --quiet $(packages)
 	@touch $@
 
 .PHONY: packages
