@@ -29,7 +29,8 @@ from gym_http_server.errors import StartError
 
 __all__ = ["Keeper", "Order", "ServerEvent", "order_of", "ray"]
 
-#: Settings whose files are read here; each server has their texts in memory.
+#: Settings that name files. This command reads them, and sends their texts to the
+#: servers, which keep them in memory.
 FILES = ("fleet_token_file", "tokens", "token_file")
 #: Time until a server that did not listen is started again.
 PAUSE_SECONDS = 5.0

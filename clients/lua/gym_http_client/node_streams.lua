@@ -38,7 +38,7 @@ function node_streams.parse(url, scheme, quoted_id)
   return found, path
 end
 
--- Request a ticket; returns nil if there is none at present.
+-- Request a ticket and the URL of its stream; returns nil if the request fails.
 local function ticket_of(self, deadline)
   local reply = self.requester:request("POST", "/v1/tickets/", {
     body = plain.encode({ instance_id = self.quoted_id }),

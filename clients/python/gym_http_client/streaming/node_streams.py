@@ -66,9 +66,10 @@ class NodeStreams:
         self.node = headers.get(_NODE, self.node)
 
     def find(self) -> NodeStream | None:
-        """Request a ticket for a stream at the node; return ``None`` if there is none.
+        """Request a ticket for a stream at the instance's node.
 
-        On a server without a fleet, this sends nothing.
+        Returns ``None`` if the request fails, or the node has no URL that is safe to
+        use. On a server without a fleet, this sends nothing.
         """
         if not self.node or not self._wanted:
             return None
