@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from benchmarks.host_start import creation_seconds
 from benchmarks.measuring import Plan, in_turn, median
 from benchmarks.pinning import Cores, Mode, available
 from benchmarks.race import Rival, race
@@ -25,7 +26,6 @@ __all__ = ["QUESTIONS"]
 
 _STORE = "redis-server"
 _ALONE = "server alone"
-_CREATES = 20
 _KNOWN_SECONDS = 20.0
 
 
@@ -50,18 +50,12 @@ def _create(plan: Plan, name: str) -> list[Row]:
     plan.say(f"{name}: starting")
     cores = available()
     with _nodes(cores, full=False) as fleet, our_server(cores) as alone:
-        ours, theirs = in_turn(plan, lambda: _creates(fleet), lambda: _creates(alone))
-    return [row(name, Mode.FREE, median(ours), "ms", _ALONE, median(theirs))]
-
-
-def _creates(server: Server) -> float:
-    times = []
-    for seed in range(_CREATES):
-        began = time.monotonic()
-        agent = LeanAgent(server.url, seed)
-        times.append(time.monotonic() - began)
-        agent.close()
-    return median(times) * 1000
+        ours, theirs = in_turn(
+            plan, lambda: creation_seconds(fleet), lambda: creation_seconds(alone)
+        )
+    return [
+        row(name, Mode.FREE, median(ours) * 1000, "ms", _ALONE, median(theirs) * 1000)
+    ]
 
 
 def _race(

@@ -17,7 +17,7 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.backends.supervisor_client import SupervisorClient
 from gym_http_wire.messages import Op
 
-__all__ = ["host_start"]
+__all__ = ["creation_seconds", "host_start"]
 
 _HOSTS = 20
 _FRESH = 3
@@ -27,10 +27,10 @@ def host_start(plan: Plan) -> list[Row]:
     """Measure a POST, and the part of it that supervisor and host take."""
     plan.say("host_start_ms: starting")
     with our_server(available()) as server:
-        _by_request(server)
+        creation_seconds(server)
         ours, fresh = in_turn(
             plan,
-            lambda: (_by_request(server), _by_supervisor(server)),
+            lambda: (creation_seconds(server), _by_supervisor(server)),
             lambda: (_fresh(), 0.0),
         )
     theirs = median([seconds for seconds, _ in fresh]) * 1000
@@ -41,8 +41,8 @@ def host_start(plan: Plan) -> list[Row]:
     ]
 
 
-def _by_request(server: Server) -> float:
-    """Return the seconds that a client waits for the creation of an instance."""
+def creation_seconds(server: Server) -> float:
+    """Return the median of the seconds that a client waits for a new instance."""
     times = []
     for seed in range(_HOSTS):
         began = time.monotonic()
