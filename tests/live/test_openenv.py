@@ -51,6 +51,15 @@ def api(server: Server) -> Iterator[Api]:
 
 
 @pytest.fixture
+def one_slot(api: Api) -> Iterator[None]:
+    """Leave one slot free during the test."""
+    others = [api.create() for _ in range(SLOTS - 1)]
+    yield
+    for each in others:
+        each.close()
+
+
+@pytest.fixture
 def connect(server: Server, api: Api) -> Iterator[Callable[..., OpenEnvClient]]:
     """Return a factory of connections, closed after the test."""
     opened: list[OpenEnvClient] = []
@@ -127,12 +136,12 @@ def test_it_is_listed_and_named(client: OpenEnvClient, api: Api) -> None:
     assert client.state()["episode_id"] == f"{row['instance_id']}-2"
 
 
+@pytest.mark.usefixtures("one_slot")
 def test_other_kwargs_make_another_instance_in_the_slot(
     connect: Callable[..., OpenEnvClient], api: Api
 ) -> None:
     client = connect("FrozenLake-v1")
     first = client.reset(kwargs={"is_slippery": False}, seed=1)
-    others = [api.create() for _ in range(SLOTS - 1)]
     again = client.reset(kwargs={"is_slippery": False})
     assert again["metadata"] == first["metadata"]
     other = client.reset(kwargs={"is_slippery": True}, seed=2)
@@ -140,30 +149,26 @@ def test_other_kwargs_make_another_instance_in_the_slot(
     assert first["metadata"]["instance_id"] not in api.instances()
     assert len(api.instances()) == SLOTS
     assert client.step(1)["observation"]["info"]["prob"] < 1
-    for each in others:
-        each.close()
 
 
+@pytest.mark.usefixtures("one_slot")
 def test_no_other_create_gets_the_slot_of_a_replaced_instance(
     connect: Callable[..., OpenEnvClient], api: Api
 ) -> None:
     client = connect("FrozenLake-v1")
     client.reset(kwargs={"is_slippery": False})
-    others = [api.create() for _ in range(SLOTS - 1)]
     with wanting_slots(api, 3) as answers:
         for number in range(10):
             client.reset(kwargs={"is_slippery": number % 2 == 0})
     assert set(answers) == {429}
-    for each in others:
-        each.close()
 
 
+@pytest.mark.usefixtures("one_slot")
 def test_a_replacement_that_cannot_be_made_leaves_the_slot(
     connect: Callable[..., OpenEnvClient], api: Api
 ) -> None:
     client = connect("FrozenLake-v1")
     first = client.reset()["metadata"]["instance_id"]
-    others = [api.create() for _ in range(SLOTS - 1)]
     waiting = connect(query="?wait_s=20")
     waiting.send_frame(1, b'{"type": "reset", "data": {}}')
     refused = client.error("reset", {"kwargs": {"slippery": True}})
@@ -171,8 +176,6 @@ def test_a_replacement_that_cannot_be_made_leaves_the_slot(
     assert client.read_close() == (1000, "")
     assert waiting.receive()["type"] == "observation"
     assert first not in api.instances()
-    for each in others:
-        each.close()
 
 
 def test_an_instance_that_has_ended_has_no_slot_to_keep(

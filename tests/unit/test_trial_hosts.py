@@ -28,14 +28,7 @@ print(os.listdir("/proc/self/task") == threads)
 
 
 def test_a_trial_serves_an_environment_and_leaves_nothing_behind() -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == ["True"] * 3
-    assert done.stderr == ""
+    assert run_strictly(PROGRAM).split() == ["True"] * 3
 
 
 MEMORY = """
@@ -118,20 +111,12 @@ for _ in range(2):
 
 
 def test_only_hooks_of_python_itself_are_suspended() -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", FORKS],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    draws, rest = zip(
-        *(line.split(maxsplit=1) for line in done.stdout.splitlines()), strict=True
-    )
+    lines = run_strictly(FORKS).splitlines()
+    draws, rest = zip(*(line.split(maxsplit=1) for line in lines), strict=True)
     assert rest == ("ours thread True",) * 4
     # Python's own hook seeds the generator.
     assert draws[0] == draws[1]
     assert len(set(draws)) == 3
-    assert done.stderr == ""
 
 
 GATHERED = """
@@ -193,3 +178,15 @@ def test_an_environment_of_a_module_is_not_tried() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == ""
+
+
+def run_strictly(program: str) -> str:
+    """Run a program in which warnings are errors; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout
