@@ -8,8 +8,8 @@ from typing import Any, Literal
 from gymnasium.envs.registration import EnvSpec
 
 from gym_http_client.calls.real_time_calls import Updates, info_of
+from gym_http_client.envs.any_handle import AnyHandle
 from gym_http_client.envs.handles import Handle
-from gym_http_client.envs.remote import AnyHandle
 from gym_http_client.envs.remote_env import RemoteEnv
 from gym_http_client.envs.server import Server
 from gym_http_client.http.json_requests import plain_json

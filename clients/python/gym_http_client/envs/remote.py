@@ -7,54 +7,27 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from gym_http_client.envs.any_handle import ACTS, AnyHandle, StrictHandle
 from gym_http_client.envs.remote_specs import RemoteEntryPoint, RemoteSpec
 from gym_http_client.envs.server import Server
 from gym_http_client.envs.shared_rng import SharedGenerators
 from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
-from gym_http_client.http.error_mapping import refuse_unsent
 from gym_http_wire.generators import describe_generator
 from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.opaque import Path, bind
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
 
-__all__ = ["AnyHandle", "Remote", "attribute_read", "call_space"]
+__all__ = ["Remote", "attribute_read", "call_space"]
 
 
-_ACTS = ("reset/", "step/")
 _NAMES = ("server", "env_id")
-
-
-class AnyHandle(Protocol):
-    """A handle that calls one instance, over any transport."""
-
-    @property
-    def transport(self) -> str:
-        """The transport of steps."""
-
-    def capabilities(self) -> frozenset[str]:
-        """Return what the server can do."""
-
-    def call(self, method: str, path: str, given: Any = None) -> Any:
-        """Send a request of the instance, and return its answer."""
-
-    def send(self, path: str, given: Any) -> None:
-        """Send a reset, a step or a render, and return at once."""
-
-    def receive(self) -> Any:
-        """Return the answer to the oldest `send` without a returned answer."""
-
-    def release(self) -> None:
-        """Close all connections; the instance stays."""
-
-    def end(self) -> None:
-        """End the instance."""
 
 
 @contextlib.contextmanager
@@ -87,59 +60,6 @@ def _refuse_call(path: Path, method: str, args: list[Any], kwargs: Any) -> Any:
         f"the environment of this space is closed, and {method} needs its server: keep "
         "the environment open, or make another one"
     )
-
-
-class _StrictHandle:
-    """A handle that refuses infos with values that could not be sent.
-
-    Args:
-        handle: The handle of the instance.
-    """
-
-    def __init__(self, handle: AnyHandle) -> None:
-        self._handle = handle
-
-    @property
-    def transport(self) -> str:
-        """The transport of steps."""
-        return self._handle.transport
-
-    def capabilities(self) -> frozenset[str]:
-        """Return what the server can do."""
-        return self._handle.capabilities()
-
-    def call(self, method: str, path: str, given: Any = None) -> Any:
-        """Send a request of the instance, and return its answer.
-
-        Raises:
-            ServerError: `Unsent` stands for a value of its info.
-        """
-        return self._checked(self._handle.call(method, path, given), path)
-
-    def receive(self) -> Any:
-        """Return the answer to the oldest `send` without a returned answer.
-
-        Raises:
-            ServerError: `Unsent` stands for a value of its info.
-        """
-        return self._checked(self._handle.receive(), "step/")
-
-    def _checked(self, answer: Any, path: str) -> Any:
-        if path in _ACTS:
-            refuse_unsent(answer["info"], path)
-        return answer
-
-    def send(self, path: str, given: Any) -> None:
-        """Send a reset, a step or a render, and return at once."""
-        self._handle.send(path, given)
-
-    def release(self) -> None:
-        """Close all connections; the instance stays."""
-        self._handle.release()
-
-    def end(self) -> None:
-        """End the instance."""
-        self._handle.end()
 
 
 class Remote:
@@ -251,7 +171,7 @@ class Remote:
                 handle.end()
                 raise
         self._handle: AnyHandle | None = (
-            _StrictHandle(handle) if self._strict_infos else handle
+            StrictHandle(handle) if self._strict_infos else handle
         )
         self._pid = os.getpid()
         self._shared = SharedGenerators()
@@ -448,7 +368,7 @@ class Remote:
         self._send_draws()
         if not self._shared or method == "GET":
             return self._updated(handle.call(method, path, given))
-        if path in _ACTS:
+        if path in ACTS:
             given = {**given, "wants_generator": True}
         return self._request_and_renew(handle.call, method, path, given)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import concurrent.futures
 import contextlib
 import itertools
@@ -14,9 +13,18 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import batch_space
 
-from gym_http_client.envs.remote import AnyHandle
+from gym_http_client.envs.any_handle import AnyHandle
 from gym_http_client.envs.server import Server
-from gym_http_client.envs.spread_values import Bounds, join, join_infos, seeds_of, split
+from gym_http_client.envs.spread_values import (
+    in_order,
+    join,
+    join_generators,
+    join_infos,
+    split,
+    split_calls,
+    split_generators,
+    split_reset,
+)
 from gym_http_client.errors import ServerError, ServerUnreachable
 from gym_http_client.http.error_mapping import expect_object
 from gym_http_wire.messages import SPACES_VERSION
@@ -147,7 +155,7 @@ class SpreadHandle:
 
         answers = self._each(shares, answer)
         if path.endswith("/call/") and "indices" in given:
-            return {"value": _in_order(given["indices"], self._bounds, answers)}
+            return {"value": in_order(given["indices"], self._bounds, answers)}
         return self._one_answer(path, answers)
 
     def send(self, path: str, given: Any) -> None:
@@ -240,11 +248,11 @@ class SpreadHandle:
             )
             return {n: {**given, "action": each} for n, each in enumerate(actions)}
         if path == "reset/":
-            return _resets(given, bounds)
+            return split_reset(given, bounds)
         if path == "generator/" and given is not None:
-            return _generators(given, bounds)
+            return split_generators(given, bounds)
         if path.endswith("/call/") and "indices" in given:
-            return _calls_of_some(given, bounds)
+            return split_calls(given, bounds)
         if path == _SET_ATTR and isinstance(given["args"][1], list | tuple):
             name, values = given["args"]
             return {
@@ -269,12 +277,12 @@ class SpreadHandle:
                 # It differs from an earlier one if one of them does.
                 whole[name] = sum(answer[name] for answer in answers.values())
             elif name == "generator":
-                whole[name] = _columns(answer["generator"] for answer in each)
+                whole[name] = join_generators(answer["generator"] for answer in each)
             elif name in _ARRAYS:
                 whole[name] = np.concatenate([answer[name] for answer in each])
             elif isinstance(whole[name], tuple) and path in _OF_EACH:
                 whole[name] = tuple(one for answer in each for one in answer[name])
-        return _columns(each) if path == "generator/" else whole
+        return join_generators(each) if path == "generator/" else whole
 
     def _joined_observations(self, answers: dict[int, Any]) -> Any:
         for part, answer in answers.items():
@@ -350,59 +358,3 @@ def chosen_nodes(
         )
     found.sort(key=lambda each: -each["free"])
     return [each["node"] for each in found[:count]]
-
-
-def _resets(given: dict[str, Any], bounds: Bounds) -> dict[int, Any]:
-    seeds = seeds_of(given["seed"], bounds)
-    options = given["options"]
-    if not options or "reset_mask" not in options:
-        return {part: {**given, "seed": seed} for part, seed in enumerate(seeds)}
-    mask = options["reset_mask"]
-    return {
-        part: {
-            **given,
-            "seed": seeds[part],
-            "options": {**options, "reset_mask": mask[start:stop]},
-        }
-        for part, (start, stop) in enumerate(bounds)
-        if mask[start:stop].any()
-    }
-
-
-def _generators(given: dict[str, Any], bounds: Bounds) -> dict[int, Any]:
-    return {
-        part: {
-            name: each[start:stop] if isinstance(each, tuple) else each
-            for name, each in given.items()
-        }
-        for part, (start, stop) in enumerate(bounds)
-    }
-
-
-def _calls_of_some(given: dict[str, Any], bounds: Bounds) -> dict[int, Any]:
-    shares = {}
-    for part, (start, stop) in enumerate(bounds):
-        own = [index - start for index in given["indices"] if start <= index < stop]
-        if own:
-            shares[part] = {**given, "indices": own}
-    return shares
-
-
-def _in_order(
-    indices: Sequence[int], bounds: Bounds, answers: dict[int, Any]
-) -> list[Any]:
-    """Return the results of some environments in the order of their indices."""
-    values = {part: iter(answer["value"]) for part, answer in answers.items()}
-    starts = [stop for _, stop in bounds]
-    return [next(values[bisect.bisect_right(starts, index)]) for index in indices]
-
-
-def _columns(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Join the descriptions of generators, whose members are tuples."""
-    rows = list(each)
-    return {
-        name: tuple(one for row in rows for one in row[name])
-        if isinstance(value, tuple)
-        else value
-        for name, value in rows[0].items()
-    }

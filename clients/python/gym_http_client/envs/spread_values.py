@@ -1,14 +1,25 @@
-"""Splits actions of a vector by node, and joins the nodes' results."""
+"""Splits the requests of a vector by node, and joins the nodes' results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import bisect
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
 
-__all__ = ["Bounds", "join", "join_infos", "seeds_of", "split"]
+__all__ = [
+    "Bounds",
+    "in_order",
+    "join",
+    "join_generators",
+    "join_infos",
+    "split",
+    "split_calls",
+    "split_generators",
+    "split_reset",
+]
 
 Bounds = Sequence[tuple[int, int]]
 """By part, its first environment, and the first one of the next part."""
@@ -108,7 +119,7 @@ def _empty(like: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
     return np.zeros((count, *like.shape[1:]), like.dtype)
 
 
-def seeds_of(seed: Any, bounds: Bounds) -> list[Any]:
+def _seeds_of(seed: Any, bounds: Bounds) -> list[Any]:
     """Return each part's seeds.
 
     Args:
@@ -121,3 +132,62 @@ def seeds_of(seed: Any, bounds: Bounds) -> list[Any]:
     if isinstance(seed, int | np.integer):
         return [seed + start for start, _ in bounds]
     return [list(seed[start:stop]) for start, stop in bounds]
+
+
+def split_reset(given: dict[str, Any], bounds: Bounds) -> dict[int, Any]:
+    """Return the reset of each part that has environments to reset."""
+    seeds = _seeds_of(given["seed"], bounds)
+    options = given["options"]
+    if not options or "reset_mask" not in options:
+        return {part: {**given, "seed": seed} for part, seed in enumerate(seeds)}
+    mask = options["reset_mask"]
+    return {
+        part: {
+            **given,
+            "seed": seeds[part],
+            "options": {**options, "reset_mask": mask[start:stop]},
+        }
+        for part, (start, stop) in enumerate(bounds)
+        if mask[start:stop].any()
+    }
+
+
+def split_generators(given: dict[str, Any], bounds: Bounds) -> dict[int, Any]:
+    """Return each part's share of new random generators."""
+    return {
+        part: {
+            name: each[start:stop] if isinstance(each, tuple) else each
+            for name, each in given.items()
+        }
+        for part, (start, stop) in enumerate(bounds)
+    }
+
+
+def split_calls(given: dict[str, Any], bounds: Bounds) -> dict[int, Any]:
+    """Return the calls of each part that has some of the environments to call."""
+    shares = {}
+    for part, (start, stop) in enumerate(bounds):
+        own = [index - start for index in given["indices"] if start <= index < stop]
+        if own:
+            shares[part] = {**given, "indices": own}
+    return shares
+
+
+def in_order(
+    indices: Sequence[int], bounds: Bounds, answers: dict[int, Any]
+) -> list[Any]:
+    """Return the results of some environments in the order of their indices."""
+    values = {part: iter(answer["value"]) for part, answer in answers.items()}
+    starts = [stop for _, stop in bounds]
+    return [next(values[bisect.bisect_right(starts, index)]) for index in indices]
+
+
+def join_generators(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Join the descriptions of generators, whose members are tuples."""
+    rows = list(each)
+    return {
+        name: tuple(one for row in rows for one in row[name])
+        if isinstance(value, tuple)
+        else value
+        for name, value in rows[0].items()
+    }
