@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import logging
 import math
@@ -13,12 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self
-
-import msgspec
+from typing import Any, Literal, Self
 
 from gym_http_client.http.json_requests import plain_json
 from gym_http_client.relay.segments import SMALL_BYTES, Piece, Segments, SpooledHead
+from gym_http_client.relay.spool_folder import SpoolError, lock, read_state, write_state
 from gym_http_wire.bundles import checksum_of, encode_batch, encode_batch_start
 
 __all__ = ["Spool", "SpoolClosed", "SpoolError", "WhenFull"]
@@ -32,7 +30,6 @@ _LARGEST_SEGMENT = 64 * 1024 * 1024
 _FILES = 16
 _MAX_RECORDS_BYTES = 256 * 1024
 _RECORDS_TYPE = "application/x-ndjson"
-_FORMAT = 1
 # Seconds between looks whether a wait is interrupted.
 _CHECK = 0.2
 # Seconds between messages about dropped batches.
@@ -40,54 +37,8 @@ _LOG_PAUSE = 10.0
 _logger = logging.getLogger("gym_http_client")
 
 
-class SpoolError(RuntimeError):
-    """The folder of a spool cannot be used."""
-
-
 class SpoolClosed(RuntimeError):
     """The spool was closed while a batch waited for room."""
-
-
-class _State(msgspec.Struct):
-    """What a spool keeps besides its batches and records.
-
-    Attributes:
-        run: Name of the run.
-        worker: Name of the worker.
-        session: ID of the session; "" before there is one. Only the run that made it
-            knows it, and no other run of that name, on this server or another.
-        server: URL of the server that the session was last used on; "" in spools of
-            earlier versions.
-        stored: The relay's next number: it has settled those below.
-        cursor: Number of the next batch to send. Those from `stored` on were dropped.
-        next: Number of the next batch, if there are no files that show it.
-        dropped: Batches that were dropped and declared.
-        refused: Batches that were refused and moved to ``refused``.
-        stale: Batches that were refused since they were stale.
-        records_number: Number of the next request with records.
-        records_after: Number of the last record entry that was sent.
-        records_upto: Last record entry of the request with `records_number`, once it
-            was sent for the first time; else 0.
-        records_next: Number of the next record entry, as `next`.
-        progress: Counts of the worker.
-    """
-
-    run: str
-    worker: str
-    session: str = ""
-    server: str = ""
-    stored: int = 1
-    cursor: int = 1
-    next: int = 1
-    dropped: int = 0
-    refused: int = 0
-    stale: int = 0
-    records_number: int = 1
-    records_after: int = 0
-    records_upto: int = 0
-    records_next: int = 1
-    progress: dict[str, int] = msgspec.field(default_factory=dict)
-    format: int = _FORMAT
 
 
 class Spool:
@@ -137,7 +88,7 @@ class Spool:
         # When dropped batches were logged, and the number of those since.
         self._logged, self._unlogged = -math.inf, 0
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock_file = _lock(self.folder)
+        self._lock_file = lock(self.folder)
         try:
             self._open(run, worker, default)
         except BaseException:
@@ -499,7 +450,7 @@ class Spool:
         self._lock_file.close()
 
     def _open(self, run: str, worker: str | None, default: str) -> None:
-        state = self._state = _read_state(self.folder, run, worker, default)
+        state = self._state = read_state(self.folder, run, worker, default)
         self._segment_bytes = min(_LARGEST_SEGMENT, max(1, self.max_bytes // _FILES))
         progress = state.progress
 
@@ -628,38 +579,7 @@ class Spool:
     def _write_state(self) -> None:
         self._state.next = self._batches.next
         self._state.records_next = self._records.next
-        path = self.folder / "state.json"
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(self._state))
-        os.replace(fresh, path)
-
-
-def _read_state(folder: Path, run: str, worker: str | None, default: str) -> _State:
-    path = folder / "state.json"
-    try:
-        state = msgspec.json.decode(path.read_bytes(), type=_State)
-    except FileNotFoundError:
-        return _State(run, worker or default)
-    except (ValueError, RecursionError) as error:
-        raise SpoolError(
-            f"{path} is damaged ({error}): remove {folder} to begin a new spool"
-        ) from error
-    if state.format != _FORMAT:
-        raise SpoolError(
-            f"{folder} is a spool of format {state.format}: expected {_FORMAT}; use "
-            "the version of gym_http_client that made it, or another folder"
-        )
-    if state.run != run:
-        raise SpoolError(
-            f"{folder} is a spool of run {state.run!r}, not of {run!r}: give another "
-            "folder with spool=, or remove this one, to begin a new spool"
-        )
-    if worker not in (None, state.worker):
-        raise SpoolError(
-            f"{folder} is the spool of worker {state.worker!r}, not of {worker!r}: use "
-            "another folder for each worker"
-        )
-    return state
+        write_state(self.folder, self._state)
 
 
 def _make_room_in(folder: Path, max_bytes: int, needed: int) -> None:
@@ -672,40 +592,3 @@ def _make_room_in(folder: Path, max_bytes: int, needed: int) -> None:
         size -= path.stat().st_size
         path.unlink()
         path.with_suffix(".json").unlink(missing_ok=True)
-
-
-def _lock(folder: Path) -> BinaryIO:
-    """Lock a folder for this process, and return the file that holds the lock.
-
-    Raises:
-        SpoolError: Another process has locked it.
-    """
-    file = open(folder / "lock", "a+b")  # noqa: SIM115 - closing it unlocks
-    try:
-        _try_lock(file)
-    except OSError:
-        file.seek(0)
-        owner = file.read(20).decode(errors="replace").strip() or "unknown"
-        file.close()
-        raise SpoolError(
-            f"the spool {folder} is in use by process {owner}: give each worker a "
-            "folder of its own"
-        ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()).encode())
-    file.flush()
-    return file
-
-
-def _try_lock(file: BinaryIO) -> None:
-    """Lock a file, or raise `OSError`; without a way to lock, do nothing."""
-    with contextlib.suppress(ModuleNotFoundError):
-        fcntl = importlib.import_module("fcntl")
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return
-    with contextlib.suppress(ModuleNotFoundError):
-        msvcrt = importlib.import_module("msvcrt")
-        # Beyond the process ID, which others read.
-        file.seek(1024)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        file.seek(0)

@@ -13,8 +13,6 @@ import signal
 import socket
 import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType, TracebackType
@@ -38,9 +36,9 @@ from gym_http_client.relay.episodes import (
     EpisodePlay,
     Mode,
     Policy,
-    return_words,
 )
 from gym_http_client.relay.newest_weights import NewestWeights, Weights
+from gym_http_client.relay.progress import WorkerProgress
 from gym_http_client.relay.sender import Sender, Stopped
 from gym_http_client.relay.spool import MAX_BYTES, Spool, SpoolClosed, WhenFull
 from gym_http_client.relay.weights import load_weights
@@ -56,7 +54,6 @@ _GOODBYE_SECONDS = 5.0
 _SERVER_SECONDS = 60.0
 # Seconds between looks whether a wait is to end.
 _CHECK = 0.2
-_RECENT = 20
 _logger = logging.getLogger("gym_http_client")
 
 
@@ -171,7 +168,7 @@ class RolloutWorker:
             when_full=when_full,
         )
         self.spool = self._open_spool()
-        self._progress = _Progress(progress, self)
+        self._progress = WorkerProgress(progress, lambda: self.spool)
 
     def __enter__(self) -> Self:
         return self
@@ -535,65 +532,6 @@ class RolloutWorker:
             ) as calls,
         ):
             calls.end_session(self.spool.session)
-
-
-class _Progress:
-    """Prints a line about a worker from time to time.
-
-    Args:
-        seconds: Seconds between lines; None prints nothing.
-        worker: The worker.
-    """
-
-    def __init__(self, seconds: float | None, worker: RolloutWorker) -> None:
-        self._seconds = seconds
-        self._worker = worker
-        self._shown = time.monotonic()
-        self._returns: deque[Any] = deque(maxlen=_RECENT)
-        self._steps = 0
-        self._version = 0
-        self._waits = False
-
-    def episode(self, total: Any, length: int, version: int) -> None:
-        """Count an episode, and print a line if it is time."""
-        self._returns.append(total)
-        self._steps += length
-        self._version = version
-        now = time.monotonic()
-        if self._seconds is not None and now >= self._shown + self._seconds:
-            self.show()
-
-    def show(self) -> None:
-        """Print a line, if there were episodes since the last."""
-        if self._seconds is None or not self._steps:
-            return
-        now = time.monotonic()
-        rate = self._steps / max(now - self._shown, 1e-3)
-        spool = self._worker.spool
-        text = (
-            f"{spool.run}, worker {spool.worker}: episode {self._worker.episodes}, "
-            f"return {return_words(np.mean(self._returns, axis=0))} (mean of "
-            f"{len(self._returns)}), version {self._version}, {rate:.0f} steps/s, "
-            f"{spool.waiting} batches wait"
-        )
-        if spool.dropped:
-            text += f", {spool.dropped} dropped ({spool.refused} refused)"
-        if spool.stale:
-            text += f", {spool.stale} stale"
-        print(text, flush=True)
-        self._shown, self._steps = now, 0
-
-    def wait(self, url: str, seconds: float) -> None:
-        """Print once that the worker waits for the server."""
-        if self._seconds is None or self._waits:
-            return
-        self._waits = True
-        spool = self._worker.spool
-        print(
-            f"{spool.run}, worker {spool.worker}: waiting for the server at {url}, "
-            f"{seconds:g} s at most",
-            flush=True,
-        )
 
 
 @contextlib.contextmanager
