@@ -34,7 +34,12 @@ class _Event(msgspec.Struct):
 
 
 class Events:
-    """Keeps the last events, which have numbers from 0 on; each owner has a share."""
+    """Keeps the last events; each owner has a share.
+
+    The number of an event is its time in milliseconds, or one more than that of the
+    event before. So the numbers grow over restarts, and nodes of a fleet can be asked
+    for events from the same number on.
+    """
 
     def __init__(self) -> None:
         self._next = 0
@@ -67,20 +72,22 @@ class Events:
                 count += last.count
                 self._retention.discard(last.number)
                 del self._kept[last.number]
-        self._kept[self._next] = _Event(
-            at=round(time.time(), 3),
+        now = time.time()
+        number = self._from_now(now)
+        self._kept[number] = _Event(
+            at=round(now, 3),
             count=count,
             env_id=env_id,
             event=event,
             instance_id=instance_id or None,
             label=label,
-            number=self._next,
+            number=number,
             owner=owner or None,
             reason=reason or None,
         )
-        for number in self._retention.add(self._next, owner):
-            del self._kept[number]
         self._next += 1
+        for old in self._retention.add(number, owner):
+            del self._kept[old]
 
     def since(self, number: int, owner: str) -> dict[str, Any]:
         """Return the events from a number on, oldest first, for clients.
@@ -94,7 +101,12 @@ class Events:
             for each in self._kept.values()
             if each.number >= number and owner in ("", each.owner)
         ]
-        return {"events": found, "next": self._next}
+        return {"events": found, "next": self._from_now(time.time())}
+
+    def _from_now(self, now: float) -> int:
+        """Return a number that all later events reach, and no earlier one does."""
+        self._next = max(self._next, int(now * 1000))
+        return self._next
 
 
 def _alike(one: str, other: str) -> bool:

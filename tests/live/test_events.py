@@ -113,6 +113,25 @@ def test_events_and_reasons_are_bounded() -> None:
     answer = kept.since(0, "")
     found = answer["events"]
     assert len(found) == MAX_EVENTS
-    assert found[0].number == 8
+    assert found[0].instance_id == f"{8:08x}"
     assert len(found[-1].reason or "") == MAX_REASON
-    assert answer["next"] == MAX_EVENTS + 8
+    assert answer["next"] > found[-1].number
+
+
+def test_numbers_grow_when_the_clock_is_set_back_and_after_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("time.time", lambda: now)
+    kept = Events()
+    kept.add("made", "A-v0", "")
+    kept.add("ended", "A-v0", "")
+    after = kept.since(0, "")["next"]
+    now = 900.0
+    kept.add("made", "B-v0", "")
+    assert [each.env_id for each in kept.since(after, "")["events"]] == ["B-v0"]
+    last = kept.since(0, "")["next"]
+    now = 1_001.0
+    restarted = Events()
+    restarted.add("made", "C-v0", "")
+    assert [each.env_id for each in restarted.since(last, "")["events"]] == ["C-v0"]

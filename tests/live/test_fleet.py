@@ -140,6 +140,19 @@ def test_lists_name_the_server_of_each_instance(
         assert listed["ended"][0]["instance_id"] == closed
         assert listed["ended"][0]["node"] == "two"
         assert api.get("/v1/envs/").header("Gym-Node") in NAMES
+        events = ok(api.get("/v1/events/"))
+        nodes_of = {
+            (each["event"], each["instance_id"]): each["node"]
+            for each in events["events"]
+        }
+        expected = {("made", each): node for each, node in found.items()}
+        expected |= {("made", closed): "two", ("ended", closed): "two"}
+        assert expected.items() <= nodes_of.items()
+        numbers = [each["number"] for each in events["events"]]
+        assert numbers == sorted(numbers)
+        later = ok(api.get(f"/v1/events/?from={events['next']}"))
+        assert later["events"] == []
+        assert later["next"] >= events["next"]
     envs = ok(nodes.apis[0].get("/v1/registry/?search=cartpole-v1"))
     assert [each["env_id"] for each in envs["envs"]].count("CartPole-v1") == 1
 

@@ -22,9 +22,10 @@ __all__ = ["LISTS", "ask_others", "for_path", "node_header", "recorder"]
 #: Names nodes that did not answer in time, in answers about all of them.
 MISSING = "Gym-Missing-Nodes"
 TOGETHER_SECONDS = 1.0
-#: Ended instances, and recordings, in one list.
+#: Ended instances, recordings, and events in one list.
 MOST_ENDED = 100
 MOST_RECORDINGS = 1000
+MOST_EVENTS = 500
 
 # Of all nodes that answered, with their names.
 _Answers = list[tuple[str, Answer]]
@@ -119,6 +120,22 @@ def _instances(answers: _Answers) -> Any:
         "ended": [each for _, each in sorted(ended, key=_first)[:MOST_ENDED]],
         "instances": [each for _, each in sorted(present, key=_first)],
         "slots": slots,
+    }
+
+
+def _events(answers: _Answers) -> Any:
+    """Join the events of all nodes; none is left out if `next` is requested next.
+
+    Events of nodes whose clocks are ahead may be listed again then.
+    """
+    listed, found = [], []
+    for name, answer in answers:
+        listed.append(decoded(answer))
+        found += [{**each, "node": name} for each in listed[-1]["events"]]
+    found.sort(key=lambda each: (each["number"], each["node"]))
+    return {
+        "events": found[-MOST_EVENTS:],
+        "next": min(each["next"] for each in listed),
     }
 
 
@@ -260,6 +277,7 @@ def recorder(call: FleetCall, directory: str) -> Record:
 #: What answers lists, and requests for what any node may have.
 LISTS: dict[str, Callable[..., Answer]] = {
     "env_list_all": functools.partial(_together, _envs),
+    "events": functools.partial(_together, _events),
     "instances": functools.partial(_together, _instances),
     "recordings": functools.partial(_together, _recordings),
     "registry": functools.partial(_together, _registry),

@@ -126,15 +126,20 @@ class Overview {
       ]);
       if (this.#isOver) return;
       rates.take(listed.instances, performance.now());
-      // A server that was started again counts its events anew.
-      const isAnew = events.next < this.#next;
-      this.#events = isAnew ? [] : [...this.#events, ...events.events].slice(-500);
-      this.#next = isAnew ? 0 : events.next;
+      this.#note(events);
       this.#show(listed);
     } catch (error) {
       if (this.#isOver) return;
       this.#judge("bad", "The server does not answer", error.message, []);
     }
+  }
+
+  /** Keep new events; one that is listed again, or has a new count, takes the place of the old one. */
+  #note({ events, next }) {
+    const kept = new Map(this.#events.map((each) => [keyOf(each), each]));
+    for (const each of events) kept.set(keyOf(each), each);
+    this.#events = [...kept.values()].sort((one, other) => one.at - other.at).slice(-500);
+    this.#next = next;
   }
 
   #show({ instances, slots }) {
@@ -272,11 +277,16 @@ function hrefOf(id) {
   return `#/envs/${encodeURIComponent(id)}`;
 }
 
-function eventItem({ at, count, env_id, event, instance_id, label, owner, reason }) {
+/** Identify an event. Refusals that differ only by numbers are one, with a count. */
+function keyOf({ env_id, event, label, node, number, owner, reason }) {
+  return JSON.stringify([node, event === "refused" ? [env_id, label, owner, reason?.replace(/\d+/g, "0")] : number]);
+}
+
+function eventItem({ at, count, env_id, event, instance_id, label, node, owner, reason }) {
   const isBad = event === "refused" || (event === "ended" && !WANTED.test(reason));
   const name = label ?? env_id;
   const title = instance_id ? h("a", { href: hrefOf(instance_id) }, name) : name;
-  const words = [label ? env_id : "", owner ?? "", reason ?? "", count > 1 ? `${count} times` : ""].filter(Boolean).join(" · ");
+  const words = [label ? env_id : "", owner ?? "", node ?? "", reason ?? "", count > 1 ? `${count} times` : ""].filter(Boolean).join(" · ");
   const time = h("time", { datetime: new Date(at * 1000).toISOString(), class: "soft small" }, ago(Date.now() / 1000 - at));
   return h(
     "li",
