@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
+import ssl
 from typing import Protocol
 
+import gevent  # type: ignore[import-untyped]
 import msgspec
+from gevent.event import Event  # type: ignore[import-untyped]
 
 from gym_http_server.web.backends.host_client import HostClient
 from gym_http_wire.frames import Frame
@@ -22,6 +24,11 @@ from gym_http_wire.messages import Op, RequestHead, request
 __all__ = ["detach", "pass_socket", "relay", "relay_both_ways"]
 
 RECEIVE_BYTES = 256 * 1024
+# Of all relays: each sends at once what it received, or copies it.
+_received = memoryview(bytearray(RECEIVE_BYTES))
+# Events of the loop.
+_READ, _WRITE = 1, 2
+_NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def pass_socket(
@@ -95,17 +102,23 @@ class Connected(Protocol):
 
 def relay_both_ways(client: socket.socket, connection: Connected) -> None:
     """Relay between a client and another process until one of them closes."""
-    host = connection.socket
     # The client's own socket has deadlines, and a stream has none.
     client_copy = socket.socket(fileno=os.dup(client.fileno()))
-    with client_copy, host:
-        with contextlib.suppress(OSError):
-            # A client that has gone meanwhile is found by reading.
-            client_copy.sendall(connection.early)
-        back = threading.Thread(target=_pass_on, args=(host, client_copy), daemon=True)
-        back.start()
-        _pass_on(client_copy, host)
-        back.join()
+    over = Event()
+    with client_copy, connection.socket as other:
+        client_copy.settimeout(0.0)
+        other.settimeout(0.0)
+        ways = _Way(client_copy, other, over), _Way(other, client_copy, over)
+        try:
+            for way, early in zip(ways, (b"", connection.early), strict=True):
+                way.begin(early)
+            over.wait()
+        finally:
+            for way in ways:
+                way.close()
+            for each in (client_copy, other):
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
 
 
 def _request(hello: StreamHandshake, early: bytes) -> Frame:
@@ -113,10 +126,71 @@ def _request(hello: StreamHandshake, early: bytes) -> Frame:
     return request(Op.STREAM, early, head)
 
 
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(RECEIVE_BYTES):
-            target.sendall(data)
-    for each in (source, target):
-        with contextlib.suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
+class _Way:
+    """Sends what one socket receives on another one, in callbacks of the event loop.
+
+    A greenlet would take further calls into the system for each message, and a switch.
+    What the target does not take yet is kept, and nothing received meanwhile.
+
+    Args:
+        source: Receives without waiting.
+        target: Sends without waiting.
+        over: Set when one of them is closed.
+    """
+
+    def __init__(
+        self, source: socket.socket, target: socket.socket, over: Event
+    ) -> None:
+        loop = gevent.get_hub().loop
+        self._arrived = loop.io(source.fileno(), _READ)
+        self._writable = loop.io(target.fileno(), _WRITE)
+        self._receive_into = source.recv_into
+        self._send_some = target.send
+        self._over = over
+        self._rest = memoryview(b"")
+
+    def begin(self, early: bytes) -> None:
+        """Send some bytes, and then what is received."""
+        self._arrived.start(self._pass_on)
+        if early:
+            self._send(memoryview(early))
+
+    def close(self) -> None:
+        """Stop for good, before the sockets are closed."""
+        self._arrived.close()
+        self._writable.close()
+
+    def _pass_on(self) -> None:
+        try:
+            # It has room for a record of TLS, so nothing of one is left behind.
+            size = self._receive_into(_received)
+        except _NOT_YET:
+            return
+        except OSError:
+            size = 0
+        if size:
+            self._send(_received[:size])
+        else:
+            self._over.set()
+
+    def _send_rest(self) -> None:
+        self._send(self._rest)
+
+    def _send(self, data: memoryview) -> None:
+        try:
+            sent = self._send_some(data)
+        except _NOT_YET:
+            sent = 0
+        except OSError:
+            self._over.set()
+            return
+        waited = bool(self._rest)
+        if sent < len(data):
+            self._rest = data[sent:] if waited else memoryview(bytes(data[sent:]))
+            if not waited:
+                self._arrived.stop()
+                self._writable.start(self._send_rest)
+        elif waited:
+            self._rest = memoryview(b"")
+            self._writable.stop()
+            self._arrived.start(self._pass_on)
