@@ -25,9 +25,9 @@ __all__ = [
 #: Web workers of a server that chooses their number: one alone would let a slow request
 #: delay others.
 LEAST_WORKERS, MOST_WORKERS = 2, 8
-#: Descriptors that the supervisor has for an instance: channel, status page, the pipe
-#: of its output, and its log.
-SUPERVISOR_DESCRIPTORS = 4
+#: Descriptors that the supervisor has for an instance: channel, status page and its
+#: mapping, the pipe of its output, and its log.
+SUPERVISOR_DESCRIPTORS = 5
 #: Descriptors, processes and files for all else.
 RESERVED = 100
 #: Memory of a small instance, without the pages that it shares.

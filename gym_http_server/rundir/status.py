@@ -12,8 +12,9 @@ import fcntl
 import mmap
 import os
 import struct
+import sys
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gym_http_server.rundir.episode_ring import MEMORY_BYTES, EpisodeRing
@@ -57,6 +58,7 @@ _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(
 _TICKING, _CLOCK = 8, 9
 # Up to `_TICKING`.
 _TIMES = struct.Struct("=9Q")
+_BUSY_AND_STEPS = struct.Struct("=Q8xQ")
 _RETURN, _LENGTH, _STEP_NS = 10, 11, 12
 _STEP_COUNTS = 13
 _RECORDING = _STEP_COUNTS + _COUNTS
@@ -69,6 +71,18 @@ _LATE_NS = _LATENESS + _LATE_COUNTS
 _LEFT_OUT = _LATE_NS + 1
 _LEFT_OUT_NS = _LEFT_OUT + _LATE_COUNTS
 _STALL = _LEFT_OUT_NS + 1
+_NO_COUNTS = frozenset(
+    (
+        *(_BUSY, _USED, _ALIVE, _ORPHANED, _TICKING, _CLOCK),
+        *(_RETURN, _LENGTH, _RECORDING, _NUM_ENVS, _HZ, _STALL),
+    )
+)
+_ALL = range(_PAGE.size // 8)
+#: The bits of the counts of a page, as one number.
+_COUNTED = int.from_bytes(
+    b"".join(bytes(8) if at in _NO_COUNTS else b"\xff" * 8 for at in _ALL),
+    sys.byteorder,
+)
 
 
 class Status(NamedTuple):
@@ -352,14 +366,27 @@ class StatusReader:
 
     Raises:
         OSError: There is no memory for a new one.
+
+    It is mapped: for thousands of instances, a system call for each would take most of
+    the time of a list. The kernel refuses to shrink the file, so no read can fail.
     """
 
     def __init__(self, file: int | None = None) -> None:
         self.file = _new_page() if file is None else file
+        try:
+            self._map = mmap.mmap(self.file, mmap.PAGESIZE, prot=mmap.PROT_READ)
+        except OSError:
+            os.close(self.file)
+            raise
 
     def read_times(self) -> bytes:
         """Read the numbers that change with each call and ping, as they are."""
-        return os.pread(self.file, _TIMES.size, 0)
+        return self._map[: _TIMES.size]
+
+    def read_busy_and_steps(self) -> tuple[int, int]:
+        """Read when the present call began, 0 between calls, and the steps so far."""
+        busy_since_ns, steps = _BUSY_AND_STEPS.unpack_from(self._map)
+        return busy_since_ns, steps
 
     def read(self) -> Status:
         """Read all numbers."""
@@ -367,10 +394,11 @@ class StatusReader:
 
     def read_page(self) -> bytes:
         """Read all numbers, as they are stored; `parse` reads those."""
-        return os.pread(self.file, _PAGE.size, 0)
+        return self._map[: _PAGE.size]
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Unmap the memory and close the descriptor."""
+        self._map.close()
         os.close(self.file)
 
 
@@ -384,13 +412,16 @@ def parse_times(times: bytes) -> Status:
     return Status(*_TIMES.unpack(times))
 
 
-def add_up(pages: Sequence[bytes]) -> Status:
-    """Return the sums of the numbers of several pages; those of times mean nothing.
+def add_up(pages: Iterable[bytes]) -> Status:
+    """Return the sums of the counts of several pages; other numbers are 0.
 
-    By columns: for thousands of pages this takes a third of the time.
+    Each page is added as one number: by columns, thousands of pages would take the
+    longest part of the metrics. A page with a count near 2**64 spoils the count beside
+    it; no environment counts so far, but one can write anything to its page.
     """
-    columns = zip(*map(_PAGE.unpack, pages), strict=True)
-    return _status(tuple(map(sum, columns)) or _PAGE.unpack(bytes(_PAGE.size)))
+    total = sum(int.from_bytes(page, sys.byteorder) & _COUNTED for page in pages)
+    # The last number is no count, so there is room for a carry.
+    return parse(total.to_bytes(_PAGE.size, sys.byteorder))
 
 
 def is_busy(page: bytes) -> bool:

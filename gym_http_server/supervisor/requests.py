@@ -290,15 +290,13 @@ class Requests:
         if os.path.exists(self._run.stopping):
             # The launcher requests the status until no call is in flight.
             self._hosts.drain()
-        serving = self._hosts.serving()
-        statuses = [each.page.read() for each in serving]
-        busy = [each.busy_since_ns for each in statuses if each.busy_since_ns]
+        read = [each.page.read_busy_and_steps() for each in self._hosts.serving()]
         owned = self._owners.owned(self._hosts, request_head(frame))
         status = {
             "instances": len(owned),
             "making": sum(not each.live for each in self._hosts),
-            "busy_since_ns": min(busy, default=0),
-            "steps": sum(each.steps for each in statuses),
+            "busy_since_ns": min((busy for busy, _ in read if busy), default=0),
+            "steps": sum(steps for _, steps in read),
             "slots": {
                 "of": self._settings.max_instances,
                 "owners": self._owners.slots(request_head(frame)),

@@ -192,13 +192,15 @@ def test_pages_add_up_as_each_number_alone() -> None:
     total = add_up(pages)
     for name in ("steps", "episodes", "streams", "timed_steps", "step_ns", "ticks"):
         assert getattr(total, name) == sum(getattr(each, name) for each in each_alone)
-    assert (total.steps, total.watchers, total.last_return) == (600, 6, 3.0)
+    assert (total.steps, total.watchers, total.last_return) == (600, 6, 0.0)
     for name in ("step_counts", "lateness_counts", "lateness_all_counts"):
         columns = zip(*(getattr(each, name) for each in each_alone), strict=True)
         assert getattr(total, name) == tuple(map(sum, columns))
     for reader in readers:
         reader.close()
     assert add_up([]) == parse(bytes(len(pages[0])))
+    # What an environment has written itself.
+    assert add_up([b"\xff" * len(pages[0])] * 3).busy_since_ns == 0
 
 
 def test_a_status_page_has_its_memory_when_it_is_made() -> None:
