@@ -9,7 +9,7 @@ from tests.support.server import Server
 
 pytestmark = pytest.mark.live
 
-FILES = 500
+FILES = 600
 PREFIX = ("prlimit", f"--nofile={FILES}:{FILES}")
 
 
@@ -29,7 +29,7 @@ def test_the_start_shows_the_room_that_suffices(
 ) -> None:
     server = make_server("--max-instances", "100", "--log-level", "info", prefix=PREFIX)
     assert (
-        "room for about 100 instances: 500 open files in a process\n" in server.stderr
+        "room for about 100 instances: 600 open files in a process\n" in server.stderr
     )
     assert "but there is room" not in server.stderr
 
