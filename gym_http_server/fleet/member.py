@@ -11,6 +11,7 @@ import os
 import select
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -103,6 +104,8 @@ class FleetMember:
         self._unreachable: dict[str, int] = {}
         self._failed = ""
         self._refused = b""
+        # How often in a row the record of a number was ignored.
+        self._ignored: Counter[str] = Counter()
         self._joined: tuple[str, ...] = ()
         self._threads = ThreadPoolExecutor(MOST_PROBES)
         self._probes: dict[str, Future[bool]] = {}
@@ -269,16 +272,25 @@ class FleetMember:
     def _read_record(self, number: str, data: bytes) -> None:
         self._records.pop(number, None)
         if not data:
+            self._ignored.pop(number, None)
             return
         try:
             record = read(number, data, self._signatures)
             if not may_be_called(record.url, self._settings):
                 raise BadRecord(f"{record.url} is plain HTTP, without --fleet-plain")
         except BadRecord as bad:
-            log.warning(
-                "ignored the record %.10r in the fleet's store: %s", number, bad
-            )
+            self._ignored[number] += 1
+            times = self._ignored[number]
+            # It may be replaced each second, for weeks: logged at 1, 2, 4, 8…
+            if times & (times - 1) == 0:
+                log.warning(
+                    "ignored the record %.10r in the fleet's store, %d in a row: %s",
+                    number,
+                    times,
+                    bad,
+                )
             return
+        self._ignored.pop(number, None)
         if record.boot != self._nodes.own.boot:
             self._records[number] = record
 

@@ -154,6 +154,29 @@ def test_an_ended_node_is_known_to_one_that_knew_no_other(tmp_path: Path) -> Non
         assert KnownNodes(member.page).is_gone("0b2")
 
 
+def test_a_record_that_is_ignored_each_second_is_logged_ever_less(
+    member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    def logged() -> list[str]:
+        found = [each.getMessage() for each in caplog.records]
+        caplog.clear()
+        return [each for each in found if "ignored the record '0d4'" in each]
+
+    for second in range(1000):
+        member.more = {"0d4": b"forged %d" % second}
+        member.renewed(alive=True)
+    lines = logged()
+    assert len(lines) == 10
+    assert "512 in a row: it is not signed with this fleet's token" in lines[-1]
+    good = msgspec.structs.replace(OTHER, numbers=("0d4",), boot="good", name="good")
+    member.more = {"0d4": write(good, Signatures(TOKEN))}
+    member.renewed(alive=True)
+    member.more = {"0d4": b"forged"}
+    member.renewed(alive=True)
+    (line,) = logged()
+    assert "1 in a row" in line
+
+
 def test_a_record_ends_the_absence(member: Member) -> None:
     silence(member, 25)
     member.renewed(alive=True)
