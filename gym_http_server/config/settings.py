@@ -31,6 +31,7 @@ __all__ = ["GROUPS", "TABLE", "Settings", "from_mapping", "is_local"]
 
 MIB = 1024 * 1024
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK_ADDRESS = re.compile(r"127(?:\.[0-9]{1,3}){3}").fullmatch
 _LAST_PORT = 65535
 #: A class of characters in a pattern, as fnmatch reads it.
 _CLASS = re.compile(r"\[!?+\]?+[^\]]*\]")
@@ -476,7 +477,7 @@ class Settings:
 
 def is_local(host: str) -> bool:
     """Whether a host is this machine, by its name or address."""
-    return host in LOOPBACK or host.startswith("127.")
+    return host in LOOPBACK or _LOOPBACK_ADDRESS(host) is not None
 
 
 TABLE: tuple[Setting, ...] = tuple(map(read_declaration, dataclasses.fields(Settings)))

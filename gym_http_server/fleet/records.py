@@ -19,7 +19,10 @@ from gym_http_server.fleet.signatures import Signatures
 __all__ = ["NAME", "BadRecord", "Record", "is_loopback", "is_url", "read", "write"]
 
 MAX_BYTES = 256 * 1024
-_URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?")
+_URL = re.compile(
+    r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?/?"
+)
+_PORTS = range(1, 65536)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}").fullmatch
 _NUMBER = re.compile(r"[0-9a-f]{3}").fullmatch
 _PURPOSE = "record"
@@ -59,7 +62,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def is_url(url: str) -> bool:
     """Whether a text is the URL of a node: a scheme, a host and perhaps a port."""
-    return len(url) < 300 and _URL.fullmatch(url) is not None
+    found = _URL.fullmatch(url) if len(url) < 300 else None
+    return found is not None and int(found["port"] or 1) in _PORTS
 
 
 def is_loopback(url: str) -> bool:

@@ -13,15 +13,16 @@ import msgspec
 import pytest
 
 from gym_http_server.config.settings import Settings
-from gym_http_server.errors import FleetAway, StartError
-from gym_http_server.fleet.joining import prepare
+from gym_http_server.errors import FleetAway, NodeAway, StartError
+from gym_http_server.fleet.joining import may_be_called, prepare
 from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, number_of
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.web.api.exchange import json_answer, parts_of
-from gym_http_server.web.api.fleet.forwarding import FleetCall
+from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of
 from gym_http_server.web.api.fleet.lists import LISTS
+from gym_http_server.web.backends.budget import LARGE, Budget
 from gym_http_server.web.backends.nodes import connection
 from gym_http_server.web.backends.nodes.client import (
     ClientLeft,
@@ -126,6 +127,8 @@ def test_records_are_read_as_they_were_written() -> None:
         {"url": "http://user@host:5000"},
         {"url": "http://host:5000/path"},
         {"url": "http://host:5000\r\nX: y"},
+        {"url": "http://host:65536"},
+        {"url": "http://host:0"},
         {"name": "a\nb"},
         {"numbers": ("0a1", "xyz")},
         {"numbers": ("0a2",)},
@@ -152,6 +155,13 @@ def test_records_with_bad_members_are_refused(changes: dict[str, object]) -> Non
 def test_records_of_others_are_refused(data: bytes) -> None:
     with pytest.raises(BadRecord):
         read("0a1", data, SIGNATURES)
+
+
+def test_a_name_that_looks_like_an_address_of_this_machine_is_foreign() -> None:
+    for host in ("127.0.0.1.example.com", "127.example.com", "127.0.0.1.0"):
+        assert not may_be_called(f"http://{host}:5000", Settings())
+    for host in ("127.0.0.1", "127.8.0.9", "localhost", "[::1]"):
+        assert may_be_called(f"http://{host}:5000", Settings())
 
 
 def test_parts_of_a_signature_cannot_change_places() -> None:
@@ -307,6 +317,21 @@ def test_answers_without_a_body_have_none_whatever_their_size(
         answer = client.send(node, GET, repeatable=True)
         assert (answer.status, answer.body) == (int(status[:3]), b"")
     client.sweep()
+
+
+def test_an_answer_with_more_bytes_than_its_size_is_none(tmp_path: Path) -> None:
+    client = NodeClient(KnownNodes(page_of(tmp_path)))
+    budget = Budget(4 * LARGE, lambda path: "")
+    long = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (LARGE + 1)
+    with other_node(long + bytes(LARGE + 2)) as node, pytest.raises(NodeAway):
+        client.send(node, POST, repeatable=False, budget=budget)
+    client.sweep()
+
+
+@pytest.mark.parametrize("status", [100, 101, 199, 600])
+def test_a_status_that_is_no_answer_of_a_server_is_refused(status: int) -> None:
+    with pytest.raises(NodeAway):
+        answer_of(connection.NodeAnswer(status, [], b""), RECORD)
 
 
 def test_a_request_ends_with_the_client_that_waits_for_it(

@@ -7,6 +7,7 @@ token.
 from __future__ import annotations
 
 import secrets
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import msgspec
@@ -182,7 +183,7 @@ def answer_of(answer: NodeAnswer, node: Record) -> Answer:
     Raises:
         NodeAway: It is malformed.
     """
-    if answer.status not in STATUS_LINES:
+    if answer.status not in STATUS_LINES or answer.status < HTTPStatus.OK:
         raise NodeAway(f"the node {node.name} answered with {answer.status}")
     added = _ADDED_HERE if answer.status < 400 else _ADDED_TO_PROBLEMS
     kept = [each for each in answer.headers if each[0].lower() not in added]

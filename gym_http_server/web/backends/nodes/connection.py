@@ -219,6 +219,8 @@ class NodeConnection:
             ready = len(rest)
             while ready < size:
                 piece = self._receive(check)
+                if len(piece) > size - ready:
+                    raise NodeLost
                 view[ready : ready + len(piece)] = piece
                 ready += len(piece)
         return body
