@@ -112,6 +112,11 @@ end
 local found = redis.call('GET', P..'fleet')
 if found and found ~= fleet then return {'fleet'} end
 redis.call('SET', P..'fleet', fleet, 'EX', 60)
+-- A store without room may have dropped one of them: then all is new to all nodes.
+if redis.call('EXISTS', P..'clock', P..'changes') < 2 then
+  redis.call('DEL', P..'epoch', P..'changes', P..'records')
+  for _, n in ipairs(redis.call('HKEYS', P..'gone')) do note(n) end
+end
 for i = 6, #ARGV do
   local n = ARGV[i]
   redis.call('SET', P..'number:'..n, owner, 'EX', DAY)

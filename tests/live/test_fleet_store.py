@@ -149,6 +149,29 @@ def test_a_store_that_came_back_empty_is_filled_again(
     assert redis.command("get", f"{{gym}}:number:{number.number}").strip() == ":b"
 
 
+@pytest.mark.parametrize("key", ["clock", "changes", "records", "epoch", "alive"])
+def test_a_store_that_has_dropped_a_key_is_filled_again(
+    store: FleetStore, redis: Redis, key: str
+) -> None:
+    one, two, ended = (claim(store, boot=each) for each in "123")
+    store.leave(":3", NodeNumber(ended.number, 1000))
+    for boot, node in (("1", one), ("2", two)):
+        for _ in range(3):
+            before = store.renew(f":{boot}", (node.number,), b"record", START)
+    redis.command("del", f"{{gym}}:{key}")
+    since = before.epoch, before.clock
+    for boot, node in (("1", one), ("2", two)):
+        changes = store.renew(f":{boot}", (node.number,), b"record", since)
+        store.renew(f":{boot}", (node.number,), b"record", (b"", changes.clock))
+    assert gone(store, ended) == "node-drained"
+    found = store.renew(":2", (two.number,), b"record", START)
+    assert {one.number, two.number} <= found.records.keys() & found.alive
+    # Later changes are sent, too.
+    store.renew(":1", (one.number,), b"other", START)
+    changes = store.renew(":2", (two.number,), b"record", (found.epoch, found.clock))
+    assert changes.records == {one.number: b"other"}
+
+
 def test_another_version_and_another_token_are_not_admitted(
     store: FleetStore, redis: Redis
 ) -> None:
