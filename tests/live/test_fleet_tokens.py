@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.fleet import TOKEN, Redis, fleet, node, wait_until_known
 from tests.support.peers.openenv import OpenEnvClient
+from tests.support.raw import RawConnection
 from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.token_file import TOKENS, api_of, line, token_of, write_file
@@ -264,6 +266,38 @@ def test_any_server_answers_for_a_run(servers: Servers) -> None:
         unknown = api_of(there, "runner").get("/v1/runs/no-such-run/")
         error(unknown, 404, "unknown-run")
         assert other.get().status == 200
+
+
+def test_names_that_no_run_has_stay_at_the_server(servers: Servers) -> None:
+    redis, (one, _) = servers
+    runner = api_of(one, "runner")
+    before = redis.command("keys", "{gym}:run:*")
+    for name in ("\u20ac", "a b", "x\r\nHost: two", "", "n" * 3000):
+        answer = runner.post("/v1/runs/", {"run": name})
+        assert "run is" in error(answer, 400, "bad-parameter")["detail"]
+        if name:
+            error(runner.get(f"/v1/runs/{quote(name)}/"), 404, "unknown-run")
+    assert redis.command("keys", "{gym}:run:*") == before
+    assert "Traceback" not in one.log()
+
+
+def test_wrong_tokens_of_runs_count_where_they_arrive(servers: Servers) -> None:
+    _, (one, two) = servers
+    run = Run.create(api_of(one, "runner"), "guessed")
+    statuses, before = set(), one.log().count("token from 127.0.0.1")
+    with RawConnection(two.port, source="127.0.9.9") as client:
+        for _ in range(300):
+            lines = f"GET {run.path()} HTTP/1.1\r\nHost: localhost\r\n"
+            lines += "Authorization: Bearer ghr_guessed\r\n\r\n"
+            client.send(lines.encode())
+            statuses.add(client.read_response().status)
+            if 429 in statuses:
+                break
+    assert statuses == {401, 429}
+    assert "token from 127.0.9.9" in two.log()
+    assert one.log().count("token from 127.0.0.1") == before
+    worker = {"Authorization": f"Bearer {run.tokens['worker']}"}
+    assert Api(two).get(run.path(), headers=worker).status == 200
 
 
 def test_secrets_are_in_no_log_store_or_process_list(servers: Servers) -> None:

@@ -262,10 +262,14 @@ class Web:
             self.hosts.name_call(instance_id, request_id_of(environ))
 
     def _counted(self, problem: Problem, environ: Environ) -> Problem:
-        """Return the problem to answer with; count a token that the relay refused."""
+        """Return the problem to answer with; count a token that the relay refused.
+
+        A node that has forwarded the request counts it, for the client's address.
+        """
         caller = environ.get(CALLER)
         refused = problem.status == Unauthorized.default_status
-        if caller is not None and caller.run_token and refused:
+        counts = refused and FORWARDED not in environ
+        if counts and caller is not None and caller.run_token:
             try:
                 self.guard.refuse(environ)
             except Problem as counted:

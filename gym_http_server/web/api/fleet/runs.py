@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from gym_http_server.errors import FleetAway, NodeAway
+from gym_http_server.errors import FleetAway, NodeAway, Unauthorized
 from gym_http_server.fleet.records import Record
 from gym_http_server.fleet.store import StoreAway
 from gym_http_server.operations.row import Operation
+from gym_http_server.operations.runs import RUN_CREATE
 from gym_http_server.operations.table import OPERATIONS, RUN
 from gym_http_server.services.relay.files import INLINE_BYTES
 from gym_http_server.services.relay.messages import ADMITTED
 from gym_http_server.web.api.exchange import (
     Answer,
     Environ,
+    caller_of,
     check_size,
     read_body,
     read_some,
@@ -30,7 +32,7 @@ from gym_http_server.web.api.fleet.lists import ask_others, for_path
 from gym_http_server.web.api.web import View
 from gym_http_server.web.backends.nodes.connection import ArrivingBody
 from gym_http_server.web.backends.nodes.fleet import Fleet
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["RunViews"]
 
@@ -73,7 +75,7 @@ class RunViews:
             run = msgspec.json.decode(body, type=_RunName).run
         except msgspec.MsgspecError:
             run = ""
-        if call.is_forwarded or not run:
+        if call.is_forwarded or not _is_name(run):
             return here()
         own = self._fleet.nodes.own
         try:
@@ -85,19 +87,19 @@ class RunViews:
 
     def _answer(self, call: FleetCall, run: str, **arguments: str) -> Answer:
         """Answer for a run of this node, or forward the request to its node."""
-        if call.is_forwarded:
+        if call.is_forwarded or not _is_name(run):
             return call.here(run=run, **arguments)
         node = self._find(call, run)
         if node.boot == self._fleet.nodes.own.boot:
             return call.here(run=run, **arguments)
         if call.row.op not in ADMITTED:
-            return call.forward(node, call.read_body())
+            return _checked(call, call.forward(node, call.read_body()))
         environ = call.environ
         size = int(environ.get("CONTENT_LENGTH") or 0)
         check_size(size, call.web.settings.max_upload, "--max-upload")
         known = "CONTENT_LENGTH" in environ
         upload = ArrivingBody(_pieces(environ), size if known else None)
-        return call.forward_upload(node, upload)
+        return _checked(call, call.forward_upload(node, upload))
 
     def _find(self, call: FleetCall, run: str) -> Record:
         """Return the node of a run; this one if none has it.
@@ -158,6 +160,27 @@ class RunViews:
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
         self._known[run] = number
+
+
+def _checked(call: FleetCall, answer: Answer) -> Answer:
+    """Return the answer of a run's node, unless that has refused the run's token.
+
+    Raises:
+        Unauthorized: It has; this node counts wrong tokens, as it knows the client.
+    """
+    refused = answer.status == Unauthorized.default_status
+    if refused and caller_of(call.environ).run_token:
+        raise Unauthorized("the node of the run has refused the token")
+    return answer
+
+
+def _is_name(run: str) -> bool:
+    """Whether a run may have a name; other nodes and the store see no other ones."""
+    try:
+        RUN_CREATE["run"].kind.read(run, "run")
+    except BadParameter:
+        return False
+    return True
 
 
 def _has(asking: FleetCall, run: str) -> bool:
