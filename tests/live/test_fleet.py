@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,13 +26,16 @@ from tests.support.fleet import (
     TOKEN,
     Redis,
     fleet,
+    knows,
     node,
     own_record,
+    pose_as_node,
     refusal,
     stopped,
     wait_until_known,
 )
 from tests.support.identity import assert_identical
+from tests.support.listener import Listener
 from tests.support.nginx import round_robin
 from tests.support.peers.agent_calls import (
     close_external,
@@ -224,6 +229,47 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     assert set(nodes.apis[1].instances()) == {each.id for each in instances.values()}
     for each in instances.values():
         no_content(each.close())
+
+
+class Impostor(Listener):
+    """Another program at the address of a node, which answers all requests with a page.
+
+    Attributes:
+        slow: Whether its answers have no end.
+        left: Set when a client did not wait for that.
+    """
+
+    slow = False
+    left = threading.Event()
+
+    def attend(self, connection: socket.socket, number: int) -> None:
+        pause = threading.Event()
+        with contextlib.suppress(OSError):
+            while connection.recv(65536):
+                size = 10**8 if self.slow else 4
+                head = f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n"
+                connection.sendall(head.encode() + b"page")
+                while self.slow:
+                    connection.sendall(b".")
+                    pause.wait(0.05)
+        if self.slow:
+            self.left.set()
+
+
+def test_a_server_that_answers_with_something_else_is_named(nodes: Fleet) -> None:
+    server, api = nodes.servers[0], nodes.apis[0]
+    with Impostor() as other, pose_as_node(nodes.redis, "other", other.url):
+        wait_until(lambda: knows(server, 4))
+        for path in ("envs", "events", "instances", "recordings", "runs"):
+            answer = api.get(f"/v1/{path}/")
+            assert answer.header("Gym-Missing-Nodes") == "other", path
+            assert answer.status == 200, path
+        error(api.post("/v1/envs/", {"resume": "none-has-it"}), 404, "not-found")
+        other.slow = True
+        assert api.get("/v1/envs/").header("Gym-Missing-Nodes") == "other"
+        # Nothing is kept for its answer.
+        assert other.left.wait(5.0)
+    wait_until_known(nodes.redis, nodes.servers)
 
 
 def test_a_server_that_was_lost_ends_its_instances_and_joins_anew(

@@ -14,6 +14,9 @@ from typing import Any
 
 import psutil
 
+import gym_http_server
+from gym_http_server.fleet.records import Record, write
+from gym_http_server.fleet.signatures import Signatures
 from tests.support.drivers import needs
 from tests.support.faults.disconnecting_proxy import DisconnectingProxy
 from tests.support.raw import Response
@@ -88,6 +91,31 @@ class Redis:
         """Kill it, and remove its folder."""
         self.stop()
         shutil.rmtree(self._folder)
+
+
+@contextlib.contextmanager
+def pose_as_node(redis: Redis, name: str, url: str) -> Iterator[None]:
+    """Put a good record of a node at a URL into the store, until a block ends."""
+    taken = redis.command("keys", "{gym}:number:*")
+    number = next(n for n in ("abc", "abe", "abf") if f":{n}" not in taken)
+    version = gym_http_server.__version__
+    record = Record((number,), "its-boot", name, url, version, slots=64, free=0)
+    written = write(record, Signatures(TOKEN)).decode()
+
+    def change(*commands: tuple[str, ...]) -> None:
+        for words in commands:
+            redis.command(*words)
+        clock = redis.command("incr", "{gym}:clock").strip()
+        redis.command("zadd", "{gym}:changes", clock, number)
+
+    change(
+        ("hset", "{gym}:records", number, written),
+        ("zadd", "{gym}:alive", "+inf", number),
+    )
+    try:
+        yield
+    finally:
+        change(("hdel", "{gym}:records", number), ("zrem", "{gym}:alive", number))
 
 
 @contextlib.contextmanager
@@ -186,12 +214,12 @@ def wait_until_known(redis: Redis, servers: list[Server]) -> None:
 
     def known() -> bool:
         alive = int(redis.command("zcard", "{gym}:alive"))
-        return alive == count and all(_knows(each, count) for each in servers)
+        return alive == count and all(knows(each, count) for each in servers)
 
     wait_until(known, 20.0, "the servers' records")
 
 
-def _knows(server: Server, count: int) -> bool:
+def knows(server: Server, count: int) -> bool:
     """Whether a server knows of so many nodes."""
     (page,) = server.run_dir.glob("*/nodes")
     with contextlib.suppress(ValueError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +15,14 @@ import msgspec
 from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.table import OPERATIONS
-from gym_http_server.web.api.exchange import Answer, Environ, json_answer, with_body
+from gym_http_server.processes.log_lines import LimitedLog
+from gym_http_server.web.api.exchange import (
+    Answer,
+    Environ,
+    json_answer,
+    request_id_of,
+    with_body,
+)
 from gym_http_server.web.api.fleet.forwarding import FleetCall, decoded, joined
 from gym_http_wire.problems import Problem
 
@@ -27,8 +36,10 @@ MOST_ENDED = 100
 MOST_RECORDINGS = 1000
 MOST_EVENTS = 500
 
-# Of all nodes that answered, with their names.
+# Of all nodes that answered, with their names; this one's is the first.
 _Answers = list[tuple[str, Answer]]
+
+_malformed = LimitedLog(logging.getLogger("gym_http_server.fleet"))
 
 
 class _Place(msgspec.Struct):
@@ -61,22 +72,23 @@ def node_header(name: str) -> tuple[str, str]:
     return "Gym-Node", name
 
 
-def _ask(
-    call: FleetCall, node: Record, timeout_s: float | None = None
-) -> Answer | None:
-    """Return the answer of another node; ``None`` if it is silent."""
+def _ask(call: FleetCall, node: Record) -> Answer | None:
+    """Return the answer of another node; ``None`` if it has none."""
     try:
-        return call.forward(node, b"", timeout_s)
+        return call.forward(node, b"")
     except Problem:
         return None
 
 
 def ask_others(call: FleetCall) -> list[tuple[Record, Answer | None]]:
-    """Return the answers of the other nodes, ``None`` for those that are silent."""
+    """Return the answers of the other nodes, ``None`` for those that are too slow."""
     nodes = [each.record for each in call.fleet.nodes.others]
-    tasks = [gevent.spawn(_ask, call, each, TOGETHER_SECONDS) for each in nodes]
-    gevent.joinall(tasks, timeout=2 * TOGETHER_SECONDS)
-    return list(zip(nodes, (each.value for each in tasks), strict=True))
+    tasks = [gevent.spawn(_ask, call, each) for each in nodes]
+    gevent.joinall(tasks, timeout=TOGETHER_SECONDS)
+    answers = [each.value for each in tasks]
+    # One that sends a byte now and then would hold memory for its answer.
+    gevent.killall(tasks, block=False)
+    return list(zip(nodes, answers, strict=True))
 
 
 def _together(merge: Callable[[_Answers], Any], call: FleetCall) -> Answer:
@@ -91,11 +103,40 @@ def _together(merge: Callable[[_Answers], Any], call: FleetCall) -> Answer:
             missing.append(node.name)
         else:
             answers.append((node.name, answer))
-    merged = json_answer(msgspec.json.encode(merge(answers)) + b"\n")
+    try:
+        together = merge(answers)
+    except Exception:
+        answers, malformed = _well_formed(merge, call, answers)
+        missing += malformed
+        together = merge(answers)
+    encoded = msgspec.json.encode(together, order="sorted")
+    merged = json_answer(encoded + b"\n")
     merged.headers.append(node_header(name))
     if missing:
         merged.headers.append((MISSING, ",".join(sorted(missing))))
     return merged
+
+
+def _well_formed(
+    merge: Callable[[_Answers], Any], call: FleetCall, answers: _Answers
+) -> tuple[_Answers, list[str]]:
+    """Return the answers that can be put together, and the names of other nodes.
+
+    At the address of a node that has ended, another program may answer.
+    """
+    good, malformed = answers[:1], []
+    for name, answer in answers[1:]:
+        try:
+            merge([*answers[:1], (name, answer)])
+            good.append((name, answer))
+        except Exception as error:
+            malformed.append(name)
+            _malformed.warning(
+                f"the answer of the node {name} to {call.environ['RAW_URI']:.80} is no "
+                f"list: {error!r:.200}",
+                request_id=request_id_of(call.environ),
+            )
+    return good, malformed
 
 
 def _envs(answers: _Answers) -> Any:
@@ -265,7 +306,8 @@ def recorder(call: FleetCall, directory: str) -> Record:
     found = []
     for node, answer in ask_others(call._replace(row=row, environ=asking)):
         if answer is not None and answer.status == 200:
-            found.append((node, _recording(joined(answer)).instance_id or ""))
+            with contextlib.suppress(msgspec.MsgspecError):
+                found.append((node, _recording(joined(answer)).instance_id or ""))
     if found and nodes.is_own(found[0][1]):
         return nodes.own
     for node, instance_id in found:
