@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import Metric
-from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gym_http_server.config import inherited_settings
@@ -15,6 +17,7 @@ from gym_http_server.config import inherited_settings
 __all__ = ["ProcessMetrics"]
 
 _NAMED = ("supervisor", "web worker")
+_MAX_FILES = re.compile(rb"Max open files +(\d+)")
 
 
 class ProcessMetrics(Collector):
@@ -59,8 +62,49 @@ def _title(pid: int) -> str:
     return ""
 
 
-def _metrics_of(pid: int) -> Iterable[Metric]:
-    # A process that has ended, and one without a limit of open files, have none.
-    with contextlib.suppress(OSError, ValueError):
-        return ProcessCollector(pid=lambda: pid, registry=None).collect()
-    return ()
+def _metrics_of(pid: int) -> Iterator[Metric]:
+    """Yield the metrics of a process, as far as it still runs.
+
+    As `prometheus_client.process_collector` does, which lists all open files to count
+    them: 10 ms for a supervisor of 2,000 instances.
+    """
+    folder = f"/proc/{pid}"
+    with contextlib.suppress(OSError):
+        # After the name, which may contain anything.
+        numbers = _read(f"{folder}/stat").rpartition(b")")[2].split()
+        yield from _of_stat([*map(int, numbers[11:22])])
+        # Without a limit there is no number.
+        found = _MAX_FILES.search(_read(f"{folder}/limits"))
+        count = os.stat(f"{folder}/fd").st_size or len(os.listdir(f"{folder}/fd"))
+        words = "Number of open file descriptors."
+        yield GaugeMetricFamily("process_open_fds", words, count)
+        if found:
+            words = "Maximum number of open file descriptors."
+            yield GaugeMetricFamily("process_max_fds", words, int(found[1]))
+
+
+def _of_stat(numbers: list[int]) -> Iterator[Metric]:
+    """Yield what the numbers of proc(5) say, from the user time on."""
+    user, system, *_, start, virtual, resident = numbers
+    words = "Virtual memory size in bytes."
+    yield GaugeMetricFamily("process_virtual_memory_bytes", words, virtual)
+    words = "Resident memory size in bytes."
+    resident *= os.sysconf("SC_PAGE_SIZE")
+    yield GaugeMetricFamily("process_resident_memory_bytes", words, resident)
+    ticks = os.sysconf("SC_CLK_TCK")
+    words = "Start time of the process since unix epoch in seconds."
+    started = start / ticks + _boot_time()
+    yield GaugeMetricFamily("process_start_time_seconds", words, started)
+    words = "Total user and system CPU time spent in seconds."
+    used = user / ticks + system / ticks
+    yield CounterMetricFamily("process_cpu_seconds_total", words, used)
+
+
+@functools.cache
+def _boot_time() -> int:
+    return int(_read("/proc/stat").partition(b"btime ")[2].split()[0])
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
