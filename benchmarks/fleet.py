@@ -1,8 +1,10 @@
-"""Compares two nodes of a fleet with a server alone: steps, and creates."""
+"""Compares two nodes of a fleet with a server alone: steps, creates, and vectors."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import importlib.util
 import shutil
 import socket
 import subprocess
@@ -11,14 +13,26 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from gymnasium.vector import VectorEnv
+
+from benchmarks.gauges import MICROSECONDS
 from benchmarks.host_start import creation_seconds
 from benchmarks.measuring import Plan, in_turn, median
-from benchmarks.pinning import Cores, Mode, available
+from benchmarks.pinning import Cores, Mode, available, places
 from benchmarks.race import Rival, race
 from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server
-from gym_http_client.bench.agents import Agent, LeanAgent, StreamAgent
+from gym_http_client.bench.agents import (
+    VECTOR_ENVS,
+    Agent,
+    LeanAgent,
+    StreamAgent,
+    VectorAgent,
+)
+from gym_http_client.bench.players import Players
+from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
 from gym_http_client.http.error_mapping import expect_object
 from gym_http_client.http.requester import Requester
 
@@ -58,6 +72,74 @@ def _create(plan: Plan, name: str) -> list[Row]:
     ]
 
 
+class _BothNodesAgent(VectorAgent):
+    """Steps one vector over two nodes."""
+
+    env_id = "HalfCheetah-v5"
+
+    def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
+        return RemoteVectorEnv(url, self.env_id, num_envs=VECTOR_ENVS, nodes=2)
+
+
+class _FirstNodeAgent(VectorAgent):
+    """Steps half as many environments on the first node alone."""
+
+    env_id = _BothNodesAgent.env_id
+    node = 0
+
+    def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
+        name = sorted(each["node"] for each in _known(url))[self.node]
+        half = VECTOR_ENVS // 2
+        return RemoteVectorEnv(url, self.env_id, num_envs=half, node=name)
+
+
+class _SecondNodeAgent(_FirstNodeAgent):
+    """The same on the second node."""
+
+    node = 1
+
+
+def _vector(plan: Plan, name: str) -> list[Row]:
+    """Measure a step of a vector of 64 over two nodes, half of it on each.
+
+    The baseline is a step of a vector of 32 on one node, while another process steps
+    one on the other node: on each side both nodes work at the same time, on the same
+    cores. It is the mean duration on the node where that is longer.
+    """
+    if importlib.util.find_spec("mujoco") is None:
+        plan.say(f"{name}: left out, since mujoco is not installed")
+        return []
+    rows = (_vector_on(plan, name, mode) for mode in (Mode.SAME, Mode.FREE))
+    return [each for each in rows if each is not None]
+
+
+def _vector_on(plan: Plan, name: str, mode: Mode) -> Row | None:
+    placed = places(mode)
+    if placed is None:
+        return None
+    plan.say(f"{name}, {mode}: starting")
+    with contextlib.ExitStack() as stack:
+        fleet = stack.enter_context(_nodes(placed.servers, full=False))
+        both, *alone = (
+            stack.enter_context(Players(kind, fleet.url, 1, placed.clients))
+            for kind in (_BothNodesAgent, _FirstNodeAgent, _SecondNodeAgent)
+        )
+        ours, theirs = in_turn(
+            plan, lambda: _slower(plan, [both]), lambda: _slower(plan, alone)
+        )
+    figures = median(ours), median(theirs)
+    return row(name, mode, figures[0], "us", "slower node alone", figures[1])
+
+
+def _slower(plan: Plan, players: list[Players]) -> float:
+    """Return the longest mean step, of players that step at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(len(players)) as pool:
+        rounds = list(pool.map(lambda each: each.play(plan.seconds), players))
+    slower = max(map(MICROSECONDS.figure, rounds))
+    plan.say(f"  players {len(players):4} {slower:10.1f} us")
+    return slower
+
+
 def _race(
     plan: Plan,
     name: str,
@@ -95,14 +177,18 @@ def _nodes(
 
 def _wait_until_known(url: str) -> None:
     until = time.monotonic() + _KNOWN_SECONDS
+    while len(_known(url)) != 2:
+        if time.monotonic() > until:
+            raise RuntimeError("the two nodes do not find each other")
+        time.sleep(0.1)
+
+
+def _known(url: str) -> list[dict[str, Any]]:
+    """Return the nodes that a server knows."""
     with contextlib.closing(Requester(url)) as link:
-        while True:
-            found = expect_object(link.request("GET", "/v1/"), url)
-            if len(found["nodes"]) == 2:
-                return
-            if time.monotonic() > until:
-                raise RuntimeError("the two nodes do not find each other")
-            time.sleep(0.1)
+        nodes: list[dict[str, Any]]
+        nodes = expect_object(link.request("GET", "/v1/"), url)["nodes"]
+        return nodes
 
 
 @contextlib.contextmanager
@@ -145,5 +231,6 @@ QUESTIONS = {
         "fleet_stream": _stream,
         "fleet_relayed": _relayed,
         "fleet_create_ms": _create,
+        "fleet_vector": _vector,
     }.items()
 }
