@@ -43,12 +43,13 @@ _malformed = LimitedLog(logging.getLogger("gym_http_server.fleet"))
 
 
 class _Place(msgspec.Struct):
-    """What decides the place of an instance or a recording in a list."""
+    """What decides the place of an instance, an event or a recording in a list."""
 
     age_s: float = 0.0
     ended_s_ago: float = 0.0
     began_at: float | None = None
     directory: str = ""
+    number: int = 0
 
 
 class _Recording(msgspec.Struct):
@@ -61,8 +62,10 @@ class _Rows(msgspec.Struct):
     """A list of a node; its rows are put together without being read."""
 
     ended: list[msgspec.Raw] = []
+    events: list[msgspec.Raw] = []
     instances: list[msgspec.Raw] = []
     recordings: list[msgspec.Raw] = []
+    next: int = 0
     slots: dict[str, int] = {}
     total: int = 0
 
@@ -169,15 +172,14 @@ def _events(answers: _Answers) -> Any:
 
     Events of nodes whose clocks are ahead may be listed again then.
     """
-    listed, found = [], []
+    found, following = [], []
     for name, answer in answers:
-        listed.append(decoded(answer))
-        found += [{**each, "node": name} for each in listed[-1]["events"]]
-    found.sort(key=lambda each: (each["number"], each["node"]))
-    return {
-        "events": found[-MOST_EVENTS:],
-        "next": min(each["next"] for each in listed),
-    }
+        rows = _rows_of(answer)
+        following.append(rows.next)
+        for each in rows.events:
+            found.append((_place(each).number, _with_node(each, name, "number")))
+    listed = sorted(found, key=_first)[-MOST_EVENTS:]
+    return {"events": [each for _, each in listed], "next": min(following)}
 
 
 def _recordings(answers: _Answers) -> Any:
