@@ -190,7 +190,7 @@ def _of_instance(instance: Instance, now: float, now_ns: int, deadline: float) -
     if usage is UNREAD:
         usage = instance.usage = read_usage(instance.pid, usage, now)
     row.memory_bytes = usage.resident
-    row.cpu_s = round(usage.cpu_s, 2)
+    row.cpu_s = usage.cpu_s
     instance.note_steps(status.steps, now)
     row.state = state_of(instance, status, now, now_ns, deadline)
     return row

@@ -42,7 +42,6 @@ from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_server.supervisor.survey import Survey
 from gym_http_server.supervisor.thumbnails import Thumbnails
-from gym_http_server.supervisor.usage import FRESH_SECONDS
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     AnswerHead,
@@ -186,7 +185,7 @@ class Requests:
         # A path that is refused is not offered.
         shown = not self._settings.no_tracebacks
         logs = (hosts.kept_logs, self._archiver.kept) if shown else ()
-        hosts.usages.ask(hosts, FRESH_SECONDS)
+        hosts.usages.ask(hosts)
         deadline = self._settings.step_deadline
         found = listed(owned(hosts, head), ended, wanted, slots, logs, deadline)
         self._reply(connection, found)

@@ -39,15 +39,22 @@ def state_of(
         return "ending"
     if not instance.live:
         return "making"
-    began = [status.busy_since_ns, status.ticking_since_ns]
-    since_ns = min((each for each in began if each), default=now_ns)
-    calling = (now_ns - since_ns) / 1e9
-    if calling > _usual_seconds(status, deadline):
+    calling = _calling_seconds(status, now_ns)
+    if calling and calling > _usual_seconds(status, deadline):
         return "stuck"
     if status.has_clock == CLOCK_PAUSED:
         return "paused"
     stepped = now - instance.stepped_at <= RUNNING_SECONDS
     return "running" if stepped or calling > _LONG_CALL else "waiting"
+
+
+def _calling_seconds(status: Status, now_ns: int) -> float:
+    """Return how long the present call has lasted; 0 between calls."""
+    began = status.busy_since_ns, status.ticking_since_ns
+    # First, as for most of thousands in a list.
+    if not any(began):
+        return 0.0
+    return (now_ns - min(each for each in began if each)) / 1e9
 
 
 def _usual_seconds(status: Status, deadline: float) -> float:

@@ -14,11 +14,11 @@ from typing import NamedTuple, Protocol
 
 from gym_http_server.supervisor.processes import descendants, read_proc
 
-__all__ = ["FRESH_SECONDS", "UNREAD", "Usage", "Usages", "read_usage"]
+__all__ = ["UNREAD", "Usage", "Usages", "read_usage"]
 
 #: Seconds in which the instances of one tick are read, and of one scrape or list.
 SLICE_SECONDS, ASK_SECONDS = 0.01, 0.002
-#: Seconds for which a figure is listed.
+#: Seconds for which a figure is fresh.
 FRESH_SECONDS = 2.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
@@ -61,7 +61,7 @@ def read_usage(pid: int, before: Usage, now: float) -> Usage:
         resident += int(fields[21]) * _PAGE
         ticks += sum(map(int, fields[11:15]))
     # A descendant that no process has waited for takes its time with it.
-    return Usage(resident, max(before.cpu_s, ticks * _TICK), now)
+    return Usage(resident, max(before.cpu_s, round(ticks * _TICK, 2)), now)
 
 
 class _HasUsage(Protocol):
@@ -77,14 +77,15 @@ class Usages:
         # Whether all were read since then.
         self._done = True
 
-    def ask(self, instances: Iterable[_HasUsage], fresh_s: float = 0.0) -> None:
+    def ask(self, instances: Iterable[_HasUsage]) -> None:
         """Read the usage of some instances now, and of the others in the next ticks.
+
+        Those that are fresh are left out.
 
         Args:
             instances: All instances.
-            fresh_s: Leave those out that were read in so many seconds before.
         """
-        self._asked = max(self._asked, time.monotonic() - fresh_s)
+        self._asked = max(self._asked, time.monotonic() - FRESH_SECONDS)
         self._done = False
         self.tick(instances, ASK_SECONDS)
 

@@ -27,14 +27,15 @@ def test_the_last_hundred_that_ended_are_listed() -> None:
 def test_a_figure_is_kept_as_long_as_it_is_fresh() -> None:
     usages = Usages()
     instance: Any = SimpleNamespace(pid=os.getpid(), usage=UNREAD)
-    usages.ask([instance], 60.0)
+    usages.ask([instance])
     before = instance.usage.resident
     # Fresh pages, which memory that the process has freed does not have.
     with mmap.mmap(-1, 40 << 20) as more:
         more.write(b"x" * len(more))
-        usages.ask([instance], 60.0)
+        usages.ask([instance])
         assert instance.usage.resident == before
-        usages.ask([instance], 0.0)
+        instance.usage = instance.usage._replace(at=instance.usage.at - 2.0)
+        usages.ask([instance])
         assert instance.usage.resident > before + len(more) // 2
 
 
