@@ -562,6 +562,8 @@ def test_malformed_and_cut_conversations(server: Server, api: Api) -> None:
         b"\x81\x00\xff\xff",
     ]
 
+    held: list[int] = []
+
     def converse() -> None:
         with OpenEnvClient.connect(server) as client:
             whole = b"".join(dice.choices(parts, k=dice.randrange(1, 8)))
@@ -573,6 +575,7 @@ def test_malformed_and_cut_conversations(server: Server, api: Api) -> None:
                     client.read_to_end()
             except OSError:
                 pass
+        held.append(cut)
 
     rows = [
         threading.Thread(target=lambda: [converse() for _ in range(CUTS // 3)])
@@ -582,6 +585,8 @@ def test_malformed_and_cut_conversations(server: Server, api: Api) -> None:
         row.start()
     for row in rows:
         row.join(600)
+    # A thread that raises ends with fewer.
+    assert len(held) == CUTS // 3 * 3
     wait_until_empty(api)
     metrics = api.get("/metrics").text
     assert not [line for line in metrics.splitlines() if 'status="5' in line]
