@@ -141,12 +141,13 @@ def driver() -> Callable[[str], Program]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nothing_listed() -> Iterator[None]:
+def nothing_listed() -> Iterator[list[Server]]:
     """Check that the servers that outlive a module run, and list no instance after it.
 
-    The instances of one test are found by their folders, without a request.
+    The instances of one test are found by their folders, without a request. The value
+    is the list of servers that ran before the module.
     """
-    yield
+    yield list(Server.running)
     for running in Server.running:
         if running.url:
             # Else tests of other modules would fail.
@@ -155,13 +156,16 @@ def nothing_listed() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind() -> Iterator[None]:
+def nothing_left_behind(
+    request: pytest.FixtureRequest, nothing_listed: list[Server]
+) -> Iterator[None]:
     """Check that a test leaves no process, descriptor, folder or instance.
 
     Shared servers exist before and after the test. Fixtures of a wider scope are set up
     before this one, so a server started for a test's module is counted at the start.
     """
-    before = _Remains()
+    live = request.node.get_closest_marker("live") is not None
+    before = _Remains(live=live or Server.running != nothing_listed)
     yield
     left = _left_behind(before)
     assert not left, f"the test left behind:\n{left}"
@@ -258,11 +262,20 @@ def _create(
 
 
 class _Remains:
-    """What exists outside the tests' own memory at one moment."""
+    """What exists outside the tests' own memory at one moment.
 
-    def __init__(self) -> None:
+    Args:
+        live: Whether the test may use servers, and so start processes below others
+            that stay. Else this process's children are enough, and found more quickly.
+    """
+
+    def __init__(self, *, live: bool) -> None:
+        self.live = live
+        self.looked = processes.now()
         self.servers = list(Server.running)
-        self.processes = processes.running_below(os.getpid())
+        self.processes = (
+            processes.running_below(os.getpid()) if live else processes.children()
+        )
         self.descriptors = processes.open_descriptors()
         up = [s for s in self.servers if s.url and s.returncode is None]
         self.folders = {s: s.instance_folders() for s in up}
@@ -271,7 +284,7 @@ class _Remains:
         """List the differences from an earlier moment."""
         new: list[str] = []
         new += [f"server {s.base}" for s in self.servers if s not in before.servers]
-        if started := self.processes - before.processes:
+        if started := self.started_after(before):
             left = [e for e in _still_there(started) if not self._stays(e)]
             new += [processes.describe(left)] if left else []
         for fd in self.descriptors.items() - before.descriptors.items():
@@ -280,6 +293,12 @@ class _Remains:
             more = now - before.folders.get(running, set())
             new += [f"folder {path}" for path in more]
         return "\n".join(new)
+
+    def started_after(self, before: "_Remains") -> set[processes.Seen]:
+        """Return the processes that started after an earlier moment."""
+        more = self.processes - before.processes
+        # Others had been overlooked. Both times are rounded.
+        return {each for each in more if each.started >= before.looked - 1}
 
     def _stays(self, process: psutil.Process) -> bool:
         """Return whether a process is part of a running server, and ends with it."""
@@ -292,11 +311,15 @@ class _Remains:
 
 def _left_behind(before: _Remains) -> str:
     """Return what still exists after a grace time, or nothing."""
-    left = _Remains().more_than(before)
+
+    def more() -> str:
+        return _Remains(live=before.live).more_than(before)
+
+    left = more()
     if left:
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: not _Remains().more_than(before), 3.0)
-        left = _Remains().more_than(before)
+            wait_until(lambda: not more(), 3.0)
+        left = more()
         _clean_up(before)
     return left
 
@@ -306,10 +329,12 @@ def _clean_up(before: _Remains) -> None:
     for running, known_folders in before.folders.items():
         for folder in running.instance_folders() - known_folders:
             Instance(Api(running), folder.name).close()
-    known = set(before.processes)
+    left = _Remains(live=before.live).started_after(before)
     for running in Server.running:
-        known |= processes.running_below(running.pid)
-    processes.kill(_still_there(processes.running_below(os.getpid()) - known))
+        left -= processes.running_below(running.pid)
+    for each in set(left):
+        left |= processes.running_below(each.pid)
+    processes.kill(_still_there(left))
 
 
 def _lists_nothing(running: Server) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -68,6 +69,31 @@ def running_below(pid: int) -> set[Seen]:
             if not reaped:
                 running.add(seen)
     return running
+
+
+def children() -> set[Seen]:
+    """Return the children of this process, without a look at all other processes.
+
+    The kernel may leave out some of them while another one ends.
+    """
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+        # Not every kernel has these lists.
+        return running_below(os.getpid())
+    running: set[Seen] = set()
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/self/task/{thread}/children").read_text().split()
+            for pid in map(int, words):
+                state, _, started = _look(pid)
+                if state != "Z":
+                    running.add(Seen(pid, started))
+    return running
+
+
+def now() -> int:
+    """Return the time as processes have their start: in ticks since the machine's."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * ticks)
 
 
 def _look(pid: int) -> tuple[str, int, int]:

@@ -3,6 +3,9 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from subprocess import PIPE
 
 import psutil
 
@@ -46,9 +49,24 @@ def test_children_and_their_children_are_seen_until_they_end() -> None:
     assert seen.found() is None
 
 
+def test_children_of_all_threads_are_seen_without_a_look_at_others() -> None:
+    before, began = processes.children(), processes.now()
+    words = [sys.executable, "-c", PARENT]
+    with ThreadPoolExecutor(1) as pool:
+        start = partial(subprocess.Popen, words, stdin=PIPE, stdout=PIPE, text=True)
+        with pool.submit(start).result() as parent:
+            assert parent.stdout.readline()
+            (seen,) = processes.children() - before
+            assert seen.pid == parent.pid
+            assert began - 1 <= seen.started <= processes.now()
+            parent.communicate("\n")
+    assert seen not in processes.children()
+
+
 def test_a_zombie_of_this_process_does_not_run() -> None:
     ended = subprocess.Popen(["true"])
     zombie = psutil.Process(ended.pid)
     wait_until(lambda: zombie.status() == psutil.STATUS_ZOMBIE)
     assert ended.pid not in pids_below()
+    assert ended.pid not in {each.pid for each in processes.children()}
     ended.wait()
