@@ -12,6 +12,7 @@ import gevent  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
+from gym_http_server.access.identities import EVERYONE
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import FleetAway, NodeAway, StartError
 from gym_http_server.fleet.joining import may_be_called, prepare
@@ -19,11 +20,15 @@ from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, nu
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
-from gym_http_server.web.api.exchange import json_answer, parts_of
+from gym_http_server.operations.table import OPERATIONS
+from gym_http_server.web.api.exchange import CALLER, json_answer, parts_of
+from gym_http_server.web.api.fleet.creates import _create_there
+from gym_http_server.web.api.fleet.external import _receive_hello
 from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of
 from gym_http_server.web.api.fleet.lists import LISTS
 from gym_http_server.web.backends.budget import LARGE, Budget
 from gym_http_server.web.backends.nodes import connection
+from gym_http_server.web.backends.nodes.callers import CallerSignatures
 from gym_http_server.web.backends.nodes.client import (
     ClientLeft,
     NodeClient,
@@ -31,6 +36,7 @@ from gym_http_server.web.backends.nodes.client import (
 )
 from gym_http_server.web.backends.nodes.known import KnownNodes
 from gym_http_server.web.backends.nodes.placement import Placement
+from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 
 SIGNATURES = Signatures("a-token-of-the-fleet")
 RECORD = Record(
@@ -253,21 +259,25 @@ def test_the_node_of_an_instance_is_not_among_its_arguments() -> None:
 
 
 @contextlib.contextmanager
-def other_node(*answers: bytes) -> Iterator[Record]:
+def other_node(
+    *answers: bytes, requests: list[bytes] | None = None
+) -> Iterator[Record]:
     """Run a node that answers the first request of each connection.
 
     It closes the connection when a second one arrives, or at the end.
 
     Args:
         answers: The answer of each connection.
+        requests: Gets what was received.
     """
+    received = [] if requests is None else requests
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve(end: socket.socket, answer: bytes) -> None:
             with end:
-                end.recv(4096)
+                received.append(end.recv(4096))
                 end.sendall(answer)
-                end.recv(4096)
+                received.append(end.recv(4096))
 
         def accept() -> None:
             for answer in answers:
@@ -343,6 +353,53 @@ def test_a_request_ends_with_the_client_that_waits_for_it(
     with other_node(b"") as node, pytest.raises(ClientLeft):
         client.send(node, GET, repeatable=True, has_left=lambda: True)
     client.sweep()
+
+
+@pytest.mark.parametrize("path", ["/v1/envs/", "/v1/envs"])
+def test_an_instance_whose_client_has_left_meanwhile_is_ended(
+    tmp_path: Path, path: str
+) -> None:
+    nodes = KnownNodes(page_of(tmp_path))
+    fleet: Any = SimpleNamespace(
+        client=NodeClient(nodes), callers=CallerSignatures(SIGNATURES, nodes)
+    )
+    web: Any = SimpleNamespace(hosts=SimpleNamespace(budget=None))
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "RAW_URI": path,
+        "PATH_INFO": path,
+        CALLER: EVERYONE,
+        "gunicorn.socket": SimpleNamespace(has_left=lambda: True),
+    }
+    call = FleetCall(fleet, OPERATIONS["env_create"], lambda *_: web, web, environ)
+    made = b'HTTP/1.1 200 OK\r\nContent-Length: 26\r\n\r\n{"instance_id":"0a200001"}'
+    requests: list[bytes] = []
+    with other_node(made, FOUND, requests=requests) as node:
+        _create_there(call, node, b"{}")
+        fleet.client.sweep()
+    lines = {each.partition(b"\r\n")[0] for each in requests if each}
+    assert b"DELETE /v1/envs/0a200001/ HTTP/1.1" in lines
+    fleet.client.sweep()
+
+
+def test_what_arrives_before_a_hello_has_a_limit() -> None:
+    client, plain = socket.socketpair()
+    ping = b"\x89\xfd" + bytes(4 + 125)
+    with client, plain:
+
+        def send() -> None:
+            with contextlib.suppress(OSError):
+                for _ in range(80):
+                    client.sendall(ping * 500)
+                client.shutdown(socket.SHUT_WR)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        received, hello = _receive_hello(plain, b"")
+        plain.shutdown(socket.SHUT_RDWR)
+        sending.join()
+    assert hello == b""
+    assert len(received) < 3 * MAX_HELLO_BYTES
 
 
 def test_a_create_waits_for_an_external_environment_no_longer_than_wanted(

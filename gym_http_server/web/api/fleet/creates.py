@@ -185,10 +185,9 @@ def _create_there(call: FleetCall, node: Record, body: bytes) -> Answer:
     client = environ.get("gunicorn.socket")
     left = client is not None and not key_of(environ) and client.has_left()
     if left and answer.status == 200:
-        instance_id = decoded(answer)["instance_id"]
-        target = f"{environ['PATH_INFO']}{instance_id}/"
-        ending = environ | {"REQUEST_METHOD": "DELETE", "RAW_URI": target}
         row = OPERATIONS["env_delete"]
+        target = row.path.replace("<instance_id>", decoded(answer)["instance_id"])
+        ending = environ | {"REQUEST_METHOD": "DELETE", "RAW_URI": target}
         call._replace(row=row, environ=ending).forward(node, b"")
     return answer
 

@@ -32,6 +32,8 @@ __all__ = ["ANSWERS"]
 #: Seconds in which a hello has to arrive; later, it is left to the broker.
 HELLO_SECONDS = 10.0
 RECEIVE_BYTES = 64 * 1024
+#: Bytes that may arrive up to the end of the hello, which pings may precede.
+MOST_BYTES = 2 * MAX_HELLO_BYTES
 
 
 class _NamedHello(msgspec.Struct):
@@ -84,7 +86,7 @@ def _receive_hello(plain: socket.socket, early: bytes) -> tuple[bytes, bytes]:
     received = piece = early
     until = time.monotonic() + HELLO_SECONDS
     with contextlib.suppress(OSError, WebSocketError):
-        while True:
+        while len(received) <= MOST_BYTES:
             for message in reader.feed(piece):
                 if message.opcode in (Opcode.TEXT, Opcode.BINARY):
                     return received, bytes(message.payload)
