@@ -3,13 +3,14 @@
 The server starts `gym_serve_stdio.py` with their Python.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tests.support.api import Api, error, ok
 from tests.support.old_pythons import python_with_gym
 from tests.support.server import Server
 
-# The first test of each installs packages.
+# The first test installs packages.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 #: Pythons, each with the gym that it has.
@@ -75,6 +76,35 @@ class Made:
 """
 
 
+def name_of(version: str) -> str:
+    """Return the name under which the module's servers have a Python."""
+    return f"old{version.replace('.', '')}"
+
+
+def flags_of(flag: str, more: str = "") -> list[str]:
+    """Return the flags of a server with each Python that is installed here."""
+    flags = []
+    for version in GYMS:
+        with contextlib.suppress(pytest.skip.Exception):
+            python = python_with_gym(version)
+            flags += [flag, f"{name_of(version)}={python}{more}"]
+    return flags
+
+
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Server]:
+    """A server that starts each of the Pythons by a command."""
+    with Server(*flags_of("--env-command", f" {PATH}")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pythons() -> Iterator[Server]:
+    """A server that has each of the Pythons with all of its environments."""
+    with Server(*flags_of("--env-python")) as started:
+        yield started
+
+
 def seed_as_gym_021(env: gymnasium.Env[Any, Any], seed: int) -> None:
     """Seed an environment as gym 0.21 does: by a `RandomState` of the seed's hash."""
     digest = hashlib.sha512(str(seed).encode()).digest()
@@ -91,15 +121,13 @@ def reset(env: gymnasium.Env[Any, Any], version: str, seed: int | None) -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("version", GYMS)
-def test_cart_pole_is_equal_over_1000_steps(
-    make_server: Callable[..., Server], version: str
-) -> None:
-    python = python_with_gym(version)
-    server = make_server("--env-command", f"old={python} {PATH}")
+def test_cart_pole_is_equal_over_1000_steps(commands: Server, version: str) -> None:
+    python_with_gym(version)
     local = gymnasium.make("CartPole-v1", max_episode_steps=40)
     ends = set()
     actions = np.random.default_rng(5)
-    with RemoteEnv(server.url, "external/old/CartPole-v1", max_episode_steps=40) as env:
+    env_id = f"external/{name_of(version)}/CartPole-v1"
+    with RemoteEnv(commands.url, env_id, max_episode_steps=40) as env:
         seed: int | None = 11
         for step in range(1000):
             if seed is not None or step == 0:
@@ -122,12 +150,10 @@ def test_cart_pole_is_equal_over_1000_steps(
 
 
 @pytest.mark.parametrize("version", GYMS)
-def test_the_limit_of_its_own_wrapper_truncates(
-    make_server: Callable[..., Server], version: str
-) -> None:
-    python = python_with_gym(version)
-    server = make_server("--env-command", f"old={python} {PATH}")
-    with RemoteEnv(server.url, "external/old/MountainCar-v0") as env:
+def test_the_limit_of_its_own_wrapper_truncates(commands: Server, version: str) -> None:
+    python_with_gym(version)
+    env_id = f"external/{name_of(version)}/MountainCar-v0"
+    with RemoteEnv(commands.url, env_id) as env:
         env.reset(seed=1)
         for _ in range(199):
             assert env.step(1)[2:4] == (False, False)
@@ -168,12 +194,10 @@ def test_values_of_a_factory_arrive_without_loss(
             env.step((1, [0.5, -0.5]))
 
 
-def test_an_id_that_it_does_not_have_is_named(
-    make_server: Callable[..., Server],
-) -> None:
-    server = make_server("--env-command", f"old={python_with_gym('3.7')} {PATH}")
-    body = {"env_id": "external/old/NoSuchThing-v0"}
-    answer = error(Api(server).post("/v1/envs/", body), 503, "external-away")
+def test_an_id_that_it_does_not_have_is_named(commands: Server) -> None:
+    python_with_gym("3.7")
+    body = {"env_id": f"external/{name_of('3.7')}/NoSuchThing-v0"}
+    answer = error(Api(commands).post("/v1/envs/", body), 503, "external-away")
     assert "NoSuchThing" in answer["message"]
 
 
@@ -239,20 +263,19 @@ def test_a_function_of_a_python_makes_the_environment(
 
 
 @pytest.mark.parametrize("version", GYMS)
-def test_people_see_which_python_it_is(
-    make_server: Callable[..., Server], version: str
-) -> None:
-    server = make_server("--env-python", f"old={python_with_gym(version)}")
-    instance = Api(server).create("external/old/CartPole-v1")
+def test_people_see_which_python_it_is(pythons: Server, version: str) -> None:
+    python_with_gym(version)
+    env_id = f"external/{name_of(version)}/CartPole-v1"
+    instance = Api(pythons).create(env_id)
     program = ok(instance.get(""))["versions"]["program"]
     expected = rf"Python {version}\.\d+, gym {GYMS[version]}"
     assert re.fullmatch(expected, program)
-    (row,) = ok(Api(server).get("/v1/instances/"))["instances"]
+    (row,) = ok(Api(pythons).get("/v1/instances/"))["instances"]
     assert row["program"] == program
-    command = [sys.executable, "-m", "gym_http_server", "ls", server.url]
+    command = [sys.executable, "-m", "gym_http_server", "ls", pythons.url]
     wide = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(command, capture_output=True, check=True, env=wide)
-    assert f"external/old/CartPole-v1  {program}  " in done.stdout.decode()
+    assert f"{env_id}  {program}  " in done.stdout.decode()
     instance.close()
 
 
@@ -260,6 +283,7 @@ def test_people_see_which_python_it_is(
 def test_validate_finds_nothing_wrong(
     make_server: Callable[..., Server], version: str
 ) -> None:
+    # Alone, since it asks again and again for all that the server has.
     server = make_server("--env-python", f"old={python_with_gym(version)}")
     names = ("legacy", "newer", "keys", "streams", "batches", "vectors", "commands")
     only = [word for name in names for word in ("--only", name)]

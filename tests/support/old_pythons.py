@@ -8,18 +8,27 @@ import pytest
 
 from tests.support import run_locks
 
-#: gym 0.21 is built in the way that later versions of setuptools do not know any more.
-_GYM_21 = (
-    ["setuptools<58", "wheel<0.38"],
-    ["--no-build-isolation", "gym==0.21.0", "importlib-metadata<5"],
-)
-#: For each Python, what `pip` installs, in this order.
+#: For each Python, what its own `pip` installs. The setuptools that came with the two
+#: older ones still build gym 0.21, as later versions do not.
 PACKAGES = {
-    # The pip of 3.6 installs packages of later Pythons, too.
-    "3.6": (["pip==21.3.1"], *_GYM_21),
-    "3.7": _GYM_21,
-    "3.10": (["gym==0.26.2", "numpy<2"],),
+    "3.6": (
+        *("--no-build-isolation", "gym==0.21.0", "numpy==1.19.5", "cloudpickle==2.2.1"),
+        *("importlib-metadata==4.8.3", "typing-extensions==4.1.1", "zipp==3.6.0"),
+    ),
+    "3.7": (
+        *("--no-build-isolation", "gym==0.21.0", "numpy==1.21.6", "cloudpickle==2.2.1"),
+        *("importlib-metadata==4.13.0", "typing-extensions==4.7.1", "zipp==3.15.0"),
+    ),
+    "3.10": (
+        "gym==0.26.2",
+        "gym-notices==0.0.8",
+        "numpy==1.26.4",
+        "cloudpickle==2.2.1",
+    ),
 }
+#: No pip in the environment itself, and only those modules compiled that are imported:
+#: both took most of the time.
+_INSTALL = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-compile")
 
 
 def python_with_gym(version: str) -> Path:
@@ -36,11 +45,11 @@ def python_with_gym(version: str) -> Path:
     python = folder / "bin" / "python"
     with run_locks.exclusive(f"gym-{version}"):
         if not (folder / "complete").exists():
-            subprocess.run([found[-1], "-m", "venv", folder], check=True)
-            pip = [python, "-m", "pip", "install", "--quiet"]
-            for packages in PACKAGES[version]:
-                done = subprocess.run([*pip, *packages], capture_output=True, text=True)
-                if done.returncode:
-                    pytest.skip(f"pip cannot install {packages}: {done.stderr[-500:]}")
+            venv = [found[-1], "-m", "venv", "--without-pip", folder]
+            subprocess.run(venv, check=True)
+            words = [found[-1], *_INSTALL, "--prefix", folder, *PACKAGES[version]]
+            done = subprocess.run(words, capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"pip of {found[-1]} cannot install: {done.stderr[-500:]}")
             (folder / "complete").touch()
     return python
