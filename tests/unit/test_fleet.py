@@ -17,7 +17,7 @@ from gym_http_server.config.settings import Settings
 from gym_http_server.errors import FleetAway, NodeAway, StartError
 from gym_http_server.fleet.joining import may_be_called, prepare
 from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, number_of
-from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
+from gym_http_server.fleet.page import IDS_OF_NUMBER, Node, Nodes, Page
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.operations.table import OPERATIONS
@@ -342,6 +342,40 @@ def test_an_answer_with_more_bytes_than_its_size_is_none(tmp_path: Path) -> None
 def test_a_status_that_is_no_answer_of_a_server_is_refused(status: int) -> None:
     with pytest.raises(NodeAway):
         answer_of(connection.NodeAnswer(status, [], b""), RECORD)
+
+
+def test_a_node_takes_a_large_request_as_slowly_as_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.01)
+    page, looked = page_of(tmp_path), threading.Event()
+    client = NodeClient(KnownNodes(page))
+    body = bytes(8_000_000)
+
+    def serve() -> None:
+        end, _ = listener.accept()
+        with end, end.makefile("rb") as received:
+            looked.wait()
+            while received.readline() != b"\r\n":
+                pass
+            received.read(len(body))
+            end.sendall(FOUND)
+
+    def look() -> bool:
+        looked.set()
+        return False
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        node = msgspec.structs.replace(RECORD, url=url, boot="other")
+        page.replace(Nodes(RECORD, others=[Node(node)]))
+        serving = threading.Thread(target=serve)
+        serving.start()
+        request = POST._replace(body=body)
+        answer = client.send(node, request, repeatable=False, has_left=look)
+        assert answer.body == b"{}"
+        serving.join()
+    client.sweep()
 
 
 def test_a_request_ends_with_the_client_that_waits_for_it(

@@ -21,7 +21,7 @@ __all__ = [
     "NodeStream",
 ]
 
-#: Seconds without a byte after which the caller's check is called.
+#: Seconds without a byte, either way, after which the caller's check is called.
 LOOK_SECONDS = 1.0
 #: Seconds in which a node takes a piece of an upload, though its disk may be busy.
 UPLOAD_SECONDS = 30.0
@@ -181,8 +181,7 @@ class NodeConnection:
     def _begin(self, data: bytes, check: Check) -> tuple[bytes, bytes]:
         """Send a request; return the head of its answer, and what follows it."""
         self._socket.settimeout(LOOK_SECONDS)
-        if data:
-            self._socket.sendall(data)
+        self._send(data, check)
         begun = b""
         while b"\r\n\r\n" not in begun:
             begun += self._receive(check)
@@ -190,6 +189,15 @@ class NodeConnection:
                 raise NodeLost
         head, _, rest = begun.partition(b"\r\n\r\n")
         return head, rest
+
+    def _send(self, data: bytes, check: Check) -> None:
+        """Send bytes, as slowly as the node takes them."""
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except TimeoutError:
+                check()
 
     def _finish(
         self, head: _Head, rest: bytes, budget: Budget | None, check: Check
