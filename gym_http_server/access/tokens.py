@@ -128,7 +128,10 @@ def _read(path: str) -> str:
         # Editors of Windows may begin a file with a byte order mark.
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"cannot read the token file: {error}") from None
+        raise SettingError(
+            f"cannot read the token file {path}: {error}; it is a text file with the "
+            "token on its first line, as from: head -c 24 /dev/urandom | base64"
+        ) from None
     token = lines[0].strip() if lines else ""
     if not token:
         raise SettingError(f"the token file {path} has no first line")

@@ -168,7 +168,10 @@ class Membership:
                 raise StartError(f"this server cannot join the fleet: {refused}")
             number = self._store.claim(directory, self.boot, kept)
         except StoreAway as away:
-            raise StartError(f"this server cannot join the fleet: {away}") from None
+            raise StartError(
+                f"this server cannot join the fleet: {str(away).rstrip('.')}; check "
+                "--fleet, and that Redis or Valkey runs there"
+            ) from None
         if number is None:
             raise StartError(
                 "this server cannot join the fleet: all 4,096 numbers are taken, or "

@@ -118,6 +118,13 @@ def test_a_single_token_beside_several_is_refused(
         tokens.resolve_tokens(Settings(tokens=path, **flag))  # type: ignore[arg-type]
 
 
+def test_a_missing_token_file_is_named_with_a_way_to_make_one(tmp_path: Path) -> None:
+    missing = str(tmp_path / "token")
+    words = f"cannot read the token file {missing}: .*base64"
+    with pytest.raises(SettingError, match=words):
+        tokens.resolve_tokens(Settings(token_file=missing))
+
+
 def test_files_of_tokens_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     single = tmp_path / "single"
     single.write_bytes(b"\xef\xbb\xbf" + b"x" * 16 + b"\r\n")

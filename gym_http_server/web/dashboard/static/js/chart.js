@@ -482,7 +482,7 @@ class Chart {
     const where = lead ? this.#where(x) : "";
     const printed = ({ each, at }) => `${each.label && shown.length > 1 ? `${each.label} ` : ""}${numberText(each.ys[at])}`;
     const suffix = unit ? ` ${unit}` : "";
-    const text = lead ? `${where}: ${found.map(printed).join(", ")}${suffix}` : "nothing yet";
+    const text = lead ? `${where}: ${found.map(printed).join(", ")}${suffix}` : "no values";
     this.#output.textContent = shown.length > 1 ? where : text;
     this.#mark(found, x, where);
     const plot = this.#slider;
