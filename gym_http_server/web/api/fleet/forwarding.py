@@ -95,7 +95,9 @@ class FleetCall(NamedTuple):
         """Return the call with a body that was read already."""
         return self._replace(environ=with_body(self.environ, body))
 
-    def forward(self, node: Record, body: bytes) -> Answer:
+    def forward(
+        self, node: Record, body: bytes, timeout_s: float | None = None
+    ) -> Answer:
         """Send it to another node, and return the answer.
 
         Raises:
@@ -112,6 +114,7 @@ class FleetCall(NamedTuple):
                 self._request(node, key, body),
                 repeatable=self.row.keyed or not self.row.has_effect,
                 budget=self.web.hosts.budget,
+                timeout_s=timeout_s,
                 has_left=client and client.has_left,
             )
         except ClientLeft:

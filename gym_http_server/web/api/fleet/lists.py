@@ -75,10 +75,12 @@ def node_header(name: str) -> tuple[str, str]:
     return "Gym-Node", name
 
 
-def _ask(call: FleetCall, node: Record) -> Answer | None:
-    """Return the answer of another node; ``None`` if it has none."""
+def _ask(
+    call: FleetCall, node: Record, timeout_s: float | None = None
+) -> Answer | None:
+    """Return the answer of another node; ``None`` if it is silent."""
     try:
-        return call.forward(node, b"")
+        return call.forward(node, b"", timeout_s)
     except Problem:
         return None
 
@@ -86,8 +88,9 @@ def _ask(call: FleetCall, node: Record) -> Answer | None:
 def ask_others(call: FleetCall) -> list[tuple[Record, Answer | None]]:
     """Return the answers of the other nodes, ``None`` for those that are too slow."""
     nodes = [each.record for each in call.fleet.nodes.others]
-    tasks = [gevent.spawn(_ask, call, each) for each in nodes]
-    gevent.joinall(tasks, timeout=TOGETHER_SECONDS)
+    tasks = [gevent.spawn(_ask, call, each, TOGETHER_SECONDS) for each in nodes]
+    # A long answer that has begun may take longer.
+    gevent.joinall(tasks, timeout=2 * TOGETHER_SECONDS)
     answers = [each.value for each in tasks]
     # One that sends a byte now and then would hold memory for its answer.
     gevent.killall(tasks, block=False)
