@@ -301,7 +301,7 @@ def other_node(
                 each.join()
 
 
-GET, POST = (NodeRequest(each, "/v1/", []) for each in ("GET", "POST"))
+GET, POST = (NodeRequest(each, "/v1/", "") for each in ("GET", "POST"))
 FOUND = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -434,6 +434,24 @@ def test_what_arrives_before_a_hello_has_a_limit() -> None:
         sending.join()
     assert hello == b""
     assert len(received) < 3 * MAX_HELLO_BYTES
+
+
+def test_a_request_to_a_node_that_is_lost_meanwhile_ends(tmp_path: Path) -> None:
+    client = NodeClient(KnownNodes(page_of(tmp_path)))
+
+    def send() -> None:
+        with pytest.raises(NodeAway):
+            client.send(node, GET, repeatable=True)
+        ended.set()
+
+    ended = threading.Event()
+    # The member knows no such node, and it answers neither the request nor its repeat.
+    with other_node(b"", b"") as node:
+        thread = threading.Thread(target=send)
+        thread.start()
+        while not ended.wait(0.01):
+            client.sweep()
+        thread.join()
 
 
 def test_a_create_waits_for_an_external_environment_no_longer_than_wanted(

@@ -33,6 +33,7 @@ __all__ = [
     "MAX_QUERY",
     "NOSNIFF",
     "REQUEST_ID",
+    "SAME_HEAD",
     "STATUS_LINES",
     "SWITCHED",
     "Answer",
@@ -69,6 +70,8 @@ StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 CALLER = "gym_http_server.caller"
 #: Key of the WSGI environment of a request that another node of a fleet has forwarded.
 FORWARDED = "gym_http_server.forwarded"
+#: Key of the WSGI environment of a dictionary that requests with the same head share.
+SAME_HEAD = "gym_http_server.same_head"
 JSON = "application/json"
 # Content type of empty answers, as of gym-http-api; some clients check it.
 EMPTY_TYPE = "text/html; charset=utf-8"

@@ -24,6 +24,7 @@ from gunicorn import util  # type: ignore[import-untyped]
 from gunicorn.http import wsgi  # type: ignore[import-untyped]
 from gunicorn.http.wsgi import Response  # type: ignore[import-untyped]
 
+from gym_http_server.web.api.exchange import SAME_HEAD
 from gym_http_server.web.gunicorn_worker.client_socket import ClientSocket
 
 __all__ = ["FastReader", "FastReplies", "FastRequest", "KnownHeads", "reads_fast"]
@@ -58,7 +59,7 @@ _NODE_VALUES = re.compile(
 
 _Field = tuple[str, str]
 #: The environments of requests, by the parts of the head before and after the key.
-KnownHeads = dict[tuple[bytes, bytes], dict[str, str]]
+KnownHeads = dict[tuple[bytes, bytes], dict[str, Any]]
 
 
 class FastRequest:
@@ -147,6 +148,7 @@ class FastReader:
             if end <= _MAX_KNOWN_HEAD and "QUERY_STRING" not in fields:
                 if len(self._known) >= _MAX_KNOWN_REQUESTS:
                     self._known.clear()
+                fields[SAME_HEAD] = {}
                 self._known[before, behind] = fields
         begin = end + 4
         end = begin + int(fields.get("CONTENT_LENGTH", 0))
@@ -188,7 +190,7 @@ def _divide(head: bytes) -> tuple[bytes, bytes, dict[str, str]] | None:
     return before, behind, {"HTTP_IDEMPOTENCY_KEY": key.decode()}
 
 
-def _fields(before: bytes, behind: bytes) -> dict[str, str] | None:
+def _fields(before: bytes, behind: bytes) -> dict[str, Any] | None:
     """Read a head without its key; None if gunicorn has to."""
     first, *lines = before.split(b"\r\n")
     if behind:
@@ -197,7 +199,7 @@ def _fields(before: bytes, behind: bytes) -> dict[str, str] | None:
     if match is None or b"//" in first:
         return None
     path = match[2].decode()
-    fields = {
+    fields: dict[str, Any] = {
         "REQUEST_METHOD": match[1].decode(),
         "PATH_INFO": path,
         "RAW_URI": path,

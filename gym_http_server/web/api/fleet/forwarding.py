@@ -17,6 +17,7 @@ from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
 from gym_http_server.web.api.exchange import (
     FORWARDED,
+    SAME_HEAD,
     STATUS_LINES,
     Answer,
     Environ,
@@ -50,9 +51,6 @@ _KEPT_HERE = frozenset(
         *("HTTP_UPGRADE", "HTTP_IDEMPOTENCY_KEY", "HTTP_X_REQUEST_ID"),
     }
 )
-#: Added here to every answer that needs them; but not the ID to a problem.
-_ADDED_HERE = frozenset({"x-content-type-options", "x-request-id"})
-_ADDED_TO_PROBLEMS = frozenset({"x-content-type-options"})
 
 
 class FleetCall(NamedTuple):
@@ -132,7 +130,7 @@ class FleetCall(NamedTuple):
         """
         upgrade = self.environ.get("HTTP_UPGRADE", "")
         headers = self.headers(node, "")
-        headers += [("Connection", "Upgrade"), ("Upgrade", upgrade)]
+        headers += f"Connection: Upgrade\r\nUpgrade: {upgrade}\r\n"
         return self.fleet.client.open_stream(node, self.environ["RAW_URI"], headers)
 
     def forward_upload(self, node: Record, upload: ArrivingBody) -> Answer:
@@ -155,26 +153,33 @@ class FleetCall(NamedTuple):
         target, headers = self.environ["RAW_URI"], self.headers(node, key)
         return NodeRequest(self.method, target, headers, body)
 
-    def headers(self, node: Record, key: str) -> list[tuple[str, str]]:
-        """Return the headers for another node, which acts for the same caller."""
+    def headers(self, node: Record, key: str) -> str:
+        """Return the lines of headers for another node, which acts for the caller."""
         environ = self.environ
         request_id, caller = request_id_of(environ), caller_of(environ)
         name = "" if caller.run_token else caller.name
         parts = SignedParts(self.method, environ["RAW_URI"], request_id, key)
         acting = ForwardedCaller(name, caller.run_token)
         signature = self.fleet.callers.sign(node, acting, parts)
-        headers = [
-            (name[5:].replace("_", "-").title(), value)
-            for name, value in environ.items()
-            if name.startswith("HTTP_") and name not in _KEPT_HERE
-        ]
-        if environ.get("CONTENT_TYPE"):
-            headers.append(("Content-Type", environ["CONTENT_TYPE"]))
+        shared = environ.get(SAME_HEAD, {})
+        if "forwarded" not in shared:
+            shared["forwarded"] = _forwarded(environ)
         # The node reads these fast at the end of a head, as what is before repeats.
-        headers += [("Authorization", signature), ("X-Request-Id", request_id)]
-        if key:
-            headers.append(("Idempotency-Key", key))
-        return headers
+        lines = shared["forwarded"]
+        lines += f"Authorization: {signature}\r\nX-Request-Id: {request_id}\r\n"
+        return f"{lines}Idempotency-Key: {key}\r\n" if key else lines
+
+
+def _forwarded(environ: Environ) -> str:
+    """Return the lines of the client's headers that are sent on."""
+    headers = {
+        name[5:].replace("_", "-").title(): value
+        for name, value in environ.items()
+        if name.startswith("HTTP_") and name not in _KEPT_HERE
+    }
+    if environ.get("CONTENT_TYPE"):
+        headers["Content-Type"] = environ["CONTENT_TYPE"]
+    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
 
 
 def answer_of(answer: NodeAnswer, node: Record) -> Answer:
@@ -185,9 +190,7 @@ def answer_of(answer: NodeAnswer, node: Record) -> Answer:
     """
     if answer.status not in STATUS_LINES or answer.status < HTTPStatus.OK:
         raise NodeAway(f"the node {node.name} answered with {answer.status}")
-    added = _ADDED_HERE if answer.status < 400 else _ADDED_TO_PROBLEMS
-    kept = [each for each in answer.headers if each[0].lower() not in added]
-    return Answer(answer.status, kept, answer.body)
+    return Answer(*answer)
 
 
 def decoded(answer: Answer) -> Any:

@@ -123,7 +123,7 @@ class FleetGuard(Guard):
         row = OPERATIONS["ticket_take"]
         parts = SignedParts(row.method, row.path, secrets.token_hex(8), "")
         signature = self._fleet.callers.sign(node, ForwardedCaller(), parts)
-        headers = [("Authorization", signature), ("X-Request-Id", parts.request_id)]
+        headers = f"Authorization: {signature}\r\nX-Request-Id: {parts.request_id}\r\n"
         body = msgspec.json.encode({"ticket": ticket})
         # If its answer is lost, the ticket is.
         answer = self._fleet.client.send(

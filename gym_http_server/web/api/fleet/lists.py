@@ -17,6 +17,7 @@ from gym_http_server.fleet.records import Record
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.web.api.exchange import (
+    SAME_HEAD,
     Answer,
     Environ,
     json_answer,
@@ -297,7 +298,10 @@ def for_path(environ: Environ, path: str) -> Environ:
     """Return the environment of a GET of a path, for the same caller."""
     asking = with_body(environ, b"")
     asking |= {"REQUEST_METHOD": "GET", "RAW_URI": path, "QUERY_STRING": ""}
-    for name in ("HTTP_IDEMPOTENCY_KEY", "CONTENT_TYPE", "HTTP_CONTENT_ENCODING"):
+    for name in (
+        *("HTTP_IDEMPOTENCY_KEY", "CONTENT_TYPE", "HTTP_CONTENT_ENCODING"),
+        SAME_HEAD,
+    ):
         asking.pop(name, None)
     return asking
 

@@ -86,8 +86,9 @@ class FleetViews:
 
 def _is_of_this_node(call: FleetCall, instance_id: str) -> bool:
     """Whether this node has an instance, or has to refuse its ID."""
-    own = call.fleet.nodes.is_own(instance_id)
-    return own or call.is_forwarded or len(instance_id) != 8
+    if call.is_forwarded or len(instance_id) != 8:
+        return True
+    return call.fleet.nodes.is_own(instance_id)
 
 
 def _of_instance(call: FleetCall, instance_id: str, **arguments: str) -> Answer:

@@ -6,10 +6,11 @@ A node's record says where it is; whether it is there is decided by the connecti
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -45,21 +46,22 @@ class NodeRequest(NamedTuple):
     Attributes:
         method: As ``POST``.
         target: The path, with the query.
-        headers: Names and values, without those of connection and body.
+        headers: Lines, without those of connection and body.
         body: The body.
     """
 
     method: str
     target: str
-    headers: list[tuple[str, str]]
+    headers: str
     body: bytes | ArrivingBody = b""
 
-    def head(self, node: Record, framing: Iterable[tuple[str, str]]) -> bytes:
-        """Return its head, with headers in front of its own."""
-        host = urlsplit(node.url).netloc
-        lines = [f"{self.method} {self.target} HTTP/1.1", f"Host: {host}"]
-        lines += [f"{name}: {value}" for name, value in (*framing, *self.headers)]
-        return "\r\n".join((*lines, "", "")).encode("latin-1")
+    def head(self, node: Record, framing: str) -> bytes:
+        """Return its head, with other lines of headers in front of its own."""
+        host = node.url.partition("//")[2]
+        return (
+            f"{self.method} {self.target} HTTP/1.1\r\nHost: {host}\r\n"
+            f"{framing}{self.headers}\r\n"
+        ).encode("latin-1")
 
 
 class NodeClient:
@@ -76,6 +78,9 @@ class NodeClient:
         self._refusals = LimitedLog(log)
         # By boot.
         self._idle: dict[str, list[NodeConnection]] = {}
+        self._busy: set[NodeConnection] = set()
+        # Those that were busy at the last sweep.
+        self._slow: set[NodeConnection] = set()
 
     def send(
         self,
@@ -102,22 +107,22 @@ class NodeClient:
             NodeAway: The node does not answer.
             ClientLeft: The client has left; the node notices that, too.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
 
-        def check() -> None:
+        def look() -> None:
             if has_left is not None and has_left():
                 raise ClientLeft
-            over = deadline is not None and time.monotonic() > deadline
-            if over or self._nodes.is_away(node.boot):
+            if time.monotonic() > deadline:
                 raise NodeLost
 
+        check = None if timeout_s is None and has_left is None else look
         for last in (False, True) if repeatable else (True,):
             try:
                 # The node may just have closed an idle one.
                 connection = self._connect(node, fresh=last)
                 return self._exchange(connection, node, request, budget, check)
             except (NodeLost, OSError):
-                if last or (deadline is not None and time.monotonic() > deadline):
+                if last or time.monotonic() > deadline:
                     break
         raise _away(node)
 
@@ -127,19 +132,21 @@ class NodeClient:
         node: Record,
         request: NodeRequest,
         budget: Budget | None,
-        check: Check,
+        check: Check | None,
     ) -> NodeAnswer:
         """Send a request over a connection, which is then kept or closed."""
         body, kept = request.body, False
+        self._busy.add(connection)
         try:
             if isinstance(body, bytes):
-                head = request.head(node, [("Content-Length", str(len(body)))])
+                head = request.head(node, f"Content-Length: {len(body)}\r\n")
                 answer = connection.exchange(head + body, budget, check)
                 kept = connection.kept
             else:
-                connection.upload(request.head(node, [body.framing]), body)
+                connection.upload(request.head(node, body.framing), body)
                 answer = connection.exchange(b"", budget, check)
         finally:
+            self._busy.remove(connection)
             if kept:
                 self._keep(node, connection)
             else:
@@ -147,7 +154,7 @@ class NodeClient:
         return answer
 
     def open_stream(
-        self, node: Record, target: str, headers: list[tuple[str, str]]
+        self, node: Record, target: str, headers: str
     ) -> NodeAnswer | NodeStream:
         """Pass the handshake of a stream on to a node.
 
@@ -167,7 +174,7 @@ class NodeClient:
         except OSError:
             raise _away(node) from None
         try:
-            head = NodeRequest("GET", target, headers).head(node, ())
+            head = NodeRequest("GET", target, headers).head(node, "")
             return connection.open_stream(head, check)
         except (NodeLost, OSError):
             connection.close()
@@ -178,11 +185,8 @@ class NodeClient:
 
     def _connect(self, node: Record, *, fresh: bool) -> NodeConnection:
         idle = self._idle.get(node.boot)
-        while idle and not fresh:
-            connection = idle.pop()
-            if connection.usable:
-                return connection
-            connection.close()
+        if idle and not fresh:
+            return idle.pop()
         parts = urlsplit(node.url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         sock = socket.create_connection((parts.hostname, port), CONNECT_SECONDS)
@@ -221,7 +225,14 @@ class NodeClient:
             connection.close()
 
     def sweep(self) -> None:
-        """Close the idle connections whose other end has closed."""
+        """Close idle connections whose other end has closed, end those to lost nodes.
+
+        It is called each second.
+        """
+        for connection in self._busy & self._slow:
+            if self._nodes.is_away(connection.boot):
+                connection.end()
+        self._slow = set(self._busy)
         for boot, idle in list(self._idle.items()):
             for each in [each for each in idle if not each.usable]:
                 idle.remove(each)

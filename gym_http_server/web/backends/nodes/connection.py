@@ -29,6 +29,9 @@ MAX_HEAD = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
 # No body follows the head of such an answer, whatever size it has.
 _BODYLESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+# Headers that are added here, too: to every answer, or to one that is no problem.
+_ADDED_HERE = frozenset({"date", "server", "x-content-type-options"})
+_ADDED_TO_RESULTS = "x-request-id"
 
 #: Called while no byte arrives; raises an exception to wait no longer.
 Check = Callable[[], None]
@@ -46,11 +49,11 @@ class ArrivingBody(NamedTuple):
     size: int | None
 
     @property
-    def framing(self) -> tuple[str, str]:
-        """The header that says where it ends."""
+    def framing(self) -> str:
+        """The line of the header that says where it ends."""
         if self.size is None:
-            return "Transfer-Encoding", "chunked"
-        return "Content-Length", str(self.size)
+            return "Transfer-Encoding: chunked\r\n"
+        return f"Content-Length: {self.size}\r\n"
 
 
 class NodeAnswer(NamedTuple):
@@ -84,7 +87,7 @@ class _Head(NamedTuple):
 
     Attributes:
         status: HTTP status.
-        headers: Names and values, without those of connection and body.
+        headers: Names and values, without those that are added here.
         size: Bytes of the body.
         kept: Whether the connection may carry another request.
     """
@@ -107,12 +110,13 @@ class NodeConnection:
         boot: The node's boot.
 
     Attributes:
+        boot: The node's boot.
         kept: Whether it may carry another request.
     """
 
     def __init__(self, sock: socket.socket, boot: str) -> None:
         self._socket = sock
-        self._boot = boot
+        self.boot = boot
         self.kept = False
 
     def close(self) -> None:
@@ -131,13 +135,22 @@ class NodeConnection:
             pass
         return False
 
-    def exchange(self, data: bytes, budget: Budget | None, check: Check) -> NodeAnswer:
+    def end(self) -> None:
+        """End the request that waits, as if the node had closed the connection."""
+        with contextlib.suppress(OSError):
+            # The method of a socket with TLS would break the wait's own call.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def exchange(
+        self, data: bytes, budget: Budget | None, check: Check | None
+    ) -> NodeAnswer:
         """Send a request and receive its answer.
 
         Args:
             data: The request; empty if it was uploaded.
             budget: Counts a large answer; ``None`` if none can be.
-            check: Called while the node is silent.
+            check: Called while the node is silent; ``None``: it has no time limit, but
+                `end` ends it.
 
         Raises:
             NodeLost: The node does not answer, or its answer is malformed.
@@ -178,9 +191,10 @@ class NodeConnection:
         self.close()
         return answer
 
-    def _begin(self, data: bytes, check: Check) -> tuple[bytes, bytes]:
+    def _begin(self, data: bytes, check: Check | None) -> tuple[bytes, bytes]:
         """Send a request; return the head of its answer, and what follows it."""
-        self._socket.settimeout(LOOK_SECONDS)
+        # A timer for each wait would cost more than the wait.
+        self._socket.settimeout(LOOK_SECONDS if check else None)
         self._send(data, check)
         begun = b""
         while b"\r\n\r\n" not in begun:
@@ -190,17 +204,19 @@ class NodeConnection:
         head, _, rest = begun.partition(b"\r\n\r\n")
         return head, rest
 
-    def _send(self, data: bytes, check: Check) -> None:
+    def _send(self, data: bytes, check: Check | None) -> None:
         """Send bytes, as slowly as the node takes them."""
         left = memoryview(data)
         while left:
             try:
                 left = left[self._socket.send(left) :]
             except TimeoutError:
+                if check is None:
+                    raise
                 check()
 
     def _finish(
-        self, head: _Head, rest: bytes, budget: Budget | None, check: Check
+        self, head: _Head, rest: bytes, budget: Budget | None, check: Check | None
     ) -> NodeAnswer:
         """Receive the rest of an answer."""
         self.kept = head.kept
@@ -218,10 +234,10 @@ class NodeConnection:
         return NodeAnswer(head.status, headers, b"".join(pieces))
 
     def _receive_large(
-        self, size: int, rest: bytes, budget: Budget, check: Check
+        self, size: int, rest: bytes, budget: Budget, check: Check | None
     ) -> LargeBody:
         """Receive a body that counts in the budget, and begins with some bytes."""
-        body = LargeBody(budget.take(size, self._boot))
+        body = LargeBody(budget.take(size, self.boot))
         body[: len(rest)] = rest
         with memoryview(body) as view:
             ready = len(rest)
@@ -233,11 +249,13 @@ class NodeConnection:
                 ready += len(piece)
         return body
 
-    def _receive(self, check: Check) -> bytes:
+    def _receive(self, check: Check | None) -> bytes:
         while True:
             try:
                 data = self._socket.recv(_RECEIVE_BYTES)
             except TimeoutError:
+                if check is None:
+                    raise
                 check()
                 continue
             if not data:
@@ -261,7 +279,9 @@ def _read_head(head: bytes) -> _Head:
                 kept = value.lower() != "close"
             elif lower == "transfer-encoding":
                 raise NodeLost
-            elif lower not in ("date", "server"):
+            elif lower == _ADDED_TO_RESULTS and status < 400:
+                continue
+            elif lower not in _ADDED_HERE:
                 headers.append((name, value))
     except ValueError:
         raise NodeLost from None
