@@ -87,9 +87,10 @@ def _create_with_key(call: FleetCall, body: bytes, wish: _Wish, key: str) -> Ans
         chosen = _wanted(call, wish, stopping)[0]
         return _create_bound(call, body, bind(chosen, stopping) or chosen)
 
-    boot = ""
+    boot, plain = "", _is_plain(call, wish)
     for left in reversed(range(MOST_TRIED)):
-        holder = bind(None, boot)
+        # The first request to the store binds the key if no node can be wrong.
+        holder = None if plain else bind(None, boot)
         try:
             if holder is not None:
                 # It may have had the request before the quota was reached.
@@ -103,6 +104,14 @@ def _create_with_key(call: FleetCall, body: bytes, wish: _Wish, key: str) -> Ans
                 ) from None
             boot = refusal.node.boot
     raise AssertionError("the last try returns or raises")
+
+
+def _is_plain(call: FleetCall, wish: _Wish) -> bool:
+    """Whether any node may make the instance, and no quota limits it."""
+    wanted = wish.node or wish.resume or wish.for_
+    external = wish.env_id.startswith(EXTERNAL)
+    limited = caller_of(call.environ).max_instances is not None
+    return not (wanted or external or limited)
 
 
 def _create_bound(call: FleetCall, body: bytes, node: Record) -> Answer:
