@@ -116,8 +116,7 @@ def _together(merge: Callable[[_Answers], Any], call: FleetCall) -> Answer:
         answers, malformed = _well_formed(merge, call, answers)
         missing += malformed
         together = merge(answers)
-    encoded = msgspec.json.encode(together, order="sorted")
-    merged = json_answer(encoded + b"\n")
+    merged = json_answer(msgspec.json.encode(together) + b"\n")
     merged.headers.append(node_header(name))
     if missing:
         merged.headers.append((MISSING, ",".join(sorted(missing))))
