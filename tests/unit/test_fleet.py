@@ -27,6 +27,7 @@ from gym_http_server.web.api.fleet.external import _receive_hello
 from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of
 from gym_http_server.web.api.fleet.lists import LISTS
 from gym_http_server.web.backends.budget import LARGE, Budget
+from gym_http_server.web.backends.nodes import client as client_module
 from gym_http_server.web.backends.nodes import connection
 from gym_http_server.web.backends.nodes.callers import CallerSignatures
 from gym_http_server.web.backends.nodes.client import (
@@ -314,6 +315,33 @@ def test_a_request_that_cannot_be_repeated_has_a_connection_of_its_own(
             # The node closes a kept connection when the second request arrives.
             answer = client.send(node, POST, repeatable=False)
             assert answer.body == b"{}"
+    client.sweep()
+
+
+def test_what_a_node_says_unasked_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "IDLE_SECONDS", 0.0)
+    client, ends = NodeClient(KnownNodes(page_of(tmp_path))), []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for _ in range(2):
+                end, _ = listener.accept()
+                ends.append(end)
+                end.recv(4096)
+                end.sendall(FOUND)
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        node = msgspec.structs.replace(RECORD, url=url, boot="other")
+        assert client.send(node, POST, repeatable=True).status == 200
+        ends[0].sendall(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+        assert client.send(node, POST, repeatable=True).status == 200
+        serving.join()
+    for end in ends:
+        end.close()
     client.sweep()
 
 

@@ -33,6 +33,10 @@ __all__ = ["ClientLeft", "NodeClient", "NodeRequest"]
 
 CONNECT_SECONDS = 1.0
 MAX_IDLE = 64
+#: Seconds after which a kept connection is looked at before it is used: a proxy between
+#: two nodes may have written to it, which would be taken for the answer. In a busy one
+#: it would be seen as more bytes than the answer has, and the look costs a system call.
+IDLE_SECONDS = 0.05
 log = logging.getLogger("gym_http_server.fleet")
 
 
@@ -185,8 +189,11 @@ class NodeClient:
 
     def _connect(self, node: Record, *, fresh: bool) -> NodeConnection:
         idle = self._idle.get(node.boot)
-        if idle and not fresh:
-            return idle.pop()
+        while idle and not fresh:
+            kept = idle.pop()
+            if time.monotonic() - kept.kept_at < IDLE_SECONDS or kept.usable:
+                return kept
+            kept.close()
         parts = urlsplit(node.url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         sock = socket.create_connection((parts.hostname, port), CONNECT_SECONDS)
@@ -220,6 +227,7 @@ class NodeClient:
     def _keep(self, node: Record, connection: NodeConnection) -> None:
         idle = self._idle.setdefault(node.boot, [])
         if len(idle) < MAX_IDLE:
+            connection.kept_at = time.monotonic()
             idle.append(connection)
         else:
             connection.close()

@@ -112,12 +112,14 @@ class NodeConnection:
     Attributes:
         boot: The node's boot.
         kept: Whether it may carry another request.
+        kept_at: When its last request ended, monotonic seconds.
     """
 
     def __init__(self, sock: socket.socket, boot: str) -> None:
         self._socket = sock
         self.boot = boot
         self.kept = False
+        self.kept_at = 0.0
 
     def close(self) -> None:
         """Close it."""
