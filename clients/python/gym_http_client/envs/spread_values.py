@@ -15,6 +15,7 @@ __all__ = [
     "join",
     "join_generators",
     "join_infos",
+    "seeds_of",
     "split",
     "split_calls",
     "split_generators",
@@ -119,7 +120,7 @@ def _empty(like: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
     return np.zeros((count, *like.shape[1:]), like.dtype)
 
 
-def _seeds_of(seed: Any, bounds: Bounds) -> list[Any]:
+def seeds_of(seed: Any, bounds: Bounds) -> list[Any]:
     """Return each part's seeds.
 
     Args:
@@ -136,7 +137,7 @@ def _seeds_of(seed: Any, bounds: Bounds) -> list[Any]:
 
 def split_reset(given: dict[str, Any], bounds: Bounds) -> dict[int, Any]:
     """Return the reset of each part that has environments to reset."""
-    seeds = _seeds_of(given["seed"], bounds)
+    seeds = seeds_of(given["seed"], bounds)
     options = given["options"]
     if not options or "reset_mask" not in options:
         return {part: {**given, "seed": seed} for part, seed in enumerate(seeds)}
