@@ -74,7 +74,7 @@ def test_a_container_has_a_part_of_the_cores(
 
 def test_the_lowest_limit_comes_first(files: dict[str, str], tmp_path: object) -> None:
     by_limit = {each.limit: each.instances for each in machine.rooms(str(tmp_path))}
-    assert by_limit["524288 open files in a process"] == (524288 - 100) // 4
+    assert by_limit["524288 open files in a process"] == (524288 - 100) // 5
     assert by_limit["kernel.pid_max = 4194304"] == 4194304 - 900 - 100
     memory = "61440 MiB of memory available, 5 MiB for a small instance"
     assert by_limit[memory] == 12288
