@@ -33,9 +33,9 @@ __all__ = ["ClientLeft", "NodeClient", "NodeRequest"]
 
 CONNECT_SECONDS = 1.0
 MAX_IDLE = 64
-#: Seconds after which a kept connection is looked at before it is used: a proxy between
-#: two nodes may have written to it, which would be taken for the answer. In a busy one
-#: it would be seen as more bytes than the answer has, and the look costs a system call.
+#: Seconds without a request after which a kept connection is looked at before its use.
+#: A proxy between two nodes may close it, or write to it, which would be taken for the
+#: answer. It does so after seconds, and each look costs a system call.
 IDLE_SECONDS = 0.05
 log = logging.getLogger("gym_http_server.fleet")
 
