@@ -176,9 +176,10 @@ def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
     before = settled(server)
     instance = api.create()
     instance.reset()
-    # Its channel, status page, output and log, and the file of instance IDs. The
-    # connection of the web worker ends a moment later, and the next spare host has one.
-    wait_until(lambda: settled(server) == before + 5, 20.0)
+    # Its channel, output and log, its status page and the mapping of that, and the file
+    # of instance IDs. The connection of the web worker ends a moment later, and the
+    # next spare host has one.
+    wait_until(lambda: settled(server) == before + 6, 20.0)
     monitor = {"directory": "one", "force": True, "resume": False}
     with free_descriptors(supervisor, 1):
         error = calls.error(instance.post("monitor/start/", monitor), 507, "disk-full")
@@ -197,7 +198,7 @@ def test_a_supervisor_without_descriptors_reports_it(
     api, supervisor = Api(server), server.supervisor
     idle = settled(server)
     instance = api.create()
-    wait_until(lambda: settled(server) == idle + 5, 20.0)
+    wait_until(lambda: settled(server) == idle + 6, 20.0)
     with free_descriptors(supervisor, 1):
         for answer, words in (
             (api.get("/v1/registry/"), "Too many open files"),

@@ -66,6 +66,11 @@ class RawConnection:
         self._socket = socket.create_connection(
             ("127.0.0.1", port), timeout, source_address=(source, 0)
         )
+        if self._socket.getsockname() == self._socket.getpeername():
+            # The kernel gave the connection the free port that it goes to: it has
+            # reached itself, as happens where one waits for a server to listen.
+            self._socket.close()
+            raise ConnectionRefusedError(f"no server at port {port}")
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if port in SECURED:
             self._socket = SECURED[port].wrap_socket(
