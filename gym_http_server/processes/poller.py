@@ -33,13 +33,24 @@ Source = int | _HasDescriptor
 class Poller:
     """Polls descriptors, and calls their handlers; each for reading at first.
 
+    Args:
+        many: Whether there may be thousands. A wait then costs the same however many
+            there are, but a descriptor must be removed before it is closed, and forks
+            of the process share what is polled: they must change nothing.
+
     Attributes:
         poll: Waits for events, at most so many milliseconds, and returns them.
     """
 
-    def __init__(self) -> None:
-        self._poll = select.poll()
+    def __init__(self, *, many: bool = False) -> None:
+        self._poll: select.poll | select.epoll = select.poll()
         self.poll: Callable[[float | None], list[tuple[int, int]]] = self._poll.poll
+        self._change: Callable[[int, int], None] = self._poll.register
+        if many:
+            # Its bits are those of `poll`.
+            epoll = self._poll = select.epoll()
+            self.poll = lambda ms: epoll.poll(None if ms is None else ms / 1000)
+            self._change = epoll.modify
         self._handlers: dict[int, Handler] = {}
         self._wanted: dict[int, int] = {}
 
@@ -51,8 +62,9 @@ class Poller:
             handler: Called with its events.
         """
         descriptor = _descriptor(source)
+        self._poll.register(descriptor, READ)
         self._handlers[descriptor] = handler
-        self._want(descriptor, READ)
+        self._wanted[descriptor] = READ
 
     def want(self, source: Source, events: int) -> None:
         """Change the events for which the handler of a descriptor is called.
@@ -63,10 +75,14 @@ class Poller:
         """
         descriptor = _descriptor(source)
         if self._wanted.get(descriptor, events) != events:
-            self._want(descriptor, events)
+            self._wanted[descriptor] = events
+            self._change(descriptor, events)
 
     def remove(self, source: Source) -> None:
-        """Remove a descriptor, which may be closed; ignore one without a handler."""
+        """Remove a descriptor, which may be closed unless there are many.
+
+        One without a handler is ignored.
+        """
         descriptor = _descriptor(source)
         if self._handlers.pop(descriptor, None) is not None:
             del self._wanted[descriptor]
@@ -109,10 +125,6 @@ class Poller:
                 handler(events & _BOTH)
                 if between is not None:
                     between()
-
-    def _want(self, descriptor: int, events: int) -> None:
-        self._wanted[descriptor] = events
-        self._poll.register(descriptor, events)
 
 
 def wait_writable(source: Source, seconds: float) -> bool:

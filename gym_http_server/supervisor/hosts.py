@@ -523,7 +523,7 @@ class Hosts:
             self._kill_strays()
         self.log_ends(now - UNNAMED_SECONDS)
         self._check_memory()
-        self.usages.tick(self)
+        self.usages.tick()
 
     def _signal_end(self, instance: Instance, now: float) -> None:
         instance.kills += 1

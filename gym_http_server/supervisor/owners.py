@@ -80,7 +80,9 @@ class Owners:
 
     def owned(self, instances: Iterable[Instance], head: RequestHead) -> list[Instance]:
         """List those of the instances that a caller may see."""
-        return [each for each in instances if head.owner in ("", each.owner)]
+        if not head.owner:
+            return list(instances)
+        return [each for each in instances if each.owner == head.owner]
 
     def check(self, head: RequestHead) -> None:
         """Check that the caller may see the instance that a request names.

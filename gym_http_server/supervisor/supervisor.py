@@ -108,7 +108,7 @@ class Supervisor:
         self._progress = Progress(run.progress)
         remover = RemoverProcess(run)
         self._issued_ids = IssuedIDs(settings.data_dir, addresses)
-        self._poller = Poller()
+        self._poller = Poller(many=True)
         fork_server = ForkServer(sandbox.descriptors, self._poller)
         self._fork_server = fork_server
         self._ids = None if fleet is None else IDs(Page(run.path), settings.data_dir)

@@ -73,9 +73,8 @@ class Usages:
     """Reads the usage of instances for scrapes of the metrics, and for lists."""
 
     def __init__(self) -> None:
-        self._asked = float("-inf")
-        # Whether all were read since then.
-        self._done = True
+        # Those to read, the oldest figure last.
+        self._due: list[_HasUsage] = []
 
     def ask(self, instances: Iterable[_HasUsage]) -> None:
         """Read the usage of some instances now, and of the others in the next ticks.
@@ -85,25 +84,21 @@ class Usages:
         Args:
             instances: All instances.
         """
-        self._asked = max(self._asked, time.monotonic() - FRESH_SECONDS)
-        self._done = False
-        self.tick(instances, ASK_SECONDS)
+        if not self._due:
+            before = time.monotonic() - FRESH_SECONDS
+            due = [each for each in instances if each.usage.at < before]
+            self._due = sorted(due, key=lambda each: -each.usage.at)
+        self.tick(ASK_SECONDS)
 
-    def tick(
-        self, instances: Iterable[_HasUsage], seconds: float = SLICE_SECONDS
-    ) -> None:
-        """Read the usage of some instances that was read before it was asked for.
+    def tick(self, seconds: float = SLICE_SECONDS) -> None:
+        """Read the usage of some instances that was old when it was asked for.
 
         Args:
-            instances: All instances.
             seconds: Time for that, at most.
         """
-        if self._done:
-            return
-        due = [each for each in instances if each.usage.at < self._asked]
-        until = time.monotonic() + seconds
-        for each in sorted(due, key=lambda each: each.usage.at):
-            each.usage = read_usage(each.pid, each.usage, time.monotonic())
-            if time.monotonic() > until:
-                return
-        self._done = True
+        now = time.monotonic()
+        until = now + seconds
+        while self._due and now <= until:
+            each = self._due.pop()
+            each.usage = read_usage(each.pid, each.usage, now)
+            now = time.monotonic()

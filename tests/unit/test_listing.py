@@ -48,14 +48,14 @@ def test_a_scrape_reads_some_usages_at_once_and_ticks_the_others() -> None:
     def read() -> int:
         return sum(each.usage is not UNREAD for each in instances)
 
-    usages.tick(instances)
+    usages.tick()
     assert read() == 0
     usages.ask(instances)
     assert 0 < read() < len(instances)
     while read() < len(instances):
-        usages.tick(instances)
+        usages.tick()
     before = [each.usage for each in instances]
     assert all(each.resident > 0 and each.cpu_s > 0 for each in before)
     # Until the next scrape, nothing is read.
-    usages.tick(instances)
+    usages.tick()
     assert all(each.usage is was for each, was in zip(instances, before, strict=True))

@@ -1,7 +1,9 @@
 """The supervisor's poller returns each event to the objects that wait for it."""
 
 import os
+import select
 import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,10 +11,17 @@ from gym_http_server.processes.poller import READ, WRITE, Poller
 from gym_http_server.supervisor import prefork
 
 
-def test_events_are_returned() -> None:
+@pytest.fixture(params=[False, True], ids=["few", "many"])
+def poller(request: pytest.FixtureRequest) -> Iterator[Poller]:
+    poller = Poller(many=request.param)
+    yield poller
+    if isinstance(poller._poll, select.epoll):
+        poller._poll.close()
+
+
+def test_events_are_returned(poller: Poller) -> None:
     ours, theirs = socket.socketpair()
     taken: list[int] = []
-    poller = Poller()
     poller.add(ours, taken.append)
     poller.serve(0.0)
     assert taken == []
@@ -33,11 +42,10 @@ def test_events_are_returned() -> None:
     theirs.close()
 
 
-def test_an_end_is_something_to_read() -> None:
+def test_an_end_is_something_to_read(poller: Poller) -> None:
     reader, writer = os.pipe()
     ours, theirs = socket.socketpair()
     taken: list[int] = []
-    poller = Poller()
     poller.add(reader, taken.append)
     os.close(writer)
     poller.serve(5.0)
@@ -49,14 +57,14 @@ def test_an_end_is_something_to_read() -> None:
     theirs.close()
     poller.serve(5.0)
     assert taken == [READ, WRITE]
+    poller.remove(ours)
     ours.close()
 
 
-def test_removed_descriptors_return_no_events() -> None:
+def test_removed_descriptors_return_no_events(poller: Poller) -> None:
     """Nor does a new object get the events of the descriptor's former owner."""
     pairs = [socket.socketpair() for _ in range(2)]
     taken: list[str] = []
-    poller = Poller()
 
     def take(name: str, other: socket.socket) -> None:
         taken.append(name)
