@@ -39,9 +39,12 @@ def state_of(
         return "ending"
     if not instance.live:
         return "making"
-    calling = _calling_seconds(status, now_ns)
-    if calling and calling > _usual_seconds(status, deadline):
-        return "stuck"
+    calling = 0.0
+    # Most of the thousands in a list are between calls.
+    if status.busy_since_ns or status.ticking_since_ns:
+        calling = _calling_seconds(status, now_ns)
+        if calling > _usual_seconds(status, deadline):
+            return "stuck"
     if status.has_clock == CLOCK_PAUSED:
         return "paused"
     stepped = now - instance.stepped_at <= RUNNING_SECONDS
@@ -49,11 +52,8 @@ def state_of(
 
 
 def _calling_seconds(status: Status, now_ns: int) -> float:
-    """Return how long the present call has lasted; 0 between calls."""
+    """Return how long the present call has lasted."""
     began = status.busy_since_ns, status.ticking_since_ns
-    # First, as for most of thousands in a list.
-    if not any(began):
-        return 0.0
     return (now_ns - min(each for each in began if each)) / 1e9
 
 
