@@ -58,14 +58,20 @@ class WrongTokens:
         Args:
             source: As returned by `source_of`.
         """
-        digest = hashlib.blake2b(source.encode(), key=self._secret, digest_size=4)
-        slot = int.from_bytes(digest.digest(), "little") % SLOTS
-        now_ns = self._clock()
+        slot, now_ns = self._slot(source), self._clock()
         time_ns = max(self._times[slot], now_ns)
         if time_ns - now_ns > _BURST_NS:
             return False
         self._times[slot] = time_ns + _SPACING_NS
         return True
+
+    def is_within(self, source: str) -> bool:
+        """Whether a source is within the limit; this counts nothing."""
+        return self._times[self._slot(source)] - self._clock() <= _BURST_NS
+
+    def _slot(self, source: str) -> int:
+        digest = hashlib.blake2b(source.encode(), key=self._secret, digest_size=4)
+        return int.from_bytes(digest.digest(), "little") % SLOTS
 
 
 @functools.cache
@@ -119,6 +125,10 @@ class Authenticator:
         if identity is not None:
             return identity
         self.refuse(shown, address, request_id)
+
+    def is_within(self, address: str) -> bool:
+        """Whether an address may try another token: one with too many may not."""
+        return self._wrong.is_within(source_of(address))
 
     def refuse(self, shown: bytes, address: str, request_id: str = "") -> NoReturn:
         """Refuse a caller without a valid token; log and count a wrong one.

@@ -1035,6 +1035,13 @@ NODES = (
         "Describe a recording that a caller wants to resume",
         _OF_NODES,
     ),
+    Operation(
+        "run_find",
+        "GET",
+        "/v1/nodes/runs/<run>/",
+        "Find out whether this node has a run",
+        _OF_NODES,
+    ),
 )
 #: What a request calls that names no operation.
 NOTHING = Operation("nothing", "GET", "", "Answer that there is nothing", ANY)

@@ -268,6 +268,45 @@ def test_any_server_answers_for_a_run(servers: Servers) -> None:
         assert other.get().status == 200
 
 
+def test_a_token_of_a_run_is_known_to_all_servers(servers: Servers) -> None:
+    """As on one server: 403 where a good token opens nothing, 401 if it is unknown."""
+    redis, both = servers
+    one, two = (Run.create(api_of(x, "runner"), f"roles-{x.port}") for x in both)
+    paths = [
+        *(one.path(), two.path(), "/v1/runs/no-such-run/", "/v1/runs/a%20b/"),
+        *(one.path("tokens/"), two.path("tokens/"), "/v1/runs/", "/v1/envs/"),
+    ]
+    expected = {
+        one.tokens["worker"]: [200, *[403] * 7],
+        two.tokens["worker"]: [403, 200, *[403] * 6],
+    }
+    with RawConnection(both[0].port, source="127.0.9.8") as client:
+        for token, statuses in expected.items():
+            for api in map(Api, both):
+                headers = {"Authorization": f"Bearer {token}"}
+                answers = [api.get(path, headers=headers) for path in paths]
+                assert [each.status for each in answers] == statuses
+            put = Api(both[0]).request(
+                "PUT", two.path("weights/"), data=b"w", headers=headers
+            )
+            assert put.status == 403
+        for path in paths:
+            lines = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n"
+            lines += "Authorization: Bearer ghr_unknown\r\n\r\n"
+            client.send(lines.encode())
+            assert client.read_response().status == 401
+    # A good token binds no name of another run to the server that knows the token.
+    redis.command("del", f"{{gym}}:run:{two.name}")
+    run = two.name + "-unknown"
+    worker = {"Authorization": f"Bearer {one.tokens['worker']}"}
+    for server in both:
+        for name in (two.name, run):
+            path = f"/v1/runs/{name}/"
+            error(Api(server).get(path, headers=worker), 403, "scope-missing")
+    assert two.get().status == 200
+    assert run not in redis.command("keys", "{gym}:run:*")
+
+
 def test_names_that_no_run_has_stay_at_the_server(servers: Servers) -> None:
     redis, (one, _) = servers
     runner = api_of(one, "runner")

@@ -167,6 +167,10 @@ class Guard:
                 problem.headers["WWW-Authenticate"] = _BEARER
             raise
 
+    def may_try(self, environ: Environ) -> bool:
+        """Whether a request comes from an address without too many wrong tokens."""
+        return self._authenticator.is_within(environ["REMOTE_ADDR"])
+
     def _is_open(self, environ: Environ) -> bool:
         """Whether a GET needs no token: pages and their scripts hold no secrets."""
         if environ["PATH_INFO"] == "/" and self._no_dashboard:

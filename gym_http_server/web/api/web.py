@@ -46,6 +46,7 @@ from gym_http_server.web.api.exchange import (
     request_id_of,
 )
 from gym_http_server.web.api.fleet.guard import FleetGuard
+from gym_http_server.web.api.fleet.run_tokens import check_elsewhere
 from gym_http_server.web.api.guard import Guard
 from gym_http_server.web.api.problems import problem_answer
 from gym_http_server.web.api.tickets import Tickets
@@ -174,9 +175,7 @@ class Web:
                 caller = environ[CALLER] = self.guard.check(environ, row)
                 if caller is not EVERYONE and not caller.may(row.scopes):
                     if caller.run_token:
-                        if self.fleet is None:
-                            # Else the run may be on another node.
-                            self.relay.check_token(caller.run_token)
+                        self.check_run_token(environ)
                         raise RunTokenRefused
                     shown = sorted(row.scopes - {RUN_ROLE})
                     raise ScopeMissing(caller.name, " or ".join(shown))
@@ -205,6 +204,25 @@ class Web:
         if cors:
             answer = answer._replace(headers=[*answer.headers, *cors])
         return answer
+
+    def check_run_token(self, environ: Environ) -> None:
+        """Check that a request's token is one of a run, on any node of a fleet.
+
+        Raises:
+            Unauthorized: It is not.
+            NodeAway: A node that may have its run does not answer.
+        """
+        digest = environ[CALLER].run_token
+        try:
+            self.relay.check_token(digest)
+        except Problem as problem:
+            unknown = problem.status == Unauthorized.default_status
+            if not unknown or self.fleet is None or FORWARDED in environ:
+                raise
+            if not self.guard.may_try(environ):
+                # Guesses shall not cost each node a request.
+                raise
+            check_elsewhere(self.fleet, digest)
 
     def _called(
         self,

@@ -6,7 +6,6 @@ They sign the name of the caller's token, and the request's ID, with the fleet t
 from __future__ import annotations
 
 import logging
-import secrets
 
 import msgspec
 
@@ -31,12 +30,14 @@ from gym_http_server.web.backends.nodes.callers import (
     ForwardedCaller,
     SignedParts,
 )
-from gym_http_server.web.backends.nodes.client import NodeRequest
 from gym_http_server.web.backends.nodes.fleet import Fleet
 
 __all__ = ["FleetGuard"]
 
 TICKET_SECONDS = 5.0
+#: What a node asks of another one, whatever its caller may do: the ticket is what
+#: counts, or the node of a run.
+_OF_NO_CALLER = frozenset({"ticket_take", "run_find"})
 
 log = logging.getLogger("gym_http_server.fleet")
 
@@ -72,8 +73,7 @@ class FleetGuard(Guard):
             return identity
         environ[FORWARDED] = True
         self.refresh()
-        if row.name == "ticket_take":
-            # The ticket is what counts.
+        if row.name in _OF_NO_CALLER:
             return Identity(scopes=row.scopes)
         identity = self._identity(caller)
         if NODE not in row.scopes:
@@ -121,16 +121,10 @@ class FleetGuard(Guard):
 
     def _take_there(self, node: Record, ticket: str) -> TicketHolder | None:
         row = OPERATIONS["ticket_take"]
-        parts = SignedParts(row.method, row.path, secrets.token_hex(8), "")
-        signature = self._fleet.callers.sign(node, ForwardedCaller(), parts)
-        headers = f"Authorization: {signature}\r\nX-Request-Id: {parts.request_id}\r\n"
         body = msgspec.json.encode({"ticket": ticket})
         # If its answer is lost, the ticket is.
-        answer = self._fleet.client.send(
-            node,
-            NodeRequest(parts.method, parts.target, headers, body),
-            repeatable=False,
-            timeout_s=TICKET_SECONDS,
+        answer = self._fleet.ask(
+            node, row.method, row.path, body=body, timeout_s=TICKET_SECONDS
         )
         if answer.status != 200:
             return None

@@ -25,13 +25,13 @@ from gym_http_server.web.api.exchange import (
     with_body,
 )
 from gym_http_server.web.api.fleet.forwarding import FleetCall, decoded, joined
+from gym_http_server.web.backends.nodes.fleet import TOGETHER_SECONDS, ask_each
 from gym_http_wire.problems import Problem
 
 __all__ = ["LISTS", "ask_others", "for_path", "node_header", "recorder"]
 
 #: Names nodes that did not answer in time, in answers about all of them.
 MISSING = "Gym-Missing-Nodes"
-TOGETHER_SECONDS = 1.0
 #: Ended instances, recordings, and events in one list.
 MOST_ENDED = 100
 MOST_RECORDINGS = 1000
@@ -89,13 +89,7 @@ def _ask(
 def ask_others(call: FleetCall) -> list[tuple[Record, Answer | None]]:
     """Return the answers of the other nodes, ``None`` for those that are too slow."""
     nodes = [each.record for each in call.fleet.nodes.others]
-    tasks = [gevent.spawn(_ask, call, each, TOGETHER_SECONDS) for each in nodes]
-    # A long answer that has begun may take longer.
-    gevent.joinall(tasks, timeout=2 * TOGETHER_SECONDS)
-    answers = [each.value for each in tasks]
-    # One that sends a byte now and then would hold memory for its answer.
-    gevent.killall(tasks, block=False)
-    return list(zip(nodes, answers, strict=True))
+    return ask_each(nodes, lambda node: _ask(call, node, TOGETHER_SECONDS))
 
 
 def _together(merge: Callable[[_Answers], Any], call: FleetCall) -> Answer:

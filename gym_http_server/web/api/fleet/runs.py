@@ -11,30 +11,38 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from gym_http_server.errors import FleetAway, NodeAway, Unauthorized
+from gym_http_server.errors import (
+    FleetAway,
+    NodeAway,
+    NotFound,
+    RunTokenRefused,
+    Unauthorized,
+    UnknownRun,
+)
 from gym_http_server.fleet.records import Record
 from gym_http_server.fleet.store import StoreAway
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.runs import RUN_CREATE
 from gym_http_server.operations.table import OPERATIONS, RUN
 from gym_http_server.services.relay.files import INLINE_BYTES
-from gym_http_server.services.relay.messages import ADMITTED
+from gym_http_server.services.relay.messages import ADMITTED, RelayHead
 from gym_http_server.web.api.exchange import (
     Answer,
     Environ,
     caller_of,
     check_size,
+    empty_answer,
     read_body,
     read_some,
 )
 from gym_http_server.web.api.fleet.forwarding import FleetCall
-from gym_http_server.web.api.fleet.lists import ask_others, for_path
-from gym_http_server.web.api.web import View
+from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.nodes.connection import ArrivingBody
 from gym_http_server.web.backends.nodes.fleet import Fleet
+from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter, Problem
 
-__all__ = ["RunViews"]
+__all__ = ["RunViews", "find_run"]
 
 #: Runs whose node a web worker remembers.
 MOST_KNOWN = 4096
@@ -56,12 +64,9 @@ class RunViews:
         self._fleet = fleet
         # Number of the node by name of the run.
         self._known: dict[str, str] = {}
-        self._status_view: View
 
     def answer_of(self, row: Operation, view: View) -> Callable[..., Answer] | None:
         """Return what answers an operation; ``None`` if it is not about one run."""
-        if row.name == "run_status":
-            self._status_view = view
         if row.name == "run_create":
             return self._create
         return self._answer if row.path.startswith(RUN) else None
@@ -87,19 +92,38 @@ class RunViews:
 
     def _answer(self, call: FleetCall, run: str, **arguments: str) -> Answer:
         """Answer for a run of this node, or forward the request to its node."""
-        if call.is_forwarded or not _is_name(run):
+        if call.is_forwarded:
+            return call.here(run=run, **arguments)
+        if not caller_of(call.environ).run_token:
+            return self._answer_there(call, run, arguments)
+        refused = Unauthorized.default_status
+        try:
+            answer = self._answer_there(call, run, arguments)
+            if answer.status != refused:
+                return answer
+        except Problem as problem:
+            if problem.status != refused:
+                raise
+        # The node of the run does not know the token: another node may.
+        call.web.check_run_token(call.environ)
+        raise RunTokenRefused
+
+    def _answer_there(
+        self, call: FleetCall, run: str, arguments: dict[str, str]
+    ) -> Answer:
+        if not _is_name(run):
             return call.here(run=run, **arguments)
         node = self._find(call, run)
         if node.boot == self._fleet.nodes.own.boot:
             return call.here(run=run, **arguments)
         if call.row.op not in ADMITTED:
-            return _checked(call, call.forward(node, call.read_body()))
+            return call.forward(node, call.read_body())
         environ = call.environ
         size = int(environ.get("CONTENT_LENGTH") or 0)
         check_size(size, call.web.settings.max_upload, "--max-upload")
         known = "CONTENT_LENGTH" in environ
         upload = ArrivingBody(_pieces(environ), size if known else None)
-        return _checked(call, call.forward_upload(node, upload))
+        return call.forward_upload(node, upload)
 
     def _find(self, call: FleetCall, run: str) -> Record:
         """Return the node of a run; this one if none has it.
@@ -132,16 +156,15 @@ class RunViews:
 
         Raises:
             NodeAway: A node that may have it does not answer.
+            Unauthorized: The request has a token of no run.
         """
-        asking = call._replace(
-            row=OPERATIONS["run_status"],
-            view=self._status_view,
-            environ=for_path(call.environ, f"/v1/runs/{run}/"),
-        )
+        if caller_of(call.environ).run_token:
+            call.web.check_run_token(call.environ)
         node = self._fleet.nodes.own
-        if not _has(asking, run):
-            answers = ask_others(asking)
-            found = [x for x, a in answers if a is not None and a.status in (200, 403)]
+        if not _has(call.web, run):
+            path = OPERATIONS["run_find"].path.replace("<run>", run)
+            answers = self._fleet.ask_others(path)
+            found = [x for x, a in answers if a is not None and a.status < 400]
             silent = [x.name for x, a in answers if a is None]
             if not found and silent:
                 raise NodeAway(
@@ -162,18 +185,6 @@ class RunViews:
         self._known[run] = number
 
 
-def _checked(call: FleetCall, answer: Answer) -> Answer:
-    """Return the answer of a run's node, unless that has refused the run's token.
-
-    Raises:
-        Unauthorized: It has; this node counts wrong tokens, as it knows the client.
-    """
-    refused = answer.status == Unauthorized.default_status
-    if refused and caller_of(call.environ).run_token:
-        raise Unauthorized("the node of the run has refused the token")
-    return answer
-
-
 def _is_name(run: str) -> bool:
     """Whether a run may have a name; other nodes and the store see no other ones."""
     try:
@@ -183,12 +194,26 @@ def _is_name(run: str) -> bool:
     return True
 
 
-def _has(asking: FleetCall, run: str) -> bool:
+def find_run(web: Web, environ: Environ, run: str) -> Answer:
+    """Answer another node whether this one has a run.
+
+    Raises:
+        NotFound: It has not.
+    """
+    if not _has(web, run):
+        raise NotFound(f"this node has no run {run!r:.80}")
+    return empty_answer()
+
+
+def _has(web: Web, run: str) -> bool:
     """Whether this node has a run."""
     try:
-        return asking.here(run=run).status == 200
+        web.relay.call(Op.RUN_STATUS, RelayHead(run=run))
     except Problem as problem:
-        return problem.status == 403
+        if problem.status != UnknownRun.default_status:
+            raise
+        return False
+    return True
 
 
 def _pieces(environ: Environ) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ from gym_http_server.web.api.fleet.batches import split_batch
 from gym_http_server.web.api.fleet.creates import create
 from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of
 from gym_http_server.web.api.fleet.lists import LISTS, node_header
-from gym_http_server.web.api.fleet.runs import RunViews
+from gym_http_server.web.api.fleet.runs import RunViews, find_run
 from gym_http_server.web.api.service import ticket_request
 from gym_http_server.web.api.streams import check_framing
 from gym_http_server.web.api.web import View, Web
@@ -72,6 +72,7 @@ class FleetViews:
         """The views of operations that a server alone does not have."""
         return {
             "recording_find": recordings.VIEWS["recording"],
+            "run_find": find_run,
             "ticket_take": _take_ticket,
         }
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import secrets
+from collections.abc import Callable
+from typing import TypeVar
+
+import gevent  # type: ignore[import-untyped]
 
 import gym_http_server
 from gym_http_server.config.settings import Settings
-from gym_http_server.errors import InstanceEnded, UnknownInstance
+from gym_http_server.errors import InstanceEnded, NodeAway, UnknownInstance
 from gym_http_server.fleet.joining import may_be_called
 from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.page import Page
@@ -15,12 +20,22 @@ from gym_http_server.fleet.records import BadRecord, Record, read
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore, StoreAway
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.web.backends.nodes.callers import CallerSignatures
-from gym_http_server.web.backends.nodes.client import NodeClient
+from gym_http_server.web.backends.nodes.callers import (
+    CallerSignatures,
+    ForwardedCaller,
+    SignedParts,
+)
+from gym_http_server.web.backends.nodes.client import NodeClient, NodeRequest
+from gym_http_server.web.backends.nodes.connection import NodeAnswer
 from gym_http_server.web.backends.nodes.known import KnownNodes
 from gym_http_server.web.backends.nodes.placement import Placement
 
-__all__ = ["Fleet"]
+__all__ = ["Fleet", "ask_each"]
+
+#: Seconds in which other nodes answer what is asked of all of them.
+TOGETHER_SECONDS = 1.0
+
+_Answer = TypeVar("_Answer")
 
 
 class Fleet:
@@ -52,6 +67,49 @@ class Fleet:
         url = self._settings.fleet
         return FleetStore(url, gym_http_server.__version__, self._signatures)
 
+    def ask(
+        self,
+        node: Record,
+        method: str,
+        path: str,
+        caller: ForwardedCaller = ForwardedCaller(),  # noqa: B008
+        body: bytes = b"",
+        *,
+        timeout_s: float,
+    ) -> NodeAnswer:
+        """Send a node a request that no client has sent, once.
+
+        Args:
+            node: The node.
+            method: As ``POST``.
+            path: The path.
+            caller: The caller for whom this node acts.
+            body: The body.
+            timeout_s: Seconds to wait for the answer.
+
+        Raises:
+            NodeAway: The node does not answer.
+        """
+        parts = SignedParts(method, path, secrets.token_hex(8), "")
+        signature = self.callers.sign(node, caller, parts)
+        headers = f"Authorization: {signature}\r\nX-Request-Id: {parts.request_id}\r\n"
+        asked = NodeRequest(method, path, headers, body)
+        return self.client.send(node, asked, repeatable=False, timeout_s=timeout_s)
+
+    def ask_others(
+        self,
+        path: str,
+        caller: ForwardedCaller = ForwardedCaller(),  # noqa: B008
+    ) -> list[tuple[Record, NodeAnswer | None]]:
+        """Return the answers of all other nodes to a GET; ``None`` of silent ones."""
+
+        def ask(node: Record) -> NodeAnswer | None:
+            with contextlib.suppress(NodeAway):
+                return self.ask(node, "GET", path, caller, timeout_s=TOGETHER_SECONDS)
+            return None
+
+        return ask_each([each.record for each in self.nodes.others], ask)
+
     def find(self, instance_id: str) -> Record:
         """Return the other node that issued an instance ID.
 
@@ -79,3 +137,21 @@ class Fleet:
                 if not own and may_be_called(node.url, self._settings):
                     return node
         return None
+
+
+def ask_each(
+    nodes: list[Record], ask: Callable[[Record], _Answer | None]
+) -> list[tuple[Record, _Answer | None]]:
+    """Return the answers of nodes that are asked at once, ``None`` of slow ones.
+
+    Args:
+        nodes: The nodes.
+        ask: Asks one, within `TOGETHER_SECONDS`; returns ``None`` if it is silent.
+    """
+    tasks = [gevent.spawn(ask, each) for each in nodes]
+    # A long answer that has begun may take longer.
+    gevent.joinall(tasks, timeout=2 * TOGETHER_SECONDS)
+    answers = [each.value for each in tasks]
+    # One that sends a byte now and then would hold memory for its answer.
+    gevent.killall(tasks, block=False)
+    return list(zip(nodes, answers, strict=True))
