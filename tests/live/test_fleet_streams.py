@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.support.faults.fleet_front import (
     FleetFront,
     Recorder,
 )
+from tests.support.faults.lying_proxy import Exchange, Lie
 from tests.support.fleet import fleet
 from tests.support.reference_runs import ReferenceRun
 from tests.support.server import Server
@@ -112,6 +114,38 @@ def test_an_instance_that_exists_has_its_stream_at_its_node(
             env.reset(seed=1)
             assert len(direct.sessions()) == 1
             assert first.sessions() == []
+
+
+class ProxyWithoutServer(Recorder):
+    """Answers the first handshakes as a proxy does while its server is away."""
+
+    def __init__(self, port: int, handshakes: int) -> None:
+        super().__init__(port, Lie(request=self._begin, answer=self._answer))
+        self._left = handshakes
+
+    def _begin(self, exchange: Exchange) -> None:
+        self.record(exchange)
+        if "stream?" in exchange.path and self._left > 0:
+            self._left -= 1
+            exchange.head = exchange.head.replace(b"stream?", b"nothing?")
+        elif "/step/" in exchange.path and self._left == 0:
+            # The first rest is over with this request.
+            self._left = -1
+            time.sleep(0.6)
+
+    def _answer(self, exchange: Exchange) -> None:
+        if "nothing?" in exchange.path:
+            exchange.status, exchange.answer = 502, b"<html>Bad Gateway</html>"
+            exchange.headers["content-type"] = "text/html"
+
+
+def test_streams_are_tried_again_when_the_server_is_back(
+    server: Server, play: Callable[[str], None]
+) -> None:
+    with ProxyWithoutServer(server.port, handshakes=3) as first:
+        play(first.url)
+        assert len(first.sessions()) == 4
+        assert 1 <= len(first.paths("/step/")) < 5
 
 
 def test_a_client_of_a_server_alone_requests_no_ticket(

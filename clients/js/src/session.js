@@ -16,8 +16,14 @@ import { Stream } from "./stream.js";
 import { mayBeTooLarge } from "./close_codes.js";
 
 const HANDSHAKE = 10_000;
-/** Failed handshakes in a row after which streams are given up. */
+/**
+ * Failed handshakes in a row after which streams rest: milliseconds without a handshake, twice as
+ * many after each further one that fails.
+ */
 const FAILED_HANDSHAKES = 3;
+const FIRST_REST = 500;
+const LONGEST_REST = 300_000;
+const SERVER_ERRORS = 500;
 const MAX_NUMBER = 2 ** 32 - 1;
 /** These codes mean that there are no streams; other problems concern the instance. */
 const NO_STREAMS = new Set(["malformed-request", "method-not-allowed", "not-found", "upgrade-required"]);
@@ -31,6 +37,7 @@ export class Session {
   #stream = null;
   #streams;
   #failed = 0;
+  #restsUntil = 0;
   // Up to this one, requests go by REST unless a later one opens a stream.
   #without = 0;
   #lostAt = null;
@@ -98,7 +105,7 @@ export class Session {
   async #outcome(operation, body, deadline) {
     const number = this.#next();
     let tries;
-    while (this.#streams) {
+    while (this.#stream || (this.#streams && performance.now() >= this.#restsUntil)) {
       try {
         if (!this.#stream && number > this.#without) await this.#open(deadline);
         if (!this.#stream) break;
@@ -178,8 +185,10 @@ export class Session {
 
   #refused(error) {
     const { answer } = error;
-    if (answer && !isRepeated(answer)) {
-      const reply = problemIn(answer.body);
+    const reply = answer && problemIn(answer.body);
+    // What a proxy answers without its server passes.
+    const passes = !answer || isRepeated(answer) || (answer.status >= SERVER_ERRORS && !reply?.code);
+    if (!passes) {
       if (reply?.code && !NO_STREAMS.has(reply.code)) {
         throw apiError(reply, answer.status, `${this.#requester.url}${this.#path}stream`);
       }
@@ -192,8 +201,9 @@ export class Session {
       return;
     }
     this.#without = this.#number;
-    this.#failed++;
-    this.#streams = this.#failed < FAILED_HANDSHAKES;
+    const further = ++this.#failed - FAILED_HANDSHAKES;
+    if (further < 0) return;
+    this.#restsUntil = performance.now() + Math.min(FIRST_REST * 2 ** Math.min(further, 10), LONGEST_REST);
   }
 
   async #byRest(number, operation, body, deadline) {

@@ -38,8 +38,11 @@ local Session = {}
 Session.__index = Session
 
 local HANDSHAKE_SECONDS = 10
--- Failed handshakes in a row after which streams are given up.
+-- Failed handshakes in a row after which streams rest: seconds without a handshake, twice
+-- as many after each further one that fails.
 local FAILED_HANDSHAKES = 3
+local FIRST_REST, LONGEST_REST = 0.5, 300
+local SERVER_ERRORS = 500
 local MAX_NUMBER = 4294967295
 -- The kernel accepts smaller messages whole, so that the reason for the end of the stream
 -- can be read. While a larger one is sent, sending fails.
@@ -63,6 +66,7 @@ function session.new(requester, quoted_id, options)
     number = 0,
     streams = options.streams,
     failed_handshakes = 0,
+    rests_until = 0,
     raw = options.raw,
   }, Session)
 end
@@ -77,7 +81,20 @@ end
 -- Have the present request go by REST; a later one tries a stream again.
 local function do_without(self)
   self.failed_handshakes = self.failed_handshakes + 1
-  self.streams = self.failed_handshakes < FAILED_HANDSHAKES
+  local further = self.failed_handshakes - FAILED_HANDSHAKES
+  if further >= 0 then
+    local seconds = math.min(FIRST_REST * 2 ^ math.min(further, 10), LONGEST_REST)
+    self.rests_until = socket.gettime() + seconds
+  end
+end
+
+-- Whether a handshake may succeed later, as when the server behind a proxy is back.
+local function is_passing(reply)
+  if retries.is_repeated(reply) then
+    return true
+  end
+  local _, code = errors.message_and_code(reply)
+  return reply.status >= SERVER_ERRORS and not code
 end
 
 -- Open a stream if possible; returns an error if the instance is the reason.
@@ -99,7 +116,7 @@ local function reopen(self, deadline)
   if connection then
     self.failed_handshakes, self.lost_at = 0, nil
     self.stream = streams.new(connection, self.requester.options.max_body + 65552, self.raw)
-  elseif failed or retries.is_repeated(reply) then
+  elseif failed or is_passing(reply) then
     do_without(self)
   else
     local message, code = errors.message_and_code(reply)
@@ -197,7 +214,7 @@ end
 
 local function outcome(self, query, deadline)
   local trying
-  while self.streams do
+  while self.stream or self.streams and socket.gettime() >= self.rests_until do
     if not self.stream then
       local failed = reopen(self, deadline)
       if failed then

@@ -43,8 +43,11 @@ def connect(scripted_streams: ScriptedStreams) -> Iterator[Open]:
     """Return a factory of sessions without pauses, closed after the test."""
     made: list[tuple[Session, Requester]] = []
 
-    def make(total: float = 120.0, **options: Any) -> Session:
-        url, retries = scripted_streams.server.url, FakeClock().retries(total)
+    def make(
+        total: float = 120.0, clock: FakeClock | None = None, **options: Any
+    ) -> Session:
+        url = scripted_streams.server.url
+        retries = (clock or FakeClock()).retries(total)
         link = Requester(url, token="", retries=retries)
         path = "/v1/envs/3c657dbc/"
         address = Address.parse(url, "")
@@ -190,21 +193,38 @@ def test_a_later_request_may_open_the_stream_for_earlier_ones(
     ]
 
 
-@pytest.mark.parametrize("failed", [then_close(), then_close(b"HTTP/1.1 101 X\r\n")])
-def test_three_failed_handshakes_on_end_mean_rest_for_good(
+@pytest.mark.parametrize(
+    "failed",
+    [
+        then_close(),
+        then_close(b"HTTP/1.1 101 X\r\n"),
+        *(http_answer(b"<html>", status=status) for status in (500, 502, 503, 504)),
+    ],
+)
+def test_streams_rest_ever_longer_after_three_failed_handshakes_on_end(
     failed: Any, scripted_streams: ScriptedStreams, connect: Open
 ) -> None:
-    script = [step for name in "abc" for step in (failed, rest_answer(name))]
-    with scripted_streams.script(*script, rest_answer("d")):
-        session = connect()
-        assert [session.call("step/", STEP) for _ in range(5)] == list("abcdd")
+    clock, rests = FakeClock(), (0.5, 1.0, 2.0, 4.0)
+    script = [failed, rest_answer("r")] * 3 + [rest_answer("r")]
+    script += [failed, rest_answer("r"), rest_answer("r")] * (len(rests) - 1)
+    lasting = scripted_streams.stream(answer_value("s"), close_unanswered)
+    with scripted_streams.script(*script, lasting, failed, rest_answer("r")):
+        session = connect(clock=clock)
+        assert [session.call("step/", STEP) for _ in range(3)] == ["r"] * 3
+        for rest in rests[:-1]:
+            clock.now += rest - 0.01
+            assert session.call("step/", STEP) == "r"
+            clock.now += 0.01
+            assert session.call("step/", STEP) == "r"
+        clock.now += rests[-1] - 0.01
+        assert session.call("step/", STEP) == "r"
         assert session.transport == "rest"
-    stream, name = f"stream?session={session.name}", session.name
-    assert scripted_streams.lines == [
-        *(line for n in (1, 2, 3) for line in (stream, f"{name}-{n}")),
-        f"{name}-4",
-        f"{name}-5",
-    ]
+        clock.now += 0.01
+        assert session.call("step/", STEP) == "s"
+        assert session.transport == "stream"
+        # The count begins anew.
+        assert session.call("step/", STEP) == "r"
+    assert scripted_streams.lines.count(f"stream?session={session.name}") == 8
 
 
 def test_handshakes_that_fail_now_and_then_do_not_add_up(

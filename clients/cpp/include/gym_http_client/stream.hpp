@@ -5,6 +5,8 @@
 #ifndef GYM_HTTP_CLIENT_STREAM_HPP
 #define GYM_HTTP_CLIENT_STREAM_HPP
 
+#include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "gym_http_client.hpp"
@@ -93,7 +95,7 @@ private:
     /// Opens a stream if necessary; returns whether there is one.
     bool open(const InstanceRequest& query, const Deadline& deadline) {
         if (stream_) return true;
-        if (failed_handshakes_ >= max_failed_handshakes) return false;
+        if (Clock::now() < rests_until_) return false;
         std::string search = "?session=" + session_;
         if (lost_at_) {
             const std::chrono::duration<double> ago = Clock::now() - *lost_at_;
@@ -115,7 +117,17 @@ private:
             if (failed_handshakes_ + 1 == max_failed_handshakes) warn(url(query), refusal.what());
         }
         ++failed_handshakes_;
+        rest();
         return false;
+    }
+
+    /// Has streams rest for a while, if too many handshakes have failed in a row.
+    void rest() {
+        const int further = failed_handshakes_ - max_failed_handshakes;
+        if (further < 0) return;
+        const double seconds = std::min(first_rest_s * std::exp2(std::min(further, 10)), longest_rest_s);
+        rests_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                          std::chrono::duration<double>(seconds));
     }
 
     /// Reports why steps are slow, for the operator of a proxy.
@@ -188,6 +200,9 @@ private:
     }
 
     static constexpr int max_failed_handshakes = 3;
+    // Each further failure doubles the time.
+    static constexpr double first_rest_s = 0.5;
+    static constexpr double longest_rest_s = 300.0;
     // The kernel accepts smaller messages whole, so that the reason for the end of the
     // stream can be read. While a larger one is sent, sending fails.
     static constexpr std::size_t surely_read = std::size_t(64) << 10U;
@@ -199,6 +214,7 @@ private:
     std::unique_ptr<WebSocket> stream_{};
     std::optional<Clock::time_point> lost_at_{};
     int failed_handshakes_ = 0;
+    Clock::time_point rests_until_ = Clock::time_point::min();
     std::string body_{};
     std::string message_{};
 };

@@ -347,7 +347,7 @@ class Session:
         Raises:
             Failure: There is no answer.
         """
-        if not self._opener.wanted:
+        if self._stream is None and not self._opener.wanted:
             return self._by_rest(pending)
         try:
             if self._stream is None and pending.request.number > self._without:

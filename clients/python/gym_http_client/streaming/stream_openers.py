@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -21,8 +22,12 @@ __all__ = ["StreamOpener", "WebSocketOpener"]
 
 _PROBLEM = "application/problem+json"
 _HANDSHAKE_SECONDS = 10.0
-# The number of failed handshakes in a row after which no more streams are tried.
+_SERVER_ERRORS = 500
+# The number of failed handshakes in a row after which streams rest: seconds without a
+# handshake, twice as many after each further one that fails. A server may be restarted
+# behind its proxy; some networks never let a stream through.
 _FAILED_HANDSHAKES = 3
+_FIRST_REST, _LONGEST_REST = 0.5, 300.0
 _UPGRADE_REQUIRED = "upgrade-required"
 # Codes that mean that the server has no streams; others concern the instance.
 _NO_STREAMS = frozenset(
@@ -36,16 +41,18 @@ class StreamOpener(ABC):
     Args:
         clock: Monotonic seconds.
         wanted: Whether to try streams at all.
-
-    Attributes:
-        wanted: Whether streams are still tried.
     """
 
     def __init__(self, clock: Callable[[], float], *, wanted: bool) -> None:
-        self.wanted = wanted
+        self._wanted = wanted
         self._clock = clock
         # The time when an answer was lost with a stream, while no stream followed.
         self._lost_at: float | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether to try a stream now."""
+        return self._wanted
 
     @abstractmethod
     def open(self, session: str) -> Stream | None:
@@ -110,6 +117,12 @@ class WebSocketOpener(StreamOpener):
         self._time_limit = time_limit
         self._spin_us = spin_us
         self._failed = 0
+        self._rests_until = -math.inf
+
+    @property
+    def wanted(self) -> bool:
+        """Whether to try a stream now: not while they rest."""
+        return self._wanted and self._clock() >= self._rests_until
 
     def open(self, session: str) -> WebSocketStream | None:
         """Open a stream, at the instance's node if that answers."""
@@ -145,7 +158,7 @@ class WebSocketOpener(StreamOpener):
         try:
             return self._shake_hands(self._dialer, head, _HANDSHAKE_SECONDS)
         except NoStream as none:
-            if none.reply.status in REPEATED:
+            if _is_passing(none.reply):
                 self._fail()
             elif _is_about_instance(none.reply):
                 raise
@@ -163,7 +176,7 @@ class WebSocketOpener(StreamOpener):
         return WebSocketStream(dialer, head, limit, self._time_limit, self._spin_us)
 
     def _use_rest(self, reply: Reply) -> None:
-        self.wanted = False
+        self._wanted = False
         problem = json_object(reply)
         if problem.get("code") == _UPGRADE_REQUIRED:
             # The log helps an administrator: a proxy may be the cause.
@@ -176,7 +189,17 @@ class WebSocketOpener(StreamOpener):
 
     def _fail(self) -> None:
         self._failed += 1
-        self.wanted = self._failed < _FAILED_HANDSHAKES
+        further = self._failed - _FAILED_HANDSHAKES
+        if further >= 0:
+            seconds = min(_FIRST_REST * 2 ** min(further, 10), _LONGEST_REST)
+            self._rests_until = self._clock() + seconds
+
+
+def _is_passing(reply: Reply) -> bool:
+    """Whether a handshake may succeed later, as when a proxy's server is back."""
+    if reply.status in REPEATED:
+        return True
+    return reply.status >= _SERVER_ERRORS and not json_object(reply).get("code")
 
 
 def _is_about_instance(reply: Reply) -> bool:
