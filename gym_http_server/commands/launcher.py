@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import logging
 import os
 import resource
@@ -199,6 +200,8 @@ class Launcher:
         if self._membership is not None:
             self._await_member(self._membership)
         self._control = control
+        # The garbage collection at exit need not look at what was imported.
+        gc.freeze()
         return int(report["envs"])
 
     def _join(self) -> Membership:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 from typing import Any
@@ -82,6 +83,8 @@ def on_starting(arbiter: Any) -> None:
     Otherwise, gunicorn would remove the file of a Unix socket, even another server's.
     """
     arbiter.systemd = True
+    # Garbage collections, also the one at exit, need not look at what was imported.
+    gc.freeze()
 
 
 def pre_fork(arbiter: Any, worker: Any) -> None:
@@ -116,6 +119,8 @@ def post_worker_init(worker: Any) -> None:
     web = worker.app.callable.extensions["gym_http_server"]
     web.under_way.most = worker.most_connections
     web.tls_streams.most = worker.most_files
+    # As in `on_starting`; full collections during requests are shorter, too.
+    gc.freeze()
 
     # A worker that raised here would end gunicorn. If no counters are free, for example
     # after several SIGTTIN, it counts only its own requests.
