@@ -93,6 +93,8 @@ def test_up_to_eight_are_compared_and_exported(
     page.shows("slots taken")
     page.run(f"location.hash = '#/compare/{first.id},{second.id},{third.id}'")
     page.shows("Instance or run")
+    current = "document.querySelector('nav [aria-current]').innerText"
+    assert page.run(current) == "Compare"
     names = ['=1+1,"first"', f"twin {second.id}", f"twin {third.id}"]
     wait_until(lambda: json.loads(page.run(LEGEND)) == names, SECONDS, "the legend")
     wait_until(lambda: page.run(POINTS) == 5, SECONDS, "the longest curve")

@@ -59,13 +59,20 @@ async function open(path, names) {
   if (location.hash === hash && context.about) show(loaded.get(path), names);
 }
 
+/** How a link is current at an address: as its page, as what that page belongs to, or not. */
+function currentAs(link, address) {
+  if (link === address) return "page";
+  const belongs = link === "#/instances" ? address.startsWith("#/envs/") : link !== "#/" && address.startsWith(`${link}/`);
+  return belongs && "true";
+}
+
 /** Show the view of the address. */
 function route() {
   for (const link of document.querySelectorAll("nav a")) {
-    const isHere = link.pathname === "/" && link.hash === (location.hash || "#/");
-    if (!isHere) link.removeAttribute("aria-current");
+    const current = link.pathname === "/" && currentAs(link.hash, location.hash || "#/");
+    if (!current) link.removeAttribute("aria-current");
     else {
-      link.setAttribute("aria-current", "page");
+      link.setAttribute("aria-current", current);
       // On a telephone the links are wider than the window.
       const { parentNode: nav } = link;
       nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;

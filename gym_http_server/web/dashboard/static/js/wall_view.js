@@ -109,7 +109,8 @@ class Tile {
     this.#image.alt = `Frame of ${row.env_id}`;
     this.#stage = h("div", { class: "tile-stage" }, this.#image, this.#text);
     const title = h("a", { href, title: row.instance_id }, row.label ?? row.env_id);
-    this.element = h("article", { class: "panel tile", "data-id": row.instance_id }, this.#stage, title, this.#state, this.#words, this.#why);
+    const envID = row.label ? h("span", { class: "soft small" }, row.env_id) : "";
+    this.element = h("article", { class: "panel tile", "data-id": row.instance_id }, this.#stage, title, envID, this.#state, this.#words, this.#why);
   }
 
   /** Watch the instance, or stop. */
