@@ -119,6 +119,7 @@ def post_worker_init(worker: Any) -> None:
     web = worker.app.callable.extensions["gym_http_server"]
     web.under_way.most = worker.most_connections
     web.tls_streams.most = worker.most_files
+    worker.after_reload = web.end_removed
     # As in `on_starting`; full collections during requests are shorter, too.
     gc.freeze()
 

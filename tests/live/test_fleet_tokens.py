@@ -1,5 +1,6 @@
 """Tokens of a fleet: checked by each server, with quotas that count in all of them."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +12,15 @@ import pytest
 
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.fleet import TOKEN, Redis, fleet, node, wait_until_known
+from tests.support.peers.external_env import ExternalEnv
 from tests.support.peers.openenv import OpenEnvClient
 from tests.support.raw import RawConnection
+from tests.support.reloads import reloaded
 from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.token_file import TOKENS, api_of, line, token_of, write_file
 from tests.support.wait import wait_until
-from tests.support.websocket import WebSocket
+from tests.support.websocket import TEXT, WebSocket
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 
@@ -26,12 +29,16 @@ Servers = tuple[Redis, list[Server]]
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of tokens of both servers."""
+    return Path(write_file(tmp_path_factory.mktemp("tokens")))
+
+
+@pytest.fixture(scope="module")
+def servers(tokens: Path) -> Iterator[Servers]:
     """Two servers of a fleet with the same tokens."""
-    tokens = write_file(tmp_path_factory.mktemp("tokens"))
-    with fleet(
-        "one", "two", args=("--tokens", tokens, "--max-instances", "4", "--access-log")
-    ) as made:
+    flags = ("--tokens", str(tokens), "--max-instances", "4", "--access-log")
+    with fleet("one", "two", args=flags) as made:
         yield made
 
 
@@ -305,6 +312,39 @@ def test_a_token_of_a_run_is_known_to_all_servers(servers: Servers) -> None:
             error(Api(server).get(path, headers=worker), 403, "scope-missing")
     assert two.get().status == 200
     assert run not in redis.command("keys", "{gym}:run:*")
+
+
+def test_a_reload_ends_the_streams_that_a_server_relays(
+    servers: Servers, tokens: Path
+) -> None:
+    _, (one, two) = servers
+    text = tokens.read_text()
+    instance = api_of(one, "ada").create(node="two")
+    with contextlib.ExitStack() as stack:
+
+        def stream_at(server: Server, name: str) -> WebSocket:
+            at, authorization = Instance(Api(server), instance.id), token_of(name)
+            shown = {"authorization": f"Bearer {authorization}"}
+            stream = WebSocket.to(at, sec_websocket_protocol=TEXT, **shown)
+            assert stream.response.status == 101
+            return stack.enter_context(stream)
+
+        ended, direct = [stream_at(one, "ada")], stream_at(two, "ada")
+        kept = stream_at(one, "root")
+        # Some of these names are on each server.
+        for number in range(4):
+            external = ExternalEnv.to(api_of(one, "bob"), name=f"game{number}")
+            ended.append(stack.enter_context(external).websocket)
+        stack.callback(reloaded, one)
+        stack.callback(tokens.write_text, text)
+        tokens.write_text(text.replace("ada ", "eve ").replace("bob ", "tom "))
+        # The other server was not told.
+        assert "removed tokens: ada, bob" in reloaded(one)
+        for stream in ended:
+            stream.read_to_end()
+        for stream in (direct, kept):
+            assert stream.call(op="reset", seed=1)["status"] == 200
+    no_content(instance.close())
 
 
 def test_names_that_no_run_has_stay_at_the_server(servers: Servers) -> None:

@@ -240,6 +240,16 @@ class Web:
         finally:
             self.under_way.release(token)
 
+    def accepts(self, name: str) -> bool:
+        """Whether a token has a name, after the last reload."""
+        self.guard.refresh()
+        return self.guard.named(name) is not None
+
+    def end_removed(self) -> None:
+        """End streams to other nodes whose tokens a reload has removed."""
+        if self.fleet is not None:
+            self.fleet.relayed.end_removed(self.accepts)
+
     def count_stream(
         self, caller: Identity, client: Any, take: Callable[[], None]
     ) -> None:

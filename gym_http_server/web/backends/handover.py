@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Protocol
 
 import gevent  # type: ignore[import-untyped]
@@ -21,7 +22,7 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, RequestHead, request
 
-__all__ = ["detach", "pass_socket", "relay", "relay_both_ways"]
+__all__ = ["RelayedStreams", "detach", "pass_socket", "relay", "relay_both_ways"]
 
 RECEIVE_BYTES = 256 * 1024
 # Of all relays: each sends at once what it received, or copies it.
@@ -119,6 +120,50 @@ def relay_both_ways(client: socket.socket, connection: Connected) -> None:
             for each in (client_copy, other):
                 with contextlib.suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
+
+
+class RelayedStreams:
+    """The streams that a web worker relays to other servers, by their callers.
+
+    Only the instance's server knows a stream itself. If a reload removes a token here
+    alone, the stream is ended here.
+    """
+
+    def __init__(self) -> None:
+        # The connections to the servers, and the names of the callers' tokens.
+        self._names: dict[socket.socket, str] = {}
+
+    def relay(
+        self,
+        client: socket.socket,
+        stream: Connected,
+        name: str,
+        accepts: Callable[[str], bool],
+    ) -> None:
+        """Relay a stream until one end closes it, or `end_removed` ends it.
+
+        Args:
+            client: The client's socket.
+            stream: The stream.
+            name: Name of the client's token.
+            accepts: Whether this server accepts a token with a name.
+        """
+        self._names[stream.socket] = name
+        try:
+            # A reload may have come since the handshake was checked.
+            self.end_removed(accepts)
+            relay_both_ways(client, stream)
+        finally:
+            del self._names[stream.socket]
+
+    def end_removed(self, accepts: Callable[[str], bool]) -> None:
+        """End the streams of tokens that this server does not accept any more."""
+        accepted = {name: accepts(name) for name in set(self._names.values())}
+        for connection, name in list(self._names.items()):
+            if not accepted[name]:
+                with contextlib.suppress(OSError):
+                    # The method of a socket with TLS would say more than an end.
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def _request(hello: StreamHandshake, early: bytes) -> Frame:

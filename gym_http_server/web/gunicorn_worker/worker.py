@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -134,6 +135,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
         balance: The load of each worker; set it before the fork.
         place: Number of this worker there; ``None``: there are too many.
         memory: Where the launcher replaces settings; ``None``: no process does.
+        after_reload: Called when a reload has replaced settings, before this worker
+            confirms that it has them.
     """
 
     access_log: bool = False
@@ -152,6 +155,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         self._known_heads: KnownHeads = {}
         self._reads_fast = reads_fast(self.cfg)
         self._servers: list[Server] = []
+        self.after_reload: Callable[[], None] = lambda: None
         # Of the memory, when this worker read its settings.
         self._state = 0
 
@@ -230,6 +234,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
             for server in self._servers:
                 if server.context is not None:
                     server.context = self._context
+        self.after_reload()
         if self.place is not None:
             memory.confirm(self.place, self._state)
 

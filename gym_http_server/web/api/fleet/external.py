@@ -22,7 +22,6 @@ from gym_http_server.web.api.exchange import (
 from gym_http_server.web.api.external import accept, take_in
 from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of, decoded
 from gym_http_server.web.api.tango import name_of
-from gym_http_server.web.backends.handover import relay_both_ways
 from gym_http_server.web.backends.nodes.connection import NodeAnswer
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 from gym_http_wire.websocket import MessageReader, Opcode, WebSocketError
@@ -66,7 +65,7 @@ def _connect(call: FleetCall) -> Answer:
             if not isinstance(opened, NodeAnswer):
                 opened.socket.sendall(received)
                 rest = opened.early.partition(b"\r\n\r\n")[2]
-                relay_both_ways(client, opened._replace(early=rest))
+                call.relay(opened._replace(early=rest))
                 return SWITCHED
     take_in(call.web, environ, "", received)
     return SWITCHED
@@ -106,7 +105,7 @@ def _connect_tango(call: FleetCall) -> Answer:
     opened = call.open_stream(node)
     if isinstance(opened, NodeAnswer):
         return answer_of(opened, node)
-    relay_both_ways(call.environ["gunicorn.socket"], opened)
+    call.relay(opened)
     return SWITCHED
 
 

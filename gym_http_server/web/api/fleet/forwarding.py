@@ -133,6 +133,11 @@ class FleetCall(NamedTuple):
         headers += f"Connection: Upgrade\r\nUpgrade: {upgrade}\r\n"
         return self.fleet.client.open_stream(node, self.environ["RAW_URI"], headers)
 
+    def relay(self, stream: NodeStream) -> None:
+        """Relay a stream of a node until it ends, or the caller's token is removed."""
+        client, name = self.environ["gunicorn.socket"], caller_of(self.environ).name
+        self.fleet.relayed.relay(client, stream, name, self.web.accepts)
+
     def forward_upload(self, node: Record, upload: ArrivingBody) -> Answer:
         """Send it to another node while its body arrives, and return the answer.
 

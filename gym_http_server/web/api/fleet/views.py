@@ -33,7 +33,6 @@ from gym_http_server.web.api.fleet.runs import RunViews, find_run
 from gym_http_server.web.api.service import ticket_request
 from gym_http_server.web.api.streams import check_framing
 from gym_http_server.web.api.web import View, Web
-from gym_http_server.web.backends.handover import relay_both_ways
 from gym_http_server.web.backends.nodes.connection import NodeAnswer
 from gym_http_server.web.backends.nodes.fleet import Fleet
 
@@ -126,7 +125,7 @@ def _stream(call: FleetCall, instance_id: str) -> Answer:
     def take() -> None:
         early = environ["wsgi.input"].reader.unreader.take_buffered()
         opened.socket.sendall(early)
-        relay_both_ways(client, opened)
+        call.relay(opened)
 
     call.web.count_stream(caller_of(environ), client, take)
     return SWITCHED

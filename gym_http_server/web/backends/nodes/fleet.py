@@ -20,6 +20,7 @@ from gym_http_server.fleet.records import BadRecord, Record, read
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore, StoreAway
 from gym_http_server.rundir.directory import RunDir
+from gym_http_server.web.backends.handover import RelayedStreams
 from gym_http_server.web.backends.nodes.callers import (
     CallerSignatures,
     ForwardedCaller,
@@ -51,6 +52,7 @@ class Fleet:
         placement: Chooses nodes for creates.
         callers: Signs requests to other nodes.
         client: Sends requests to other nodes.
+        relayed: The streams that this web worker relays to other nodes.
     """
 
     def __init__(self, settings: Settings, token: str, run: RunDir) -> None:
@@ -60,6 +62,7 @@ class Fleet:
         self.placement = Placement(self.nodes, lambda: self.store)
         self.callers = CallerSignatures(self._signatures, self.nodes)
         self.client = NodeClient(self.nodes, settings.fleet_ca)
+        self.relayed = RelayedStreams()
 
     @functools.cached_property
     def store(self) -> FleetStore:
