@@ -7,14 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.support import processes
-from tests.support.api import Api, error, no_content, ok
+from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.reloads import USER, Tokens, lines_about, reload, reloaded
 from tests.support.server import Server
 from tests.support.token_file import api_of, line, token_of
@@ -23,20 +23,47 @@ from tests.support.wait import wait_until
 pytestmark = pytest.mark.live
 
 
+def begin(tokens: Tokens) -> None:
+    """Write an admin, ada and bob into a file."""
+    tokens.write(root="admin", ada=USER, bob=f"{USER} 1")
+
+
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    """A file with an admin, ada and bob."""
+def own_tokens(tmp_path: Path) -> Tokens:
+    """A file with an admin, ada and bob, for a server that the test starts."""
     made = Tokens(tmp_path)
-    made.write(root="admin", ada=USER, bob=f"{USER} 1")
+    begin(made)
     return made
 
 
-@pytest.fixture
-def server(tokens: Tokens, make_server: Callable[..., Server]) -> Server:
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
+    """Such a file for the module's server."""
+    made = Tokens(tmp_path_factory.mktemp("tokens"))
+    begin(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def module_server(tokens: Tokens) -> Iterator[Server]:
     """A server with that file and two web workers."""
-    return make_server(
-        "--tokens", str(tokens.path), "--workers", "2", token=token_of("root")
-    )
+    flags = ("--tokens", str(tokens.path), "--workers", "2")
+    with Server(*flags, token=token_of("root")) as started:
+        yield started
+
+
+@pytest.fixture
+def server(module_server: Server, tokens: Tokens) -> Iterator[Server]:
+    """That server, which has the first tokens and no instance again after a test."""
+    module_server.begin_log()
+    yield module_server
+    begin(tokens)
+    module_server.begin_log()
+    os.kill(module_server.pid, signal.SIGHUP)
+    wait_until(lambda: lines_about(module_server, " reloaded: "), 10.0, "the reload")
+    root = Api(module_server)
+    for instance_id in root.instances():
+        Instance(root, instance_id).close()
 
 
 class KeptAlive:
@@ -225,13 +252,13 @@ def test_a_single_token(
     assert statuses() == (401, 200)
 
 
-def test_a_server_that_starts_reloads_when_it_serves(tokens: Tokens) -> None:
+def test_a_server_that_starts_reloads_when_it_serves(own_tokens: Tokens) -> None:
     """What has changed since it read the file is not lost."""
-    server = Server("--tokens", str(tokens.path), token=token_of("root"))
+    server = Server("--tokens", str(own_tokens.path), token=token_of("root"))
     server.launch()
     try:
         wait_until(lambda: list(server.run_dir.glob("*/control.sock")), 20.0)
-        tokens.write(root="admin", ada=USER, carol=USER)
+        own_tokens.write(root="admin", ada=USER, carol=USER)
         os.kill(server.pid, signal.SIGHUP)
         said = reloaded(server)
         server.wait_listening()
@@ -346,13 +373,13 @@ def test_two_reloads_at_once(server: Server, tokens: Tokens) -> None:
 
 
 def test_a_server_that_stops_reloads_nothing(
-    tokens: Tokens, make_server: Callable[..., Server]
+    own_tokens: Tokens, make_server: Callable[..., Server]
 ) -> None:
-    flags = ("--tokens", str(tokens.path), "--drain-delay", "5")
+    flags = ("--tokens", str(own_tokens.path), "--drain-delay", "5")
     server = make_server(*flags, token=token_of("root"))
     os.kill(server.pid, signal.SIGTERM)
     wait_until(lambda: Api(server).get("/readyz").status == 503, 10.0, "draining")
-    tokens.write(root="admin", carol=USER)
+    own_tokens.write(root="admin", carol=USER)
     done = reload(server)
     assert (done.returncode, done.stdout) == (1, "")
     assert "the server is stopping" in done.stderr

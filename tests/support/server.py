@@ -94,6 +94,7 @@ class Server:
         self._env = self._environment(env or {}, python_path)
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: set[psutil.Process] = set()
+        self._left_out = 0
 
     def __enter__(self) -> Self:
         self.launch()
@@ -133,8 +134,12 @@ class Server:
 
     @property
     def stderr(self) -> str:
-        """The log of the command so far."""
-        return self._read("stderr")
+        """The log of the command so far, without what `begin_log` left out."""
+        return self._read("stderr", self._left_out)
+
+    def begin_log(self) -> None:
+        """Leave out the lines so far from `stderr`, for the next test."""
+        self._left_out = (self.base / "stderr").stat().st_size
 
     def log(self) -> str:
         """Return all output so far, stdout first."""
@@ -289,9 +294,11 @@ class Server:
             count = self._args[self._args.index("--workers") + 1]
         return chosen_workers() if count == "auto" else int(count)
 
-    def _read(self, name: str) -> str:
+    def _read(self, name: str, begin: int = 0) -> str:
         path = self.base / name
-        return path.read_text(errors="replace") if path.exists() else f"no {path}"
+        if not path.exists():
+            return f"no {path}"
+        return path.read_bytes()[begin:].decode(errors="replace")
 
     def _end_processes(self) -> list[str]:
         left = []
