@@ -223,9 +223,22 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     path = "/v1/external/{}/request/?wait_s=0"
     assert nodes.apis[0].get(path.format(connection)).status == 204
     error(nodes.apis[0].get(path.format("none")), 404, "not-found")
-    error(nodes.apis[0].get("/v1/runs/of-whom/"), 503, "node-away")
+    # It may have what the others have not.
+    resume = ("POST", "/v1/envs/", {"resume": "of-whom"})
+    requests = (
+        ("GET", "/v1/runs/of-whom/"),
+        ("GET", "/v1/recordings/of-whom/"),
+        ("GET", "/v1/recordings/of-whom/files/steps.gym"),
+        ("GET", "/v1/recordings/seen/files/steps.gym"),
+        resume,
+    )
+    with ThreadPoolExecutor(len(requests)) as pool:
+        sent = [pool.submit(nodes.apis[0].request, *each) for each in requests]
+        for each in sent:
+            error(each.result(), 503, "node-away")
     for process in nodes.servers[2].members():
         process.resume()
+    error(nodes.apis[0].request(*resume), 404, "not-found")
     assert set(nodes.apis[1].instances()) == {each.id for each in instances.values()}
     for each in instances.values():
         no_content(each.close())

@@ -12,10 +12,12 @@ from urllib.parse import quote
 import gevent  # type: ignore[import-untyped]
 import msgspec
 
+from gym_http_server.errors import NodeAway
 from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.processes.log_lines import LimitedLog
+from gym_http_server.web.api import recordings
 from gym_http_server.web.api.exchange import (
     SAME_HEAD,
     Answer,
@@ -268,23 +270,71 @@ def _node(node: Record, *, away: int = 0) -> dict[str, Any]:
     }
 
 
-def _anywhere(call: FleetCall, **arguments: str) -> Answer:
-    """Answer with what this node has, or another one."""
+def _anywhere(call: FleetCall, directory: str, **arguments: str) -> Answer:
+    """Answer with what this node has of a recording, or another one.
+
+    Raises:
+        NodeAway: A node that may have it does not answer.
+    """
     try:
-        return call.here(**arguments)
+        return call.here(directory=directory, **arguments)
     except Problem as problem:
         if call.is_forwarded or problem.status != 404:
             raise
-        nodes = [each.record for each in call.fleet.nodes.others]
-        tasks = [gevent.spawn(_ask, call, each) for each in nodes]
-        try:
-            for task in gevent.iwait(tasks):
-                answer: Answer | None = task.value
-                if answer is not None and answer.status < 400:
-                    return answer
-        finally:
-            gevent.killall(tasks, block=False)
+        if answer := _elsewhere(call, directory):
+            return answer
         raise
+
+
+def _elsewhere(call: FleetCall, directory: str) -> Answer | None:
+    """Answer with what the first node has that has it; ``None`` if none has.
+
+    Raises:
+        NodeAway: A node that may have it does not answer.
+    """
+    finding = _finding(call, directory)
+    silent = [each.record for each in call.fleet.nodes.others]
+    tasks = {
+        gevent.spawn(_ask, finding, each, TOGETHER_SECONDS): each for each in silent
+    }
+    try:
+        for task in gevent.iwait(list(tasks), timeout=2 * TOGETHER_SECONDS):
+            if _says(task.value):
+                silent.remove(tasks[task])
+            if task.value is not None and task.value.status == 200:
+                answer = call.forward(tasks[task], b"")
+                if answer.status < 400:
+                    return answer
+    finally:
+        gevent.killall(list(tasks), block=False)
+    _check_all_answered(directory, silent)
+    return None
+
+
+def _says(answer: Answer | None) -> bool:
+    """Whether a node has answered whether it has something."""
+    return answer is not None and answer.status < 500
+
+
+def _check_all_answered(directory: str, silent: list[Record]) -> None:
+    """Check that all nodes have answered, so that none has a recording.
+
+    Raises:
+        NodeAway: Some have not.
+    """
+    if silent:
+        raise NodeAway(
+            f"the recording {directory:.100} may be on a node that does not answer, as "
+            f"{silent[0].name}; send the request again"
+        )
+
+
+def _finding(call: FleetCall, directory: str) -> FleetCall:
+    """Return the call that asks a node whether it has a recording."""
+    # Whoever may resume it need not be able to read it.
+    row = OPERATIONS["recording_find"]
+    path = row.path.replace("<path:directory>", quote(directory))
+    return call._replace(row=row, environ=for_path(call.environ, path))
 
 
 def for_path(environ: Environ, path: str) -> Environ:
@@ -300,13 +350,16 @@ def for_path(environ: Environ, path: str) -> Environ:
 
 
 def recorder(call: FleetCall, directory: str) -> Record:
-    """Return the node that has a recording, best the one that made it."""
-    # Whoever may resume it need not be able to read it.
-    row, nodes = OPERATIONS["recording_find"], call.fleet.nodes
-    path = row.path.replace("<path:directory>", quote(directory))
-    asking = for_path(call.environ, path)
-    found = []
-    for node, answer in ask_others(call._replace(row=row, environ=asking)):
+    """Return the node that has a recording, best the one that made it.
+
+    Raises:
+        NodeAway: This node has not, and one that may have it does not answer.
+    """
+    nodes = call.fleet.nodes
+    found, silent = [], []
+    for node, answer in ask_others(_finding(call, directory)):
+        if not _says(answer):
+            silent.append(node)
         if answer is not None and answer.status == 200:
             with contextlib.suppress(msgspec.MsgspecError):
                 found.append((node, _recording(joined(answer)).instance_id or ""))
@@ -315,7 +368,20 @@ def recorder(call: FleetCall, directory: str) -> Record:
     for node, instance_id in found:
         if number_of(instance_id) in node.numbers:
             return node
-    return found[0][0] if found else nodes.own
+    if found:
+        return found[0][0]
+    if not _has(call, directory):
+        _check_all_answered(directory, silent)
+    return nodes.own
+
+
+def _has(call: FleetCall, directory: str) -> bool:
+    """Whether this node has a recording that the caller may resume."""
+    finding = _finding(call, directory)._replace(view=recordings.VIEWS["recording"])
+    try:
+        return finding.here(directory=directory).status == 200
+    except Problem:
+        return False
 
 
 #: What answers lists, and requests for what any node may have.
