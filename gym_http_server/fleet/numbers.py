@@ -17,6 +17,7 @@ import msgspec
 
 from gym_http_server.errors import FleetAway
 from gym_http_server.fleet.page import FENCED_SECONDS, Page
+from gym_http_server.fleet.records import NUMBER
 from gym_http_wire.problems import DiskFull
 
 __all__ = ["NUMBERS", "IDs", "NodeNumber", "NumberFile", "id_of", "number_of"]
@@ -111,6 +112,9 @@ class NumberFile:
         with contextlib.suppress(OSError, msgspec.MsgspecError), open(self._path) as f:
             kept = msgspec.json.decode(f.read(4096), type=_Kept)
         self.directory = kept.directory
+        if not NUMBER(kept.number) or kept.issued < 0:
+            # The disk, or a hand, has damaged it.
+            return NodeNumber("", 0)
         return NodeNumber(kept.number, kept.issued)
 
     def write(self, number: NodeNumber) -> None:

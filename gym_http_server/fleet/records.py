@@ -24,7 +24,7 @@ _URL = re.compile(
 )
 _PORTS = range(1, 65536)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}").fullmatch
-_NUMBER = re.compile(r"[0-9a-f]{3}").fullmatch
+NUMBER = re.compile(r"[0-9a-f]{3}").fullmatch
 _PURPOSE = "record"
 
 
@@ -97,7 +97,7 @@ def read(number: str, data: bytes, signatures: Signatures) -> Record:
         record: Any = msgspec.json.decode(body, type=Record)
     except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError) as error:
         raise BadRecord(f"it is malformed: {error}") from None
-    if number not in record.numbers or not all(map(_NUMBER, record.numbers)):
+    if number not in record.numbers or not all(map(NUMBER, record.numbers)):
         raise BadRecord(f"it is of the numbers {record.numbers!r:.80}")
     if not is_url(record.url) or not NAME(record.name):
         raise BadRecord(f"its URL is {record.url!r:.80}, its name {record.name!r:.80}")

@@ -19,6 +19,7 @@ Keys, all after a prefix:
 
 from __future__ import annotations
 
+import logging
 import random
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -77,11 +78,12 @@ return false
 """
 _CLAIM = """
 local directory, boot, wanted, issued = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local ignored = {}
 local function take(n, count)
   redis.call('SET', P..'number:'..n, directory..':'..boot, 'EX', DAY)
   redis.call('HDEL', P..'handed', n)
   come(n)
-  return {n, tostring(count)}
+  return {n, tostring(count), ignored}
 end
 if wanted ~= '' then
   local holder = redis.call('GET', P..'number:'..wanted)
@@ -90,7 +92,15 @@ if wanted ~= '' then
   if same and gone ~= 'node-lost' then return take(wanted, issued) end
 end
 local handed = redis.call('HSCAN', P..'handed', 0, 'COUNT', 1)[2]
-if handed[1] then return take(handed[1], handed[2]) end
+for i = 1, #handed, 2 do
+  local n, count = handed[i], handed[i + 1]
+  if string.match(n, '^[0-9a-f][0-9a-f][0-9a-f]$')
+      and string.match(count, '^%d+$') and #count < 8 then
+    return take(n, count)
+  end
+  redis.call('HDEL', P..'handed', n)
+  ignored[#ignored + 1] = string.sub(n, 1, 40)..' = '..string.sub(count, 1, 40)
+end
 for i = 0, TOP - 1 do
   local n = string.format('%03x', (ARGV[5] + i * ARGV[6]) % TOP)
   if redis.call('EXISTS', P..'number:'..n) == 0
@@ -98,7 +108,7 @@ for i = 0, TOP - 1 do
     return take(n, 0)
   end
 end
-return false
+return {'', '0', ignored}
 """.replace("TOP", str(NUMBERS))
 _RENEW = """
 local owner, record, fleet, epoch, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -172,8 +182,9 @@ return 1
 _BIND_KEY = """
 local name, value, stopping = P..'key:'..ARGV[1], ARGV[2], ARGV[3]
 local found = redis.call('GET', name)
-if found then
-  local n, boot = string.match(found, '(.*):(.*)')
+-- What no node has written binds nothing.
+local n, boot = string.match(found or '', '^(%x%x%x):([%w-]+)$')
+if n then
   local holder = redis.call('GET', P..'number:'..n)
   local lost = redis.call('HGET', P..'gone', n) == 'node-lost'
   local other = holder and string.sub(holder, -#boot - 1) ~= ':'..boot
@@ -206,8 +217,12 @@ redis.call('PEXPIRE', key, PLACED)
 return 1
 """.replace("PLACED", str(int(1000 * PLACED_SECONDS)))
 _FORGET_CREATE = "redis.call('ZREM', P..'placed:'..ARGV[1], ARGV[2])"
+_REASONS = (b"node-drained", b"node-lost")
 #: IDs below which an ended node lets another one go on with its number.
 _HANDED_ON = 1000
+
+
+log = logging.getLogger("gym_http_server.fleet")
 
 
 class StoreAway(Exception):
@@ -241,6 +256,14 @@ class Changes(NamedTuple):
 class _Fleet(msgspec.Struct):
     version: str
     check: str
+
+
+def _reason(why: bytes) -> str:
+    """Return why a number has no node; "" if no node has written that."""
+    if why and why not in _REASONS:
+        log.warning("ignored a reason in the fleet's store: %.100r", why)
+        return ""
+    return why.decode()
 
 
 def check_url(url: str, *, beyond_loopback: bool) -> None:
@@ -360,7 +383,14 @@ class FleetStore:
         wanted, issued = kept or NodeNumber("", 0)
         start, stride = random.randrange(NUMBERS), random.randrange(1, NUMBERS, 2)
         found = self._run(_CLAIM, directory, boot, wanted, issued, start, stride)
-        return NodeNumber(found[0].decode(), int(found[1])) if found else None
+        number, count, ignored = found
+        for each in ignored:
+            log.warning(
+                "removed %r from the numbers that ended nodes have left in the fleet's "
+                "store: expected 3 hex digits, and a count",
+                each,
+            )
+        return NodeNumber(number.decode(), int(count)) if number else None
 
     def renew(
         self,
@@ -393,7 +423,7 @@ class FleetStore:
             clock=clock,
             alive=frozenset(each.decode("latin-1") for each in alive),
             records={n.decode("latin-1"): record for n, record, _ in triples},
-            gone={n.decode("latin-1"): why.decode("latin-1") for n, _, why in triples},
+            gone={n.decode("latin-1"): _reason(why) for n, _, why in triples},
             refused=refused,
         )
 

@@ -1,5 +1,6 @@
 """What the servers of a fleet agree on in a real Redis server."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -82,6 +83,43 @@ def test_a_number_with_few_ids_is_handed_on_with_its_count(store: FleetStore) ->
     store.leave(":b", NodeNumber(first.number, 999))
     assert claim(store, boot="next") == (first.number, 999)
     assert claim(store, boot="third").number != first.number
+
+
+@pytest.mark.parametrize(
+    ("number", "count"),
+    [("zzz", "1"), ("abc", "many"), ("abc", "-1"), ("", "1"), ("a\nc" * 99, "9" * 99)],
+)
+def test_numbers_that_no_node_has_handed_on_are_removed(
+    number: str,
+    count: str,
+    store: FleetStore,
+    redis: Redis,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    redis.command("hset", "{gym}:handed", number, count)
+    made = claim(store)
+    assert re.fullmatch("[0-9a-f]{3}", made.number)
+    assert made.issued == 0
+    assert redis.command("hlen", "{gym}:handed").strip() == "0"
+    assert f"removed b{f'{number[:40]} = {count[:40]}'!r}" in caplog.text
+
+
+def test_keys_and_reasons_that_no_node_has_written_count_for_nothing(
+    store: FleetStore, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert bind(store, "") == ""
+    bind(store, "abc:b")
+    (key,) = redis.command("keys", "{gym}:key:*").split()
+    for garbage in ("", "garbage", "zzz:b", "abc:", "a:b:c", "\x80"):
+        redis.command("set", key, garbage)
+        assert bind(store, "") == "", garbage
+        assert bind(store, "abe:b") == "abe:b"
+    number = claim(store)
+    store.renew(":b", (number.number,), b"record", START)
+    redis.command("hset", "{gym}:gone", "abf", "no-reason")
+    redis.command("zadd", "{gym}:changes", "99", "abf")
+    assert gone(store, NodeNumber("abf", 0)) == ""
+    assert "ignored a reason in the fleet's store: b'no-reason'" in caplog.text
 
 
 def test_a_data_directory_keeps_its_number(store: FleetStore) -> None:

@@ -99,6 +99,13 @@ def test_two_servers_do_not_share_the_number_of_a_data_directory(
     second.close()
 
 
+@pytest.mark.parametrize("kept", ['"zzz"', '"abc", "issued": -1', "7"])
+def test_a_damaged_file_keeps_no_number(tmp_path: Path, kept: str) -> None:
+    text = '{"directory": "d", "number": %s}'
+    (tmp_path / "node").write_text(text % kept)
+    assert NumberFile(str(tmp_path)).read() == ("", 0)
+
+
 def test_a_node_that_is_not_renewed_issues_no_ids(tmp_path: Path) -> None:
     page = page_of(tmp_path)
     ids = IDs(page, str(tmp_path))
