@@ -15,6 +15,7 @@ from collections.abc import Callable
 from gym_http_wire.fast_frames import FastHostFrames, FastRequest
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
+from gym_http_wire.messages import NODE_PROOF
 from gym_http_wire.streams import ACKNOWLEDGED, RefusedRequest, stream_dialect
 from gym_http_wire.websocket import (
     Close,
@@ -329,12 +330,13 @@ class Stream(Writer):
 def _handshake_response(hello: StreamHandshake) -> bytes:
     """Return the head of the HTTP answer that begins a WebSocket."""
     chosen = f"Sec-WebSocket-Protocol: {hello.protocol}\r\n" if hello.protocol else ""
+    proof = f"{NODE_PROOF}: {hello.proof}\r\n" if hello.proof else ""
     return (
         "HTTP/1.1 101 Switching Protocols\r\n"
         "Upgrade: websocket\r\n"
         "Connection: Upgrade\r\n"
         f"Sec-WebSocket-Accept: {hello.accept}\r\n"
-        f"{chosen}"
+        f"{chosen}{proof}"
         f"Gym-Session: {hello.session}\r\n"
         "\r\n"
     ).encode()

@@ -247,8 +247,10 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
 class Impostor(Listener):
     """Another program at the address of a node, which answers all requests with a page.
 
+    It accepts all handshakes. What it receives it sends back, in headers, too.
+
     Attributes:
-        slow: Whether its answers have no end.
+        slow: Whether it is the node, and its answers have no end.
         left: Set when a client did not wait for that.
     """
 
@@ -257,16 +259,29 @@ class Impostor(Listener):
 
     def attend(self, connection: socket.socket, number: int) -> None:
         pause = threading.Event()
+        proof = Signatures(TOKEN).sign("answer", "its-boot")
         with contextlib.suppress(OSError):
-            while connection.recv(65536):
+            while received := connection.recv(65536):
+                lines = received.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+                given = [each for each in lines if not each.startswith(b"Content-")]
+                status = (
+                    b"101 Switching Protocols" if b"Upgrade" in received else b"200"
+                )
                 size = 10**8 if self.slow else 4
-                head = f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n"
-                connection.sendall(head.encode() + b"page")
+                given += [f"Content-Length: {size}".encode()]
+                if self.slow:
+                    given += [f"Gym-Node-Proof: {proof}".encode()]
+                head = b"\r\n".join([b"HTTP/1.1 " + status + b" OK", *given, b"", b""])
+                connection.sendall(head + b"page")
                 while self.slow:
                     connection.sendall(b".")
                     pause.wait(0.05)
         if self.slow:
             self.left.set()
+
+
+#: Path of an instance that the node would have.
+ITS = "/v1/envs/abc00001/"
 
 
 def test_a_server_that_answers_with_something_else_is_named(nodes: Fleet) -> None:
@@ -277,7 +292,14 @@ def test_a_server_that_answers_with_something_else_is_named(nodes: Fleet) -> Non
             answer = api.get(f"/v1/{path}/")
             assert answer.header("Gym-Missing-Nodes") == "other", path
             assert answer.status == 200, path
-        error(api.post("/v1/envs/", {"resume": "none-has-it"}), 404, "not-found")
+        error(api.post("/v1/envs/", {"resume": "it-may-have"}), 503, "node-away")
+        for call in ("action_space/", "step/"):
+            answer = api.request("POST" if call == "step/" else "GET", ITS + call)
+            error(answer, 503, "node-away")
+        path = f"{ITS}stream"
+        with WebSocket.to(Instance(api, ""), path=path) as stream:
+            error(stream.response, 503, "node-away")
+        assert "is not of the node other" in server.log()
         other.slow = True
         assert api.get("/v1/envs/").header("Gym-Missing-Nodes") == "other"
         # Nothing is kept for its answer.
@@ -361,6 +383,8 @@ def shake(api: Api, instance_id: str, ticket: str) -> Response:
     instance = Instance(api, instance_id)
     path = instance.path(f"stream?ticket={ticket}")
     with WebSocket.to(instance, path=path, sec_websocket_protocol=TEXT) as stream:
+        # It is for other nodes alone.
+        assert stream.response.header("Gym-Node-Proof") is None
         if stream.response.status == 101:
             assert stream.call(op="reset", seed=1)["status"] == 200
         return stream.response

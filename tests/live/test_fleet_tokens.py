@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,8 +11,18 @@ from urllib.parse import quote
 
 import pytest
 
+from gym_http_server.fleet.signatures import Signatures
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.fleet import TOKEN, Redis, fleet, node, wait_until_known
+from tests.support.fleet import (
+    TOKEN,
+    Redis,
+    fleet,
+    knows,
+    node,
+    pose_as_node,
+    wait_until_known,
+)
+from tests.support.listener import Listener
 from tests.support.peers.external_env import ExternalEnv
 from tests.support.peers.openenv import OpenEnvClient
 from tests.support.raw import RawConnection
@@ -38,7 +49,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def servers(tokens: Path) -> Iterator[Servers]:
     """Two servers of a fleet with the same tokens."""
     flags = ("--tokens", str(tokens), "--max-instances", "4", "--access-log")
-    with fleet("one", "two", args=flags) as made:
+    with fleet("one", "two", args=(*flags, "--answer-budget", "16M")) as made:
         yield made
 
 
@@ -344,6 +355,125 @@ def test_a_reload_ends_the_streams_that_a_server_relays(
             stream.read_to_end()
         for stream in (direct, kept):
             assert stream.call(op="reset", seed=1)["status"] == 200
+    no_content(instance.close())
+
+
+WEIGHTS = bytes(range(256)) * 12_000
+
+
+def test_large_answers_go_through_a_node_in_parts(servers: Servers) -> None:
+    one, two = servers[1]
+    run = Run.create(api_of(one, "runner"), "large-weights")
+    trainer = {"Authorization": f"Bearer {run.tokens['trainer']}"}
+    # More than the buffers of sockets and the share of a caller have room for.
+    large = 7 * WEIGHTS
+    first = {**trainer, "If-None-Match": "*"}
+    done(Api(two).request("PUT", run.path("weights/"), data=large, headers=first))
+    request = f"GET {run.path('weights/')} HTTP/1.1\r\nHost: localhost\r\n"
+    request += f"Authorization: {trainer['Authorization']}\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        readers = []
+        for _ in range(6):
+            address = "127.0.0.1", two.port
+            sock = stack.enter_context(socket.create_connection(address, 20.0))
+            sock.sendall(request.encode())
+            readers.append(stack.enter_context(sock.makefile("rb")))
+        assert [each.readline()[9:12] for each in readers] == 6 * [b"200"]
+        while readers[0].readline() != b"\r\n":
+            pass
+        assert readers[0].read(len(large)) == large
+    # The others have left: no connection to the node is kept that has a rest.
+    for _ in range(3):
+        assert Api(two).get(run.path(), headers=trainer).status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_ranges_of_large_answers_are_those_of_their_node(
+    servers: Servers, method: str
+) -> None:
+    one, two = servers[1]
+    run = Run.create(api_of(one, "runner"), f"ranges-of-{method.lower()}")
+    trainer = {"Authorization": f"Bearer {run.tokens['trainer']}"}
+    first = {**trainer, "If-None-Match": "*"}
+    done(Api(two).request("PUT", run.path("weights/"), data=WEIGHTS, headers=first))
+    etag = Api(one).get(run.path("weights/"), headers=trainer).header("ETag") or ""
+    given = {**trainer, "X-Request-Id": "the-same"}
+    for wanted in (
+        {},
+        {"Range": "bytes=5-3000004"},
+        {"Range": "bytes=-7"},
+        {"Range": "bytes=99999999-"},
+        {"Range": "bytes=5-3000004", "If-Range": '"other"'},
+        {"If-None-Match": etag},
+    ):
+        got = []
+        for each in (one, two):
+            answer = Api(each).request(
+                method, run.path("weights/"), headers={**given, **wanted}
+            )
+            lines = [x for x in answer.headers if x[0] not in ("Connection", "Date")]
+            got.append((answer.status, lines, answer.body))
+        assert got[0] == got[1], wanted
+
+
+def test_a_broken_large_answer_does_not_look_whole(servers: Servers) -> None:
+    redis, (one, two) = servers
+    proof = Signatures(TOKEN).sign("answer", "its-boot")
+    with BreakingNode() as other, pose_as_node(redis, "breaks", other.url):
+        other.proof = proof
+        wait_until(lambda: knows(two, 3))
+        for size in (3_000_000, 100):
+            other.size = size
+            with RawConnection(two.port) as client:
+                lines = "GET /v1/envs/abc00001/log/ HTTP/1.1\r\nHost: localhost\r\n"
+                lines += "Connection: close\r\n"
+                lines += f"Authorization: Bearer {token_of('root')}\r\n\r\n"
+                client.send(lines.encode())
+                received = client.read_to_end()
+            head, _, body = received.partition(b"\r\n\r\n")
+            if size == 100:
+                # It is asked again, and no answer was begun.
+                assert head.startswith(b"HTTP/1.1 503 ")
+            else:
+                assert b"Content-Length: 3000000" in head
+                assert len(body) < size
+    wait_until_known(redis, [one, two])
+    assert "Traceback" not in two.log()
+
+
+class BreakingNode(Listener):
+    """A node that ends in the middle of each answer.
+
+    Attributes:
+        proof: What shows that it is the node.
+        size: Bytes that an answer would have.
+    """
+
+    proof = ""
+    size = 0
+
+    def attend(self, connection: socket.socket, number: int) -> None:
+        connection.recv(65536)
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {self.size}\r\n"
+        head += f"Gym-Node-Proof: {self.proof}\r\n\r\n"
+        with contextlib.suppress(OSError):
+            connection.sendall(head.encode() + bytes(self.size // 2))
+
+
+def test_as_many_headers_go_through_a_node_as_to_one(servers: Servers) -> None:
+    one, two = servers[1]
+    instance = api_of(one, "ada").create(node="one")
+    for lines in (
+        "".join(f"X-{number}: 1\r\n" for number in range(98)),
+        "".join(f"X-{number}: {'a' * 700}\r\n" for number in range(80)),
+        2 * f"Accept: {'application/json,' * 400}\r\n",
+    ):
+        request = f"POST {instance.path('reset/')} HTTP/1.1\r\nHost: localhost\r\n"
+        request += f"Authorization: Bearer {token_of('ada')}\r\n{lines}\r\n"
+        for server in (one, two):
+            with RawConnection(server.port) as client:
+                client.send(request.encode())
+                assert client.read_response().status == 200
     no_content(instance.close())
 
 

@@ -1,6 +1,7 @@
 """A fleet's numbers, IDs and records, without servers."""
 
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,9 +13,10 @@ import gevent  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
+from gym_http_server import web
 from gym_http_server.access.identities import EVERYONE
 from gym_http_server.config.settings import Settings
-from gym_http_server.errors import FleetAway, NodeAway, StartError
+from gym_http_server.errors import AnswerBudgetFull, FleetAway, NodeAway, StartError
 from gym_http_server.fleet.joining import may_be_called, prepare
 from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, number_of
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Node, Nodes, Page
@@ -24,19 +26,23 @@ from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import CALLER, json_answer, parts_of
 from gym_http_server.web.api.fleet.creates import _create_there
 from gym_http_server.web.api.fleet.external import _receive_hello
-from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of
+from gym_http_server.web.api.fleet.forwarding import SENT_ON, FleetCall, answer_of
 from gym_http_server.web.api.fleet.lists import LISTS
+from gym_http_server.web.backends.arriving_answer import ArrivingAnswer
 from gym_http_server.web.backends.budget import LARGE, Budget
 from gym_http_server.web.backends.nodes import client as client_module
 from gym_http_server.web.backends.nodes import connection
+from gym_http_server.web.backends.nodes.answers import NodeAnswer
 from gym_http_server.web.backends.nodes.callers import CallerSignatures
 from gym_http_server.web.backends.nodes.client import (
     ClientLeft,
     NodeClient,
     NodeRequest,
 )
+from gym_http_server.web.backends.nodes.connection import ArrivingBody
 from gym_http_server.web.backends.nodes.known import KnownNodes
 from gym_http_server.web.backends.nodes.placement import Placement
+from gym_http_server.web.backends.transfers import BrokenOff
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 
 SIGNATURES = Signatures("a-token-of-the-fleet")
@@ -282,7 +288,7 @@ def other_node(
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve(end: socket.socket, answer: bytes) -> None:
-            with end:
+            with end, contextlib.suppress(ConnectionResetError, BrokenPipeError):
                 received.append(end.recv(4096))
                 end.sendall(answer)
                 received.append(end.recv(4096))
@@ -309,14 +315,28 @@ def other_node(
                 each.join()
 
 
+def client_of(folder: Path, page: Page | None = None) -> NodeClient:
+    """Return a client of the node that the page is of."""
+    nodes = KnownNodes(page or page_of(folder))
+    return NodeClient(nodes, CallerSignatures(SIGNATURES, nodes))
+
+
+def answered(body: bytes, status: str = "200 OK", size: int | None = None) -> bytes:
+    """Return an answer that shows that it is of the other node."""
+    size = len(body) if size is None else size
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\n{PROOF}\r\n"
+    return head.encode() + b"\r\n" + body
+
+
 GET, POST = (NodeRequest(each, "/v1/", "") for each in ("GET", "POST"))
-FOUND = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+PROOF = f"Gym-Node-Proof: {SIGNATURES.sign('answer', 'other')}"
+FOUND = answered(b"{}")
 
 
 def test_a_request_that_cannot_be_repeated_has_a_connection_of_its_own(
     tmp_path: Path,
 ) -> None:
-    client = NodeClient(KnownNodes(page_of(tmp_path)))
+    client = client_of(tmp_path)
     with other_node(FOUND, FOUND) as node:
         for _ in range(2):
             # The node closes a kept connection when the second request arrives.
@@ -329,7 +349,7 @@ def test_what_a_node_says_unasked_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "IDLE_SECONDS", 0.0)
-    client, ends = NodeClient(KnownNodes(page_of(tmp_path))), []
+    client, ends = client_of(tmp_path), []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -352,31 +372,263 @@ def test_what_a_node_says_unasked_is_no_answer(
     client.sweep()
 
 
-@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
 def test_answers_without_a_body_have_none_whatever_their_size(
-    tmp_path: Path, status: bytes
+    tmp_path: Path, status: str
 ) -> None:
-    client = NodeClient(KnownNodes(page_of(tmp_path)))
-    head = b"HTTP/1.1 %b\r\nContent-Length: 5\r\n\r\n" % status
-    with other_node(head) as node:
+    client = client_of(tmp_path)
+    with other_node(answered(b"", status, 5)) as node:
         answer = client.send(node, GET, repeatable=True)
         assert (answer.status, answer.body) == (int(status[:3]), b"")
     client.sweep()
 
 
 def test_an_answer_with_more_bytes_than_its_size_is_none(tmp_path: Path) -> None:
-    client = NodeClient(KnownNodes(page_of(tmp_path)))
-    budget = Budget(4 * LARGE, lambda path: "")
-    long = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (LARGE + 1)
-    with other_node(long + bytes(LARGE + 2)) as node, pytest.raises(NodeAway):
-        client.send(node, POST, repeatable=False, budget=budget)
+    client = client_of(tmp_path)
+    with other_node(answered(b"{}}", size=2)) as node, pytest.raises(NodeAway):
+        client.send(node, POST, repeatable=False)
     client.sweep()
+
+
+HEAD = f"HTTP/1.1 200 OK\r\n{PROOF}\r\n".encode()
+SIZED = HEAD + b"Content-Length: 2\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        HEAD,
+        SIZED + b"\r\n{",
+        HEAD + b"\r\n{}",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        SIZED + b"Transfer-Encoding: chunked\r\n\r\n{}",
+        SIZED + b"Content-Length: 2\r\n\r\n{}",
+        SIZED + b"Content-Length: 3\r\n\r\n{} ",
+        HEAD + b"Content-Length: +2\r\n\r\n{}",
+        HEAD + b"Content-Length: -2\r\n\r\n",
+        HEAD + b"Content-Length: 0_2\r\n\r\n{}",
+        HEAD + b"Content-Length: 2, 2\r\n\r\n{}",
+        HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n{}",
+        HEAD + b"Content-Length:\r\n\r\n",
+        SIZED + b"\r\n{}" + FOUND,
+        b"HTTP/1.1 100 Continue\r\n\r\n" + FOUND,
+        answered(b"", "100 Continue", 0) + FOUND,
+        answered(b"", "103 Early Hints", 0) + FOUND,
+        FOUND.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        FOUND.replace(b"HTTP/1.1", b"ICY"),
+        FOUND.replace(b"HTTP/1.1 200", b"HTTP/1.1 2000"),
+        FOUND.replace(b"\r\n", b"\n"),
+        SIZED + b"A: b\nSet-Cookie: c\r\n\r\n{}",
+        SIZED + b"A: b\r\n c\r\n\r\n{}",
+        SIZED + b"A : b\r\n\r\n{}",
+        SIZED + b"no colon\r\n\r\n{}",
+        SIZED + b"A: \0\r\n\r\n{}",
+        SIZED + b"A: " + b"a" * 70_000 + b"\r\n\r\n{}",
+        FOUND.replace(b"Gym-Node-Proof: ", b"Gym-Node-Proof: 0"),
+        FOUND.replace(b"Gym-Node-Proof", b"Gym-Node"),
+    ],
+)
+def test_what_no_node_answers_is_no_answer_of_one(
+    tmp_path: Path, answer: bytes
+) -> None:
+    client = client_of(tmp_path)
+    with other_node(answer, FOUND) as node:
+        with ended_after_a_while(client), pytest.raises(NodeAway):
+            client.send(node, POST, repeatable=False)
+        # No later request gets the rest.
+        assert client.send(node, GET, repeatable=True).body == b"{}"
+    client.sweep()
+
+
+class ScriptedSocket:
+    """A socket that receives what a test gives it, piece by piece."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = list(pieces)
+        self.closed = False
+
+    def recv(self, size: int) -> bytes:
+        """Return the next piece."""
+        if not self._pieces:
+            raise BlockingIOError
+        return self._pieces.pop(0)
+
+    def recv_into(self, memory: memoryview) -> int:
+        """Write the next piece, or as much as there is room for, into memory."""
+        piece = self.recv(0)
+        if len(piece) > len(memory):
+            self._pieces.insert(0, piece[len(memory) :])
+            piece = piece[: len(memory)]
+        memory[: len(piece)] = piece
+        return len(piece)
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Wait for nothing."""
+
+    def send(self, data: bytes) -> int:
+        """Accept everything."""
+        return len(data)
+
+    def close(self) -> None:
+        """Note that it is closed."""
+        self.closed = True
+
+
+def scripted(client: NodeClient, *pieces: bytes) -> tuple[NodeAnswer, ScriptedSocket]:
+    """Return an answer that arrives in pieces, and its connection."""
+    sock: Any = ScriptedSocket(*pieces)
+    node = msgspec.structs.replace(RECORD, boot="other")
+    proof = PROOF.partition(": ")[2]
+    link = connection.NodeConnection(sock, node.boot, proof)
+    return client._exchange(link, node, GET, None), sock
+
+
+def test_a_head_may_arrive_in_any_pieces(tmp_path: Path) -> None:
+    body = b"a" * 70_000
+    whole, client = answered(body), client_of(tmp_path)
+    for pieces in ([whole[:50], whole[50:65_586]], [bytes([x]) for x in whole[:500]]):
+        rest = whole[len(b"".join(pieces)) :]
+        answer, _ = scripted(client, *pieces, rest)
+        assert answer.body == body
+
+
+LARGE_BODY = bytes(range(256)) * 8192
+
+
+@pytest.mark.parametrize(
+    ("behind", "connection_line", "kept"),
+    [
+        (b"", "", True),
+        (b"", "Connection: close\r\n", False),
+        (b"", "Connection: Close, TE\r\n", False),
+        (b"x", "", False),
+    ],
+)
+def test_a_large_answer_arrives_while_it_is_sent(
+    tmp_path: Path, behind: bytes, connection_line: str, kept: bool
+) -> None:
+    client = client_of(tmp_path)
+    head = answered(b"", size=len(LARGE_BODY))
+    head = head.replace(PROOF.encode(), (connection_line + PROOF).encode())
+    pieces = [LARGE_BODY[at : at + 60_000] for at in range(0, len(LARGE_BODY), 60_000)]
+    if behind:
+        pieces.append(behind)
+    answer, sock = scripted(client, head + pieces[0], *pieces[1:])
+    assert isinstance(answer.body, ArrivingAnswer)
+    assert len(answer.body) == len(LARGE_BODY)
+    parts = iter(answer.body.views())
+    received = bytes(next(parts))
+    # The rest is still on its way, and nothing else may use the connection.
+    assert not client._idle
+    received += b"".join(map(bytes, parts))
+    assert received == LARGE_BODY
+    assert (bool(client._idle), sock.closed) == (kept, not kept)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_the_rest_of_a_large_answer_is_of_no_use(tmp_path: Path, leaves: bool) -> None:
+    client = client_of(tmp_path)
+    head = answered(b"", size=len(LARGE_BODY))
+    # A connection that ends receives nothing.
+    answer, sock = scripted(client, head, LARGE_BODY[:1_000_000], b"")
+    assert isinstance(answer.body, ArrivingAnswer)
+    with contextlib.closing(answer.body) as body:
+        parts = body.views()
+        next(parts)
+        if not leaves:
+            with pytest.raises(BrokenOff, match="1000000 of its 2097152 bytes"):
+                next(parts)
+    assert sock.closed
+    assert not client._idle
+    assert not client._busy
+
+
+def test_a_large_answer_takes_room_for_a_part_of_its_callers_share() -> None:
+    budget, size = Budget(4 * LARGE, lambda path: ""), 100 * LARGE
+    rooms = [budget.forward(size, LARGE, "ada") for _ in range(2)]
+    with pytest.raises(AnswerBudgetFull, match=f"answer of {size} bytes"):
+        budget.forward(size, LARGE, "ada")
+    rooms.append(budget.forward(size, LARGE, "bob"))
+    del rooms[0]
+    rooms.append(budget.forward(size, LARGE, "ada"))
+
+
+def test_a_node_may_answer_before_it_has_the_whole_request(tmp_path: Path) -> None:
+    client, answered_early = client_of(tmp_path), threading.Event()
+    refusal = answered(b"{}", "413 Content Too Large")
+
+    def pieces() -> Iterator[bytes]:
+        yield b"a" * 1000
+        answered_early.wait()
+        yield b"b" * 1000
+        raise AssertionError("the node has answered")
+
+    def serve() -> None:
+        for _ in requests:
+            end, _ = listener.accept()
+            with end:
+                end.recv(4096)
+                end.sendall(refusal)
+                answered_early.set()
+                # What is not read of the first one makes this a reset.
+                end.recv(1_000_000)
+
+    requests = [
+        POST._replace(body=bytes(16_000_000)),
+        POST._replace(body=ArrivingBody(pieces(), None)),
+    ]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        node = msgspec.structs.replace(RECORD, url=url, boot="other")
+        serving = threading.Thread(target=serve)
+        serving.start()
+        for request in requests:
+            answered_early.clear()
+            assert client.send(node, request, repeatable=False).status == 413
+        serving.join()
+    assert not client._idle
+
+
+def test_what_the_web_side_reads_of_a_request_is_sent_on_or_kept_here() -> None:
+    kept = {
+        # Of the connection, or checked by the node that a client reaches.
+        *("AUTHORIZATION", "CONNECTION", "EXPECT", "HOST", "ORIGIN", "UPGRADE"),
+        *("SEC_FETCH_SITE", "TRANSFER_ENCODING"),
+        # Answered there.
+        "ACCESS_CONTROL_REQUEST_METHOD",
+        "ACCESS_CONTROL_REQUEST_PRIVATE_NETWORK",
+        # Written there.
+        *("IDEMPOTENCY_KEY", "X_REQUEST_ID"),
+    }
+    folder = Path(web.__file__).parent
+    texts = [each.read_text() for each in folder.rglob("*.py")]
+    read = set(re.findall(r'"HTTP_([A-Z_]+)"', "".join(texts)))
+    assert read - kept - {each.removeprefix("HTTP_") for each in SENT_ON} == set()
+
+
+@contextlib.contextmanager
+def ended_after_a_while(client: NodeClient) -> Iterator[None]:
+    """End requests that wait: the member does not know their node."""
+    over = threading.Event()
+
+    def end() -> None:
+        while not over.wait(0.05):
+            client.sweep()
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    try:
+        yield
+    finally:
+        over.set()
+        ending.join()
 
 
 @pytest.mark.parametrize("status", [100, 101, 199, 600])
 def test_a_status_that_is_no_answer_of_a_server_is_refused(status: int) -> None:
     with pytest.raises(NodeAway):
-        answer_of(connection.NodeAnswer(status, [], b""), RECORD)
+        answer_of(NodeAnswer(status, [], b""), RECORD)
 
 
 def test_a_node_takes_a_large_request_as_slowly_as_it_can(
@@ -384,7 +636,7 @@ def test_a_node_takes_a_large_request_as_slowly_as_it_can(
 ) -> None:
     monkeypatch.setattr(connection, "LOOK_SECONDS", 0.01)
     page, looked = page_of(tmp_path), threading.Event()
-    client = NodeClient(KnownNodes(page))
+    client = client_of(tmp_path, page)
     body = bytes(8_000_000)
 
     def serve() -> None:
@@ -417,7 +669,7 @@ def test_a_request_ends_with_the_client_that_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "LOOK_SECONDS", 0.01)
-    client = NodeClient(KnownNodes(page_of(tmp_path)))
+    client = client_of(tmp_path)
     # The node answers nothing, and ends when the connection does.
     with other_node(b"") as node, pytest.raises(ClientLeft):
         client.send(node, GET, repeatable=True, has_left=lambda: True)
@@ -428,11 +680,12 @@ def test_a_request_ends_with_the_client_that_waits_for_it(
 def test_an_instance_whose_client_has_left_meanwhile_is_ended(
     tmp_path: Path, path: str
 ) -> None:
-    nodes = KnownNodes(page_of(tmp_path))
+    page = page_of(tmp_path)
+    nodes = KnownNodes(page)
     fleet: Any = SimpleNamespace(
-        client=NodeClient(nodes), callers=CallerSignatures(SIGNATURES, nodes)
+        client=client_of(tmp_path, page), callers=CallerSignatures(SIGNATURES, nodes)
     )
-    web: Any = SimpleNamespace(hosts=SimpleNamespace(budget=None))
+    nothing: Any = None
     environ = {
         "REQUEST_METHOD": "POST",
         "RAW_URI": path,
@@ -440,8 +693,14 @@ def test_an_instance_whose_client_has_left_meanwhile_is_ended(
         CALLER: EVERYONE,
         "gunicorn.socket": SimpleNamespace(has_left=lambda: True),
     }
-    call = FleetCall(fleet, OPERATIONS["env_create"], lambda *_: web, web, environ)
-    made = b'HTTP/1.1 200 OK\r\nContent-Length: 26\r\n\r\n{"instance_id":"0a200001"}'
+    call = FleetCall(
+        fleet,
+        OPERATIONS["env_create"],
+        lambda *_: nothing,
+        nothing,
+        environ,
+    )
+    made = answered(b'{"instance_id":"0a200001"}')
     requests: list[bytes] = []
     with other_node(made, FOUND, requests=requests) as node:
         _create_there(call, node, b"{}")
@@ -472,7 +731,7 @@ def test_what_arrives_before_a_hello_has_a_limit() -> None:
 
 
 def test_a_request_to_a_node_that_is_lost_meanwhile_ends(tmp_path: Path) -> None:
-    client = NodeClient(KnownNodes(page_of(tmp_path)))
+    client = client_of(tmp_path)
 
     def send() -> None:
         with pytest.raises(NodeAway):
@@ -513,7 +772,7 @@ def test_a_create_waits_for_an_external_environment_no_longer_than_wanted(
 
 
 def test_connections_that_nodes_have_closed_are_closed(tmp_path: Path) -> None:
-    client = NodeClient(KnownNodes(page_of(tmp_path)))
+    client = client_of(tmp_path)
     with other_node(FOUND) as node:
         answer = client.send(node, GET, repeatable=False)
     assert answer.body == b"{}"

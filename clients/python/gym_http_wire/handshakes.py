@@ -85,6 +85,7 @@ class StreamHandshake(msgspec.Struct, frozen=True):
         show: For a watcher that is to be shown the instance; ``None``: it gets copies.
         request_id: ID of the HTTP request, for the log.
         owner: Name of the token that the client showed; "" if the server has no names.
+        proof: What shows that a node of a fleet has answered, for another one; or "".
     """
 
     accept: str
@@ -96,6 +97,7 @@ class StreamHandshake(msgspec.Struct, frozen=True):
     show: ShowRequest | None = None
     request_id: str = ""
     owner: str = ""
+    proof: str = ""
 
 
 def new_session() -> str:

@@ -17,6 +17,7 @@ from gym_http_wire.problems import Problem
 __all__ = [
     "MEDIA_TYPES",
     "NODE_KEY",
+    "NODE_PROOF",
     "PLAIN_BOTH_WAYS",
     "SPACES_VERSION",
     "WARNINGS",
@@ -170,6 +171,8 @@ MEDIA_TYPES = {
 #: Prefix of the idempotency keys that a node of a fleet adds to requests that it
 #: forwards, if their clients gave none.
 NODE_KEY = "node."
+#: Header by which a node shows other nodes that an answer is its own.
+NODE_PROOF = "Gym-Node-Proof"
 #: The place of warnings in an answer: a member of its value, or a header (ASCII JSON).
 SPACES_VERSION = "spaces_version"
 WARNINGS, WARNINGS_HEADER = "warnings", "Gym-Warnings"

@@ -20,6 +20,7 @@ from gym_http_server.errors import (
     did_you_mean,
 )
 from gym_http_server.operations.members import Members, read_texts
+from gym_http_server.web.backends.arriving_answer import ArrivingAnswer
 from gym_http_server.web.backends.budget import LargeBody, Pieces
 from gym_http_server.web.backends.downloads import Download
 from gym_http_wire.frames import Frame
@@ -105,12 +106,12 @@ class Answer(NamedTuple):
     Attributes:
         status: HTTP status.
         headers: Without Content-Length.
-        body: The whole body.
+        body: The body; it may be read or received while it is sent.
     """
 
     status: int
     headers: list[tuple[str, str]]
-    body: bytes | LargeBody | Download
+    body: bytes | LargeBody | Download | ArrivingAnswer
 
 
 #: No answer: another process has the connection now.
@@ -160,7 +161,9 @@ def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
     return [body] if type(body) is bytes else parts_of(body)
 
 
-def parts_of(body: bytes | LargeBody | Download) -> Iterable[bytes]:
+def parts_of(
+    body: bytes | LargeBody | Download | ArrivingAnswer,
+) -> Iterable[bytes]:
     """Return the body of an answer in the form of WSGI."""
     if isinstance(body, bytes):
         return [body]

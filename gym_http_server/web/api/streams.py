@@ -20,6 +20,7 @@ from gym_http_server.web.api.exchange import (
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.handover import pass_socket, relay
 from gym_http_wire.handshakes import parse_handshake
+from gym_http_wire.messages import NODE_PROOF
 from gym_http_wire.problems import BadParameter, UpgradeRequired
 
 __all__ = ["VIEWS", "check_framing", "switching"]
@@ -46,7 +47,10 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
     )
     caller = caller_of(environ)
     hello = msgspec.structs.replace(
-        hello, request_id=request_id_of(environ), owner=caller.name
+        hello,
+        request_id=request_id_of(environ),
+        owner=caller.name,
+        proof=web.proof(environ),
     )
     lost_s = _seconds(query.get("lost", [""])[-1])
     caller.require(READ if hello.watch else STEP)
@@ -84,20 +88,22 @@ def check_framing(environ: Environ) -> None:
         raise BadParameter("the request that opens a stream has a body: expected none")
 
 
-def switching(accept: str, protocol: str = "") -> str:
+def switching(accept: str, protocol: str = "", proof: str = "") -> str:
     """Return the head of the answer that begins a WebSocket.
 
     Args:
         accept: Its Sec-WebSocket-Accept.
         protocol: The subprotocol; "" if none was chosen.
+        proof: What shows that a node of a fleet has answered, for another one; or "".
     """
+    shown = f"{NODE_PROOF}: {proof}\r\n" if proof else ""
     chosen = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
     return (
         "HTTP/1.1 101 Switching Protocols\r\n"
         "Upgrade: websocket\r\n"
         "Connection: Upgrade\r\n"
         f"Sec-WebSocket-Accept: {accept}\r\n"
-        f"{chosen}"
+        f"{chosen}{shown}"
         "\r\n"
     )
 

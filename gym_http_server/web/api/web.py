@@ -55,6 +55,7 @@ from gym_http_server.web.backends.host_client import HostClient
 from gym_http_server.web.backends.nodes.fleet import Fleet
 from gym_http_server.web.backends.relay import RelayClient
 from gym_http_server.web.backends.supervisor_client import SupervisorClient
+from gym_http_wire.messages import NODE_PROOF
 from gym_http_wire.problems import Problem
 
 __all__ = ["MOST_UNDER_WAY", "Route", "View", "Web", "add_route"]
@@ -154,6 +155,12 @@ class Web:
         """Whether no request may wait any more."""
         return os.path.exists(self.run.stopping)
 
+    def proof(self, environ: Environ) -> str:
+        """Return what shows another node that this one answers; "" for clients."""
+        if self.fleet is None or FORWARDED not in environ:
+            return ""
+        return self.fleet.callers.own_proof
+
     def answer(self, environ: Environ, route: Route, **arguments: Any) -> Answer:
         """Call a view behind the guard; turn exceptions into answers."""
         began = time.perf_counter()
@@ -200,6 +207,8 @@ class Web:
         if wanted and answer.status < 400:
             field = (REQUEST_ID, request_id_of(environ))
             answer = answer._replace(headers=[*answer.headers, field])
+        if proof := self.proof(environ):
+            answer = answer._replace(headers=[*answer.headers, (NODE_PROOF, proof)])
         cors = self.guard.cors_headers(environ)
         if cors:
             answer = answer._replace(headers=[*answer.headers, *cors])

@@ -25,6 +25,11 @@ _EXECUTED = (
     "bytes, since clients have not read {used} bytes of others{of} yet; repeat it with "
     "the same Idempotency-Key, or raise --answer-budget"
 )
+_NOT_FORWARDED = (
+    "the call was executed, but the web worker has no room to forward its answer of "
+    "{size} bytes, since clients have not read {used} bytes of others{of} yet; repeat "
+    "it with the same Idempotency-Key, or raise --answer-budget"
+)
 _NOT_EXECUTED = (
     "the call was not executed: its answer may have {size} bytes again, and clients "
     "have not read {used} bytes of others{of} yet; repeat it later, or raise "
@@ -57,7 +62,7 @@ class Budget:
         Raises:
             AnswerBudgetFull: There is no room.
         """
-        return self._reserve(size, path, _NOT_EXECUTED)
+        return self._reserve(size, self._holders_of(path), _NOT_EXECUTED)
 
     def take(self, size: int, path: str, expected: Room | None = None) -> Room:
         """Reserve room for an answer that a host has begun to send.
@@ -72,7 +77,21 @@ class Budget:
         """
         if expected is not None:
             expected.free()
-        return self._reserve(size, path, _EXECUTED)
+        return self._reserve(size, self._holders_of(path), _EXECUTED)
+
+    def forward(self, size: int, held: int, caller: str) -> Room:
+        """Reserve room for an answer of another node.
+
+        Args:
+            size: Bytes of its body.
+            held: Bytes of it that are here at a time.
+            caller: The client's share; "" is one of all clients.
+
+        Raises:
+            AnswerBudgetFull: There is no room.
+        """
+        words = _NOT_FORWARDED.replace("{size}", str(size))
+        return self._reserve(held, _caller_holders(caller), words)
 
     def hold(self, body: bytes, owner: str) -> bytes | LargeBody:
         """Return a body, counted in the budget if it is large.
@@ -86,15 +105,20 @@ class Budget:
         """
         if len(body) <= LARGE:
             return body
-        held = LargeBody(self.take(len(body), f"batches of {owner}"))
+        room = self._reserve(len(body), _caller_holders(owner), _EXECUTED)
+        held = LargeBody(room)
         held[:] = body
         return held
 
-    def _reserve(self, size: int, path: str, words: str) -> Room:
+    def _holders_of(self, path: str) -> dict[str, str]:
+        """Return what counts an answer of an instance, with words for messages."""
         owner = self._owner_of(path)
         holders = {"": "", path: " of this instance"}
         if owner:
             holders[f"token {owner}"] = f" of the token {owner!r}"
+        return holders
+
+    def _reserve(self, size: int, holders: dict[str, str], words: str) -> Room:
         for holder, of in holders.items():
             used = self._used.get(holder, 0)
             # One answer has room in any case.
@@ -108,6 +132,12 @@ class Budget:
             used = self._used.pop(holder, 0) + size
             if used:
                 self._used[holder] = used
+
+
+def _caller_holders(caller: str) -> dict[str, str]:
+    """Return what counts an answer of no instance, with words for messages."""
+    # With the answers of instances that it owns.
+    return {"": "", f"token {caller}": " for this caller"}
 
 
 class Room:

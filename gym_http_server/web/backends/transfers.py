@@ -14,7 +14,7 @@ import gevent  # type: ignore[import-untyped]
 
 from gym_http_wire.problems import Problem
 
-__all__ = ["PIECE", "Buffers", "Task", "buffers", "in_thread"]
+__all__ = ["PIECE", "BrokenOff", "Buffers", "Task", "buffers", "in_thread"]
 
 #: Bytes that are read from a file, or written, at a time. They fit into the cache of a
 #: processor.
@@ -23,6 +23,10 @@ PIECE = 512 * 1024
 MOST_FREE = 4
 
 _T = TypeVar("_T")
+
+
+class BrokenOff(ConnectionError):
+    """Raised while a body is sent: the rest of it is lost."""
 
 
 class Buffers:

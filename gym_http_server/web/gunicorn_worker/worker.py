@@ -26,6 +26,7 @@ from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.linux import prctl
 from gym_http_server.processes import log_lines
 from gym_http_server.processes.log_lines import access
+from gym_http_server.web.backends.transfers import BrokenOff
 from gym_http_server.web.gunicorn_worker.balance import LEAVE_S, Balance
 from gym_http_server.web.gunicorn_worker.client_socket import (
     CallAtEnd,
@@ -337,6 +338,11 @@ class Worker(GeventWorker):  # type: ignore[misc]
             elif cut.waited_for is Wait.REST and not client.answered:
                 self.handle_error(parser.mesg, client, addr, cut)
                 close = client.close if cut.evicted else client.close_lingering
+        except BrokenOff as broken:
+            # The client must not take what it has for the whole answer.
+            path = json.dumps(getattr(parser.mesg, "path", ""))
+            self.log.warning("the answer to %s is broken off: %s", path, broken)
+            close = client.close_at_once
         except (Exception, SystemExit) as error:
             if not client.lost:
                 self.handle_error(parser.mesg, client, addr, error)

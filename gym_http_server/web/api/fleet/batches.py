@@ -136,7 +136,7 @@ class _SplitBatch:
             # The keys need room, as on another node.
             call.environ[FORWARDED] = True
             return call.here()
-        answer = call.forward(call.fleet.find(instance_id), body)
+        answer = call.fetch(call.fleet.find(instance_id), body)
         if answer.status != 200:
             refused = decoded(answer)
             raise Problem(

@@ -190,7 +190,7 @@ def _create_on(call: FleetCall, body: bytes, nodes: list[Record]) -> Answer:
 
 def _create_there(call: FleetCall, node: Record, body: bytes) -> Answer:
     """Create an instance on another node; end it if the client has left meanwhile."""
-    answer, environ = call.forward(node, body), call.environ
+    answer, environ = call.fetch(node, body), call.environ
     client = environ.get("gunicorn.socket")
     left = client is not None and not key_of(environ) and client.has_left()
     if left and answer.status == 200:

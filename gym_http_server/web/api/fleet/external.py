@@ -22,7 +22,7 @@ from gym_http_server.web.api.exchange import (
 from gym_http_server.web.api.external import accept, take_in
 from gym_http_server.web.api.fleet.forwarding import FleetCall, answer_of, decoded
 from gym_http_server.web.api.tango import name_of
-from gym_http_server.web.backends.nodes.connection import NodeAnswer
+from gym_http_server.web.backends.nodes.answers import NodeAnswer
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 from gym_http_wire.websocket import MessageReader, Opcode, WebSocketError
 

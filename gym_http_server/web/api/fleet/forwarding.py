@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gym_http_server.errors import NodeAway
+from gym_http_server.errors import AnswerBudgetFull, NodeAway
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
 from gym_http_server.web.api.exchange import (
@@ -30,27 +30,32 @@ from gym_http_server.web.api.exchange import (
     with_body,
 )
 from gym_http_server.web.api.web import View, Web
+from gym_http_server.web.backends.arriving_answer import ArrivingAnswer
+from gym_http_server.web.backends.budget import Room
+from gym_http_server.web.backends.nodes.answers import NodeAnswer, NodeLost
 from gym_http_server.web.backends.nodes.callers import ForwardedCaller, SignedParts
 from gym_http_server.web.backends.nodes.client import ClientLeft, NodeRequest
-from gym_http_server.web.backends.nodes.connection import (
-    ArrivingBody,
-    NodeAnswer,
-    NodeStream,
-)
+from gym_http_server.web.backends.nodes.connection import ArrivingBody, NodeStream
 from gym_http_server.web.backends.nodes.fleet import Fleet
+from gym_http_server.web.backends.transfers import PIECE
 from gym_http_wire.messages import NODE_KEY
 
 __all__ = ["FleetCall", "answer_of", "decoded", "joined"]
 
-#: Not sent on: they are of this connection, or have been checked here.
-_KEPT_HERE = frozenset(
+#: Headers that have a meaning at an instance's node. Others are not sent on, and so
+#: need no room beside those that are added here.
+SENT_ON = frozenset(
     {
-        *("HTTP_AUTHORIZATION", "HTTP_CONNECTION", "HTTP_COOKIE", "HTTP_EXPECT"),
-        *("HTTP_HOST", "HTTP_KEEP_ALIVE", "HTTP_ORIGIN", "HTTP_REFERER", "HTTP_TE"),
-        *("HTTP_PROXY_AUTHORIZATION", "HTTP_TRAILER", "HTTP_TRANSFER_ENCODING"),
-        *("HTTP_UPGRADE", "HTTP_IDEMPOTENCY_KEY", "HTTP_X_REQUEST_ID"),
+        *("HTTP_ACCEPT", "HTTP_CONTENT_DIGEST", "HTTP_CONTENT_ENCODING"),
+        *("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH", "HTTP_IF_RANGE", "HTTP_RANGE"),
+        *("HTTP_SEC_FETCH_MODE", "HTTP_SEC_WEBSOCKET_KEY", "HTTP_TRACEPARENT"),
+        *("HTTP_SEC_WEBSOCKET_PROTOCOL", "HTTP_SEC_WEBSOCKET_VERSION"),
     }
 )
+_RANGES = frozenset({"HTTP_IF_RANGE", "HTTP_RANGE"})
+#: Characters of a header that are sent on. gunicorn joins headers of a name, and the
+#: node takes no longer ones.
+MOST_CHARS = 8000
 
 
 class FleetCall(NamedTuple):
@@ -93,14 +98,61 @@ class FleetCall(NamedTuple):
         """Return the call with a body that was read already."""
         return self._replace(environ=with_body(self.environ, body))
 
-    def forward(
-        self, node: Record, body: bytes, timeout_s: float | None = None
-    ) -> Answer:
-        """Send it to another node, and return the answer.
+    def forward(self, node: Record, body: bytes) -> Answer:
+        """Send it to another node, and return the answer, to pass it on.
+
+        A large one is still arriving.
 
         Raises:
             NodeAway: The node does not answer.
+            AnswerBudgetFull: There is no room for a part of a large answer.
         """
+        return self._passed_on(self._send(node, body, None))
+
+    def fetch(
+        self, node: Record, body: bytes, timeout_s: float | None = None
+    ) -> Answer:
+        """Send it to another node, and return the whole answer, to read it here.
+
+        Raises:
+            NodeAway: The node does not answer.
+            AnswerBudgetFull: There is no room for a large answer.
+        """
+        answer = self._send(node, body, timeout_s)
+        arriving = answer.body
+        if not isinstance(arriving, ArrivingAnswer):
+            return answer
+        size = len(arriving)
+        try:
+            whole = arriving.receive_all(self._room(size, size))
+        except ClientLeft:
+            return empty_answer()
+        except (NodeLost, OSError):
+            raise NodeAway(
+                f"the node {node.name} did not send its whole answer"
+            ) from None
+        finally:
+            arriving.close()
+        return answer._replace(body=whole)
+
+    def _passed_on(self, answer: Answer) -> Answer:
+        """Return an answer, with room for the part of it that is here at a time."""
+        body = answer.body
+        if isinstance(body, ArrivingAnswer):
+            try:
+                body.room = self._room(len(body), min(len(body), PIECE))
+            except AnswerBudgetFull:
+                body.close()
+                raise
+        return answer
+
+    def _room(self, size: int, held: int) -> Room:
+        caller = caller_of(self.environ)
+        name = caller.run_token or caller.name
+        return self.web.hosts.budget.forward(size, held, name)
+
+    def _send(self, node: Record, body: bytes, timeout_s: float | None) -> Answer:
+        """Send it to another node, and return the answer; a large one is arriving."""
         key = key_of(self.environ)
         if self.row.keyed and not key:
             # So that it may be sent again if its answer is lost.
@@ -111,7 +163,6 @@ class FleetCall(NamedTuple):
                 node,
                 self._request(node, key, body),
                 repeatable=self.row.keyed or not self.row.has_effect,
-                budget=self.web.hosts.budget,
                 timeout_s=timeout_s,
                 has_left=client and client.has_left,
             )
@@ -145,12 +196,9 @@ class FleetCall(NamedTuple):
             NodeAway: The node does not answer.
         """
         answer = self.fleet.client.send(
-            node,
-            self._request(node, "", upload),
-            repeatable=False,
-            budget=self.web.hosts.budget,
+            node, self._request(node, "", upload), repeatable=False
         )
-        return answer_of(answer, node)
+        return self._passed_on(answer_of(answer, node))
 
     def _request(
         self, node: Record, key: str, body: bytes | ArrivingBody
@@ -177,10 +225,11 @@ class FleetCall(NamedTuple):
 
 def _forwarded(environ: Environ) -> str:
     """Return the lines of the client's headers that are sent on."""
+    # The node gets a GET for HEAD, which has no ranges.
+    sent_on = SENT_ON - _RANGES if environ["REQUEST_METHOD"] == "HEAD" else SENT_ON
     headers = {
-        name[5:].replace("_", "-").title(): value
-        for name, value in environ.items()
-        if name.startswith("HTTP_") and name not in _KEPT_HERE
+        name[5:].replace("_", "-").title(): environ[name][:MOST_CHARS]
+        for name in sorted(sent_on & environ.keys())
     }
     if environ.get("CONTENT_TYPE"):
         headers["Content-Type"] = environ["CONTENT_TYPE"]
@@ -194,6 +243,8 @@ def answer_of(answer: NodeAnswer, node: Record) -> Answer:
         NodeAway: It is malformed.
     """
     if answer.status not in STATUS_LINES or answer.status < HTTPStatus.OK:
+        if isinstance(answer.body, ArrivingAnswer):
+            answer.body.close()
         raise NodeAway(f"the node {node.name} answered with {answer.status}")
     return Answer(*answer)
 

@@ -126,6 +126,6 @@ class FleetGuard(Guard):
         answer = self._fleet.ask(
             node, row.method, row.path, body=body, timeout_s=TICKET_SECONDS
         )
-        if answer.status != 200:
+        if answer.status != 200 or not isinstance(answer.body, bytes):
             return None
         return TicketHolder(*msgspec.json.decode(answer.body, type=tuple[str, str]))

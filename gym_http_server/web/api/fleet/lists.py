@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -16,14 +15,12 @@ from gym_http_server.errors import NodeAway
 from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.table import OPERATIONS
-from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.web.api import recordings
 from gym_http_server.web.api.exchange import (
     SAME_HEAD,
     Answer,
     Environ,
     json_answer,
-    request_id_of,
     with_body,
 )
 from gym_http_server.web.api.fleet.forwarding import FleetCall, decoded, joined
@@ -41,8 +38,6 @@ MOST_EVENTS = 500
 
 # Of all nodes that answered, with their names; this one's is the first.
 _Answers = list[tuple[str, Answer]]
-
-_malformed = LimitedLog(logging.getLogger("gym_http_server.fleet"))
 
 
 class _Place(msgspec.Struct):
@@ -78,12 +73,10 @@ def node_header(name: str) -> tuple[str, str]:
     return "Gym-Node", name
 
 
-def _ask(
-    call: FleetCall, node: Record, timeout_s: float | None = None
-) -> Answer | None:
+def _ask(call: FleetCall, node: Record, timeout_s: float) -> Answer | None:
     """Return the answer of another node; ``None`` if it is silent."""
     try:
-        return call.forward(node, b"", timeout_s)
+        return call.fetch(node, b"", timeout_s)
     except Problem:
         return None
 
@@ -106,39 +99,11 @@ def _together(merge: Callable[[_Answers], Any], call: FleetCall) -> Answer:
             missing.append(node.name)
         else:
             answers.append((node.name, answer))
-    try:
-        together = merge(answers)
-    except Exception:
-        answers, malformed = _well_formed(merge, call, answers)
-        missing += malformed
-        together = merge(answers)
-    merged = json_answer(msgspec.json.encode(together) + b"\n")
+    merged = json_answer(msgspec.json.encode(merge(answers)) + b"\n")
     merged.headers.append(node_header(name))
     if missing:
         merged.headers.append((MISSING, ",".join(sorted(missing))))
     return merged
-
-
-def _well_formed(
-    merge: Callable[[_Answers], Any], call: FleetCall, answers: _Answers
-) -> tuple[_Answers, list[str]]:
-    """Return the answers that can be put together, and the names of other nodes.
-
-    At the address of a node that has ended, another program may answer.
-    """
-    good, malformed = answers[:1], []
-    for name, answer in answers[1:]:
-        try:
-            merge([*answers[:1], (name, answer)])
-            good.append((name, answer))
-        except Exception as error:
-            malformed.append(name)
-            _malformed.warning(
-                f"the answer of the node {name} to {call.environ['RAW_URI']:.80} is no "
-                f"list: {error!r:.200}",
-                request_id=request_id_of(call.environ),
-            )
-    return good, malformed
 
 
 def _envs(answers: _Answers) -> Any:

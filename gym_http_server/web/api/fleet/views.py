@@ -33,7 +33,7 @@ from gym_http_server.web.api.fleet.runs import RunViews, find_run
 from gym_http_server.web.api.service import ticket_request
 from gym_http_server.web.api.streams import check_framing
 from gym_http_server.web.api.web import View, Web
-from gym_http_server.web.backends.nodes.connection import NodeAnswer
+from gym_http_server.web.backends.nodes.answers import NodeAnswer
 from gym_http_server.web.backends.nodes.fleet import Fleet
 
 __all__ = ["FleetViews"]

@@ -14,7 +14,10 @@ __all__ = ["SCHEME", "CallerSignatures", "ForwardedCaller", "SignedParts"]
 #: How a node authenticates itself, in the header Authorization: fast requests have it.
 SCHEME = "Fleet "
 _PURPOSE = "call"
+_PROOF_PURPOSE = "answer"
 _NONE = "-"
+#: Boots whose proofs a web worker remembers.
+MOST_PROOFS = 4096
 
 
 class ForwardedCaller(NamedTuple):
@@ -56,6 +59,27 @@ class CallerSignatures:
     def __init__(self, signatures: Signatures, nodes: KnownNodes) -> None:
         self._signatures = signatures
         self._nodes = nodes
+        # By boot.
+        self._proofs: dict[str, str] = {}
+
+    def proof(self, boot: str) -> str:
+        """Return what a node's answers show to other nodes: that it has the token.
+
+        It is the same for all answers of a boot, so that their heads repeat. Clients
+        do not get it.
+        """
+        found = self._proofs.get(boot)
+        if found is None:
+            if len(self._proofs) >= MOST_PROOFS:
+                self._proofs.clear()
+            found = self._signatures.sign(_PROOF_PURPOSE, boot)
+            self._proofs[boot] = found
+        return found
+
+    @property
+    def own_proof(self) -> str:
+        """What this node's answers show to other nodes."""
+        return self.proof(self._nodes.own.boot)
 
     def sign(self, node: Record, caller: ForwardedCaller, parts: SignedParts) -> str:
         """Return the header by which this node acts for a caller at another one."""

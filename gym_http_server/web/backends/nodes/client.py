@@ -5,6 +5,7 @@ A node's record says where it is; whether it is there is decided by the connecti
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import socket
@@ -18,14 +19,14 @@ from gym_http_server.errors import NodeAway
 from gym_http_server.fleet.joining import tls_context
 from gym_http_server.fleet.records import Record
 from gym_http_server.processes.log_lines import LimitedLog
-from gym_http_server.web.backends.budget import Budget
+from gym_http_server.web.backends.arriving_answer import Check
+from gym_http_server.web.backends.nodes.answers import NodeAnswer, NodeLost
+from gym_http_server.web.backends.nodes.callers import CallerSignatures
 from gym_http_server.web.backends.nodes.connection import (
     ArrivingBody,
-    Check,
-    NodeAnswer,
     NodeConnection,
-    NodeLost,
     NodeStream,
+    NotTheNode,
 )
 from gym_http_server.web.backends.nodes.known import KnownNodes
 
@@ -73,11 +74,15 @@ class NodeClient:
 
     Args:
         nodes: The nodes.
+        callers: Makes the proof that answers of nodes have.
         ca: File with the certificates of authorities; "": the system's.
     """
 
-    def __init__(self, nodes: KnownNodes, ca: str = "") -> None:
+    def __init__(
+        self, nodes: KnownNodes, callers: CallerSignatures, ca: str = ""
+    ) -> None:
         self._nodes = nodes
+        self._callers = callers
         self._tls = tls_context(ca)
         self._refusals = LimitedLog(log)
         # By boot.
@@ -92,7 +97,6 @@ class NodeClient:
         request: NodeRequest,
         *,
         repeatable: bool,
-        budget: Budget | None = None,
         timeout_s: float | None = None,
         has_left: Callable[[], bool] | None = None,
     ) -> NodeAnswer:
@@ -103,7 +107,6 @@ class NodeClient:
             request: The request.
             repeatable: Whether it may be sent again if its answer is lost; an upload
                 may not.
-            budget: Counts a large answer; ``None`` if none can be.
             timeout_s: Seconds to wait; ``None``: as long as the node is there.
             has_left: Whether the client has left, so that nobody needs the answer.
 
@@ -124,10 +127,13 @@ class NodeClient:
             try:
                 # The node may just have closed an idle one.
                 connection = self._connect(node, fresh=last)
-                return self._exchange(connection, node, request, budget, check)
+                return self._exchange(connection, node, request, check)
+            except NotTheNode:
+                self._warn_of_another(node)
             except (NodeLost, OSError):
-                if last or time.monotonic() > deadline:
-                    break
+                pass
+            if time.monotonic() > deadline:
+                break
         raise _away(node)
 
     def _exchange(
@@ -135,27 +141,33 @@ class NodeClient:
         connection: NodeConnection,
         node: Record,
         request: NodeRequest,
-        budget: Budget | None,
         check: Check | None,
     ) -> NodeAnswer:
-        """Send a request over a connection, which is then kept or closed."""
-        body, kept = request.body, False
+        """Send a request over a connection, which is released after the answer."""
+        body = request.body
         self._busy.add(connection)
         try:
             if isinstance(body, bytes):
                 head = request.head(node, f"Content-Length: {len(body)}\r\n")
-                answer = connection.exchange(head + body, budget, check)
-                kept = connection.kept
+                answer = connection.exchange(head + body, check)
             else:
-                connection.upload(request.head(node, body.framing), body)
-                answer = connection.exchange(b"", budget, check)
-        finally:
-            self._busy.remove(connection)
-            if kept:
-                self._keep(node, connection)
-            else:
-                connection.close()
+                answer = connection.upload(
+                    request.head(node, body.framing), body, check
+                )
+        except BaseException:
+            connection.kept = False
+            self._release(connection)
+            raise
+        if isinstance(answer.body, bytes):
+            self._release(connection)
+        else:
+            answer.body.at_end = functools.partial(self._end, connection)
         return answer
+
+    def _end(self, connection: NodeConnection, complete: bool) -> None:
+        """Release a connection after a large answer."""
+        connection.kept = complete and connection.kept and connection.usable
+        self._release(connection)
 
     def open_stream(
         self, node: Record, target: str, headers: str
@@ -180,8 +192,10 @@ class NodeClient:
         try:
             head = NodeRequest("GET", target, headers).head(node, "")
             return connection.open_stream(head, check)
-        except (NodeLost, OSError):
+        except (NodeLost, OSError) as error:
             connection.close()
+            if isinstance(error, NotTheNode):
+                self._warn_of_another(node)
             raise _away(node) from None
         except BaseException:
             connection.close()
@@ -200,7 +214,8 @@ class NodeClient:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if parts.scheme == "https":
             sock = self._secured(sock, node, parts.hostname)
-        return NodeConnection(sock, node.boot)
+        proof = self._callers.proof(node.boot)
+        return NodeConnection(sock, node.boot, proof)
 
     def _secured(
         self, sock: socket.socket, node: Record, host: str | None
@@ -224,13 +239,16 @@ class NodeClient:
                 "trusts; the log says why"
             ) from None
 
-    def _keep(self, node: Record, connection: NodeConnection) -> None:
-        idle = self._idle.setdefault(node.boot, [])
-        if len(idle) < MAX_IDLE:
-            connection.kept_at = time.monotonic()
-            idle.append(connection)
-        else:
-            connection.close()
+    def _release(self, connection: NodeConnection) -> None:
+        """Keep a connection for other requests, or close it."""
+        self._busy.discard(connection)
+        if connection.kept:
+            idle = self._idle.setdefault(connection.boot, [])
+            if len(idle) < MAX_IDLE:
+                connection.kept_at = time.monotonic()
+                idle.append(connection)
+                return
+        connection.close()
 
     def sweep(self) -> None:
         """Close idle connections whose other end has closed, end those to lost nodes.
@@ -247,6 +265,13 @@ class NodeClient:
                 each.close()
             if not idle:
                 del self._idle[boot]
+
+    def _warn_of_another(self, node: Record) -> None:
+        self._refusals.warning(
+            f"the answer at {node.url} is not of the node {node.name}: expected one "
+            "that proves the fleet token; another program has this address, or a "
+            "proxy answers itself"
+        )
 
 
 def _away(node: Record) -> NodeAway:

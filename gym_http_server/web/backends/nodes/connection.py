@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import socket
 import ssl
-from collections.abc import Callable, Iterable
-from http import HTTPStatus
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from gym_http_server.web.backends.budget import LARGE, Budget, LargeBody
+from gym_http_server.web.backends.arriving_answer import ArrivingAnswer, Check
+from gym_http_server.web.backends.budget import LARGE
+from gym_http_server.web.backends.nodes.answers import (
+    AnswerHead,
+    NodeAnswer,
+    NodeLost,
+    read_head,
+)
+from gym_http_wire.messages import NODE_PROOF
 
-__all__ = [
-    "ArrivingBody",
-    "Check",
-    "NodeAnswer",
-    "NodeConnection",
-    "NodeLost",
-    "NodeStream",
-]
+__all__ = ["ArrivingBody", "NodeConnection", "NodeStream", "NotTheNode"]
 
 #: Seconds without a byte, either way, after which the caller's check is called.
 LOOK_SECONDS = 1.0
@@ -27,14 +26,7 @@ LOOK_SECONDS = 1.0
 UPLOAD_SECONDS = 30.0
 MAX_HEAD = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
-# No body follows the head of such an answer, whatever size it has.
-_BODYLESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-# Headers that are added here, too: to every answer, or to one that is no problem.
-_ADDED_HERE = frozenset({"date", "server", "x-content-type-options"})
-_ADDED_TO_RESULTS = "x-request-id"
-
-#: Called while no byte arrives; raises an exception to wait no longer.
-Check = Callable[[], None]
+_NOT_YET = (BlockingIOError, ssl.SSLWantReadError)
 
 
 class ArrivingBody(NamedTuple):
@@ -56,20 +48,6 @@ class ArrivingBody(NamedTuple):
         return f"Content-Length: {self.size}\r\n"
 
 
-class NodeAnswer(NamedTuple):
-    """A node's answer.
-
-    Attributes:
-        status: HTTP status.
-        headers: Names and values.
-        body: The body; a large one counts in the budget.
-    """
-
-    status: int
-    headers: list[tuple[str, str]]
-    body: bytes | LargeBody
-
-
 class NodeStream(NamedTuple):
     """A stream of another node's instance, after its handshake.
 
@@ -82,24 +60,8 @@ class NodeStream(NamedTuple):
     early: bytes
 
 
-class _Head(NamedTuple):
-    """The head of an answer.
-
-    Attributes:
-        status: HTTP status.
-        headers: Names and values, without those that are added here.
-        size: Bytes of the body.
-        kept: Whether the connection may carry another request.
-    """
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    size: int
-    kept: bool
-
-
-class NodeLost(Exception):
-    """The node does not answer."""
+class NotTheNode(NodeLost):
+    """The answer does not show that it is the node's."""
 
 
 class NodeConnection:
@@ -108,18 +70,22 @@ class NodeConnection:
     Args:
         sock: The socket.
         boot: The node's boot.
+        proof: What its answers have to show.
 
     Attributes:
         boot: The node's boot.
-        kept: Whether it may carry another request.
+        kept: Whether it may carry another request after the answer.
         kept_at: When its last request ended, monotonic seconds.
     """
 
-    def __init__(self, sock: socket.socket, boot: str) -> None:
+    def __init__(self, sock: socket.socket, boot: str, proof: str) -> None:
         self._socket = sock
+        self._proof = proof
         self.boot = boot
         self.kept = False
         self.kept_at = 0.0
+        # What has arrived before the answer was waited for.
+        self._early = b""
 
     def close(self) -> None:
         """Close it."""
@@ -131,7 +97,7 @@ class NodeConnection:
         self._socket.settimeout(0.0)
         try:
             self._socket.recv(1)
-        except (BlockingIOError, ssl.SSLWantReadError):
+        except _NOT_YET:
             return True
         except OSError:
             pass
@@ -143,71 +109,66 @@ class NodeConnection:
             # The method of a socket with TLS would break the wait's own call.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def exchange(
-        self, data: bytes, budget: Budget | None, check: Check | None
-    ) -> NodeAnswer:
-        """Send a request and receive its answer.
+    def exchange(self, data: bytes, check: Check | None) -> NodeAnswer:
+        """Send a request and receive its answer, or the beginning of a large one.
 
         Args:
-            data: The request; empty if it was uploaded.
-            budget: Counts a large answer; ``None`` if none can be.
+            data: The request.
             check: Called while the node is silent; ``None``: it has no time limit, but
                 `end` ends it.
 
         Raises:
             NodeLost: The node does not answer, or its answer is malformed.
             OSError: The connection failed.
-            AnswerBudgetFull: There is no room for it.
         """
-        head, rest = self._begin(data, check)
-        return self._finish(_read_head(head), rest, budget, check)
+        self.kept = False
+        return self._receive_answer(check, sent=self._send(data, check))
 
-    def upload(self, head: bytes, body: ArrivingBody) -> None:
-        """Send a request whose body is still arriving.
+    def upload(
+        self, head: bytes, body: ArrivingBody, check: Check | None
+    ) -> NodeAnswer:
+        """Send a request whose body is still arriving, and receive its answer.
 
         The node may answer before it has all of it, and close the connection.
+        Arguments and errors are those of `exchange`.
         """
-        self._socket.settimeout(UPLOAD_SECONDS)
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._socket.sendall(head)
-            for piece in body.pieces:
-                if body.size is None:
-                    self._socket.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
-                else:
-                    self._socket.sendall(piece)
-            if body.size is None:
-                self._socket.sendall(b"0\r\n\r\n")
+        self.kept = False
+        return self._receive_answer(check, sent=self._upload(head, body))
 
-    def open_stream(self, data: bytes, check: Check) -> NodeAnswer | NodeStream:
-        """Send a handshake; return the stream, or the answer that refuses it.
+    def _receive_answer(self, check: Check | None, *, sent: bool) -> NodeAnswer:
+        """Receive an answer, or the beginning of a large one.
 
-        Raises:
-            NodeLost: The node does not answer, or its answer is malformed.
-            OSError: The connection failed.
+        Args:
+            check: Called while the node is silent.
+            sent: Whether all of the request was sent.
         """
-        head, rest = self._begin(data, check)
-        if head.startswith(b"HTTP/1.1 101 "):
-            self._socket.settimeout(None)
-            return NodeStream(self._socket, head + b"\r\n\r\n" + rest)
-        answer = self._finish(_read_head(head), rest, None, check)
-        self.close()
-        return answer
-
-    def _begin(self, data: bytes, check: Check | None) -> tuple[bytes, bytes]:
-        """Send a request; return the head of its answer, and what follows it."""
         # A timer for each wait would cost more than the wait.
         self._socket.settimeout(LOOK_SECONDS if check else None)
-        self._send(data, check)
-        begun = b""
-        while b"\r\n\r\n" not in begun:
-            begun += self._receive(check)
-            if len(begun) > MAX_HEAD:
+        text, rest = self._receive_head(check)
+        head = self._checked(read_head(text))
+        body: bytes | ArrivingAnswer
+        if head.size > LARGE:
+            if len(rest) > head.size:
                 raise NodeLost
-        head, _, rest = begun.partition(b"\r\n\r\n")
-        return head, rest
+            body = ArrivingAnswer(self, head.size, rest, check)
+        else:
+            body = self._receive_body(head.size, rest, check)
+        self.kept = sent and head.kept
+        return NodeAnswer(head.status, list(head.headers), body)
 
-    def _send(self, data: bytes, check: Check | None) -> None:
-        """Send bytes, as slowly as the node takes them."""
+    def _checked(self, head: AnswerHead) -> AnswerHead:
+        """Return the head of an answer, if it shows that it is the node's."""
+        if head.proof != self._proof:
+            raise NotTheNode
+        return head
+
+    def _send(self, data: bytes, check: Check | None) -> bool:
+        """Send a request, as slowly as the node takes it.
+
+        Returns:
+            Whether all of it was sent; else the node may have answered early.
+        """
+        self._socket.settimeout(LOOK_SECONDS if check else None)
         left = memoryview(data)
         while left:
             try:
@@ -216,40 +177,80 @@ class NodeConnection:
                 if check is None:
                     raise
                 check()
+            except (BrokenPipeError, ConnectionResetError):
+                return False
+        return True
 
-    def _finish(
-        self, head: _Head, rest: bytes, budget: Budget | None, check: Check | None
-    ) -> NodeAnswer:
-        """Receive the rest of an answer."""
-        self.kept = head.kept
-        headers = list(head.headers)
-        if budget is not None and head.size > LARGE:
-            large = self._receive_large(head.size, rest, budget, check)
-            return NodeAnswer(head.status, headers, large)
+    def _upload(self, head: bytes, body: ArrivingBody) -> bool:
+        """Send a request whose body is still arriving; return whether all was sent."""
+        self._socket.settimeout(UPLOAD_SECONDS)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(head)
+            for piece in body.pieces:
+                if self._has_answered():
+                    return False
+                if body.size is None:
+                    self._socket.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+                else:
+                    self._socket.sendall(piece)
+            if body.size is None:
+                self._socket.sendall(b"0\r\n\r\n")
+            return True
+        return False
+
+    def _has_answered(self) -> bool:
+        """Whether the node has answered, and does not want the rest of a body."""
+        self._socket.settimeout(0.0)
+        try:
+            self._early = self._socket.recv(_RECEIVE_BYTES)
+        except _NOT_YET:
+            return False
+        finally:
+            self._socket.settimeout(UPLOAD_SECONDS)
+        return True
+
+    def open_stream(self, data: bytes, check: Check) -> NodeAnswer | NodeStream:
+        """Send a handshake; return the stream, or the answer that refuses it.
+
+        Raises:
+            NodeLost: The node does not answer, or its answer is malformed.
+            OSError: The connection failed.
+        """
+        self._send(data, check)
+        text, rest = self._receive_head(check)
+        if text.startswith(b"HTTP/1.1 101 "):
+            proof = f"\r\n{NODE_PROOF}: {self._proof}".encode()
+            head, shown, others = text.partition(proof)
+            if not shown:
+                raise NotTheNode
+            self._socket.settimeout(None)
+            return NodeStream(self._socket, head + others + b"\r\n\r\n" + rest)
+        refusal = self._checked(read_head(text))
+        if refusal.size > LARGE:
+            raise NodeLost
+        body = self._receive_body(refusal.size, rest, check)
+        self.close()
+        return NodeAnswer(refusal.status, list(refusal.headers), body)
+
+    def _receive_head(self, check: Check | None) -> tuple[bytes, bytes]:
+        """Receive the head of an answer; return it, and what follows it."""
+        begun, self._early = self._early, b""
+        while (end := begun.find(b"\r\n\r\n", 0, MAX_HEAD)) < 0:
+            if len(begun) >= MAX_HEAD:
+                raise NodeLost
+            begun += self._receive(check)
+        return begun[:end], begun[end + 4 :]
+
+    def _receive_body(self, size: int, rest: bytes, check: Check | None) -> bytes:
+        """Receive a small body, which begins with some bytes."""
         pieces = [rest]
-        left = head.size - len(rest)
+        left = size - len(rest)
         while left > 0:
             pieces.append(self._receive(check))
             left -= len(pieces[-1])
         if left < 0:
             raise NodeLost
-        return NodeAnswer(head.status, headers, b"".join(pieces))
-
-    def _receive_large(
-        self, size: int, rest: bytes, budget: Budget, check: Check | None
-    ) -> LargeBody:
-        """Receive a body that counts in the budget, and begins with some bytes."""
-        body = LargeBody(budget.take(size, self.boot))
-        body[: len(rest)] = rest
-        with memoryview(body) as view:
-            ready = len(rest)
-            while ready < size:
-                piece = self._receive(check)
-                if len(piece) > size - ready:
-                    raise NodeLost
-                view[ready : ready + len(piece)] = piece
-                ready += len(piece)
-        return body
+        return b"".join(pieces)
 
     def _receive(self, check: Check | None) -> bytes:
         while True:
@@ -264,27 +265,25 @@ class NodeConnection:
                 raise NodeLost
             return data
 
+    def receive_into(self, memory: memoryview, check: Check | None) -> int:
+        """Receive bytes of a large body into memory, and return their number.
 
-@functools.lru_cache(maxsize=64)
-def _read_head(head: bytes) -> _Head:
-    """Read the head of an answer; those of short answers repeat within a second."""
-    first, *lines = head.decode("latin-1").split("\r\n")
-    try:
-        status, size, kept = int(first[9:12]), 0, True
-        headers = []
-        for line in lines:
-            name, _, value = line.partition(":")
-            lower, value = name.lower(), value.strip()
-            if lower == "content-length":
-                size = int(value)
-            elif lower == "connection":
-                kept = value.lower() != "close"
-            elif lower == "transfer-encoding":
-                raise NodeLost
-            elif lower == _ADDED_TO_RESULTS and status < 400:
+        Args:
+            memory: The memory.
+            check: Called while the node is silent; ``None``: there is no time limit.
+
+        Raises:
+            OSError: The node has closed the connection, or it failed.
+        """
+        self._socket.settimeout(LOOK_SECONDS if check else None)
+        while True:
+            try:
+                count = self._socket.recv_into(memory)
+            except TimeoutError:
+                if check is None:
+                    raise
+                check()
                 continue
-            elif lower not in _ADDED_HERE:
-                headers.append((name, value))
-    except ValueError:
-        raise NodeLost from None
-    return _Head(status, tuple(headers), 0 if status in _BODYLESS else size, kept)
+            if not count:
+                raise ConnectionResetError
+            return count

@@ -21,13 +21,13 @@ from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore, StoreAway
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.backends.handover import RelayedStreams
+from gym_http_server.web.backends.nodes.answers import NodeAnswer
 from gym_http_server.web.backends.nodes.callers import (
     CallerSignatures,
     ForwardedCaller,
     SignedParts,
 )
 from gym_http_server.web.backends.nodes.client import NodeClient, NodeRequest
-from gym_http_server.web.backends.nodes.connection import NodeAnswer
 from gym_http_server.web.backends.nodes.known import KnownNodes
 from gym_http_server.web.backends.nodes.placement import Placement
 
@@ -61,7 +61,7 @@ class Fleet:
         self.nodes = KnownNodes(Page(run.path))
         self.placement = Placement(self.nodes, lambda: self.store)
         self.callers = CallerSignatures(self._signatures, self.nodes)
-        self.client = NodeClient(self.nodes, settings.fleet_ca)
+        self.client = NodeClient(self.nodes, self.callers, settings.fleet_ca)
         self.relayed = RelayedStreams()
 
     @functools.cached_property
