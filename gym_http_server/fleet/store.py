@@ -11,7 +11,9 @@ Keys, all after a prefix:
   until when each counts, and at which change each was replaced
 - ``gone``, ``gone_until``: why a number has no node any more
 - ``handed``: numbers that were given back, with their counts
-- ``key:…``, ``run:…``: the number of the node that has a create key, or a run
+- ``key:…``: the number and the boot of the node that has a create key, for a day
+- ``run:…``: the number of the node that has a run, and to which data directory that
+  belonged, for a day after the node was there and the run was looked up
 - ``ended:BOOT``: a server that has ended in order, for a day
 - ``placed:…``: the creates of a token in the last seconds
 - ``refused``: the server that was last refused, for the members' logs
@@ -195,12 +197,31 @@ if value == '' then return false end
 redis.call('SET', name, value, 'EX', DAY)
 return value
 """
+# A number may have been given back, and be another server's, while the run's node is
+# restarted. So the data directory has to be the same, or without one the boot.
 _BIND_RUN = """
-local name, value, kind = P..'run:'..ARGV[1], ARGV[2], ARGV[3]
-if value ~= '' and (kind == 'anew' or redis.call('EXISTS', name) == 0) then
-  redis.call('SET', name, value)
+local name, number, kind = P..'run:'..ARGV[1], ARGV[2], ARGV[3]
+local function holder(n)
+  local found = redis.call('GET', P..'number:'..n) or ''
+  local directory, boot = string.match(found, '^([^:]*):(.+)$')
+  return directory == '' and boot or directory
 end
-return redis.call('GET', name)
+local n, whose = string.match(redis.call('GET', name) or '', '^(%x%x%x):(.+)$')
+if kind == 'free' then
+  if n == number then redis.call('DEL', name) end
+  return false
+end
+if number ~= '' and (kind == 'anew' or not n) then
+  n, whose = number, holder(number)
+  if not whose then return '' end
+  redis.call('SET', name, n..':'..whose, 'EX', DAY)
+end
+if not n then return false end
+if holder(n) ~= whose then return '' end
+if tonumber(redis.call('ZSCORE', P..'alive', n) or 0) >= now then
+  redis.call('EXPIRE', name, DAY)
+end
+return n
 """
 _RECORD = """
 local n = ARGV[1]
@@ -499,7 +520,7 @@ class FleetStore:
         """
         self._run(_FORGET_CREATE, owner, name)
 
-    def bind_run(self, run: str, number: str, *, anew: bool = False) -> str:
+    def bind_run(self, run: str, number: str = "", *, anew: bool = False) -> str | None:
         """Bind a run to a node; return the number of the one that it is bound to.
 
         Args:
@@ -507,9 +528,25 @@ class FleetStore:
             number: The node's number; "" to bind it to none.
             anew: Whether to bind it to this node if another one has it.
 
+        Returns:
+            The number; "" if its server has given it back; ``None`` if the run is bound
+            to no node.
+
         Raises:
             StoreAway: The store does not answer.
         """
-        kind = "anew" if anew else "run"
+        kind = "anew" if anew else "new"
         found: bytes | None = self._run(_BIND_RUN, run, number, kind)
-        return (found or b"").decode("latin-1")
+        return None if found is None else found.decode()
+
+    def free_run(self, run: str, number: str) -> None:
+        """Bind a run to no node, if it is bound to this one.
+
+        Args:
+            run: Name of the run.
+            number: The node's number.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        self._run(_BIND_RUN, run, number, "free")

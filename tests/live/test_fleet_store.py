@@ -271,6 +271,44 @@ def test_a_key_is_taken_from_a_node_that_is_stopping(store: FleetStore) -> None:
     assert bind(store, "0a3:d", stopping="b") == "0a2:c"
 
 
+def test_a_run_is_bound_to_a_data_directory(store: FleetStore, redis: Redis) -> None:
+    key = "{gym}:run:r"
+    assert store.bind_run("r") is None
+    # The store came back empty, and does not know the node yet.
+    assert store.bind_run("r", "abc") == ""
+    first, other = claim(store, "dir"), claim(store, "elsewhere", "o")
+    store.renew("dir:b", (first.number,), b"record", START)
+    assert store.bind_run("r", first.number) == first.number
+    assert store.bind_run("r", other.number) == first.number
+    redis.command("expire", key, "100")
+    assert store.bind_run("r") == first.number
+    assert int(redis.command("ttl", key)) > 86_000
+    # While the node is away, the name is kept, and not for ever.
+    redis.command("zrem", "{gym}:alive", first.number)
+    redis.command("expire", key, "100")
+    assert store.bind_run("r") == first.number
+    assert int(redis.command("ttl", key)) <= 100
+    # It ends in order, without an ID, and another server gets its number.
+    store.leave("dir:b", first)
+    assert store.bind_run("r") == ""
+    redis.command("set", f"{{gym}}:number:{first.number}", "another:x")
+    assert store.bind_run("r", other.number) == ""
+    assert store.bind_run("r", other.number, anew=True) == other.number
+    store.free_run("r", first.number)
+    assert store.bind_run("r") == other.number
+    store.free_run("r", other.number)
+    for garbage in ("garbage", "zzz:dir", "abc", ""):
+        redis.command("set", key, garbage)
+        assert store.bind_run("r") is None, garbage
+
+
+def test_a_run_without_a_data_directory_is_bound_to_a_boot(store: FleetStore) -> None:
+    first = claim(store)
+    assert store.bind_run("r", first.number) == first.number
+    store._client.set(f"{{gym}}:number:{first.number}", ":other")
+    assert store.bind_run("r") == ""
+
+
 def test_a_node_that_has_just_joined_is_found(store: FleetStore) -> None:
     number = claim(store)
     assert store.record(number.number) == b""

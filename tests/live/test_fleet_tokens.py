@@ -19,6 +19,7 @@ from tests.support.fleet import (
     fleet,
     knows,
     node,
+    own_record,
     pose_as_node,
     wait_until_known,
 )
@@ -323,6 +324,44 @@ def test_a_token_of_a_run_is_known_to_all_servers(servers: Servers) -> None:
             error(Api(server).get(path, headers=worker), 403, "scope-missing")
     assert two.get().status == 200
     assert run not in redis.command("keys", "{gym}:run:*")
+
+
+def test_the_name_of_a_run_is_bound_to_its_server_until_it_is_deleted(
+    servers: Servers,
+) -> None:
+    redis, (one, two) = servers
+    here, there = api_of(one, "runner"), api_of(two, "runner")
+    run = Run.create(here, "durable")
+    key = "{gym}:run:durable"
+    bound = redis.command("get", key)
+    assert 86_000 < int(redis.command("ttl", key)) <= 86_400
+    # As if its server had given its number back, before it was started again.
+    redis.command("set", key, "fff:its-directory")
+    assert Run(there, "durable", run.tokens).get().status == 200
+    assert redis.command("get", key) == bound
+    # One that is away keeps the name of its run.
+    redis.command("set", "{gym}:run:away", "fff:its-directory")
+    for api in (here, there):
+        error(api.get("/v1/runs/away/"), 503, "node-away")
+        error(api.post("/v1/runs/", {"run": "away"}), 503, "node-away")
+    redis.command("del", "{gym}:run:away")
+    # Once it is deleted, any server makes it anew, and all find it there.
+    for first in (there, here):
+        assert first.request("DELETE", run.path()).status in (200, 204)
+        assert redis.command("get", key).strip() == ""
+        for api in (here, there):
+            error(api.get(run.path()), 404, "unknown-run")
+            error(api.post(run.path("sessions/"), {"worker": "w"}), 404, "unknown-run")
+        Run.create(first, "durable")
+        for api in (here, there):
+            assert api.get(run.path()).status == 200
+            assert api.post(run.path("sessions/"), {"worker": "w"}).status == 201
+        bound = redis.command("get", key)
+        assert own_record(first.server)["numbers"][-1] == bound[:3]
+    # The first one knows it on itself.
+    assert there.request("DELETE", run.path()).status in (200, 204)
+    Run.create(there, "durable")
+    assert here.get(run.path()).status == 200
 
 
 def test_a_reload_ends_the_streams_that_a_server_relays(

@@ -1,12 +1,14 @@
 """Training runs in a fleet: each lives on one node, and any node answers for it.
 
-The store has the number of a run's node. If it does not know the run, or not any more,
-the nodes are asked.
+The store has the number of a run's node. If it does not know the run, or the node has
+another number now, the nodes are asked. A run is durable: while its node is away, its
+name is not free, until a day has passed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -35,7 +37,7 @@ from gym_http_server.web.api.exchange import (
     read_body,
     read_some,
 )
-from gym_http_server.web.api.fleet.forwarding import FleetCall
+from gym_http_server.web.api.fleet.forwarding import FleetCall, joined
 from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.nodes.connection import ArrivingBody
 from gym_http_server.web.backends.nodes.fleet import Fleet
@@ -46,6 +48,9 @@ __all__ = ["RunViews", "find_run"]
 
 #: Runs whose node a web worker remembers.
 MOST_KNOWN = 4096
+#: Seconds for which it does: each look into the store keeps the run's name there.
+KNOWN_SECONDS = 3600.0
+_UNKNOWN = UnknownRun.default_code
 _PIECE_BYTES = 256 * 1024
 
 
@@ -62,8 +67,8 @@ class RunViews:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        # Number of the node by name of the run.
-        self._known: dict[str, str] = {}
+        # Number of the node by name of the run, and until when it is not looked up.
+        self._known: dict[str, tuple[str, float]] = {}
 
     def answer_of(self, row: Operation, view: View) -> Callable[..., Answer] | None:
         """Return what answers an operation; ``None`` if it is not about one run."""
@@ -84,10 +89,16 @@ class RunViews:
             return here()
         own = self._fleet.nodes.own
         try:
-            node = self._bound(run, own.numbers[-1])
+            node, bound = self._bound(run)
+            if node is None:
+                node = self._search(call, run, bound=bound)
+            if node.boot == own.boot:
+                # Another node may have bound it meanwhile.
+                node, _ = self._bound(run, own.numbers[-1])
         except StoreAway as away:
             raise FleetAway(f"new runs wait: {away}") from None
-        node = node or self._search(call, run)
+        if node is None:
+            raise _away(run)
         return here() if node.boot == own.boot else call.forward(node, body)
 
     def _answer(self, call: FleetCall, run: str, **arguments: str) -> Answer:
@@ -113,7 +124,48 @@ class RunViews:
     ) -> Answer:
         if not _is_name(run):
             return call.here(run=run, **arguments)
+        known = run in self._known
         node = self._find(call, run)
+        try:
+            answer = self._send(call, node, run, arguments)
+        except Problem as problem:
+            if known and problem.code == _UNKNOWN and self._has_moved(call, run, node):
+                return self._send_again(call, run, arguments)
+            raise
+        unknown = answer.status == 404 and _UNKNOWN.encode() in joined(answer)
+        if known and unknown and self._has_moved(call, run, node):
+            return self._send_again(call, run, arguments)
+        if call.row.name == "run_delete" and answer.status < 400:
+            self._known.pop(run, None)
+            with contextlib.suppress(StoreAway):
+                for number in node.numbers:
+                    self._fleet.store.free_run(run, number)
+        return answer
+
+    def _has_moved(self, call: FleetCall, run: str, node: Record) -> bool:
+        """Whether another node has a run now, as it was deleted and made anew."""
+        self._known.pop(run, None)
+        # It is known again if one has it.
+        return self._find(call, run).boot != node.boot and run in self._known
+
+    def _send_again(
+        self, call: FleetCall, run: str, arguments: dict[str, str]
+    ) -> Answer:
+        """Send a request to the node that has a run now; its body may have been read.
+
+        Raises:
+            NodeAway: It has a body, so the client has to send it again.
+        """
+        if call.environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            raise NodeAway(
+                f"another node has the run {run} now; send the request again"
+            )
+        return self._send(call, self._find(call, run), run, arguments)
+
+    def _send(
+        self, call: FleetCall, node: Record, run: str, arguments: dict[str, str]
+    ) -> Answer:
+        """Send a request to the node that has the run, or answer it here."""
         if node.boot == self._fleet.nodes.own.boot:
             return call.here(run=run, **arguments)
         if call.row.op not in ADMITTED:
@@ -131,31 +183,39 @@ class RunViews:
         Raises:
             NodeAway: It is away.
         """
-        if node := self._fleet.nodes.numbered(self._known.get(run, "")):
+        number, until = self._known.get(run, ("", 0.0))
+        node = self._fleet.nodes.numbered(number)
+        if node is not None and time.monotonic() < until:
             return node
         try:
-            node = self._bound(run, "")
+            node, bound = self._bound(run)
         except StoreAway:
-            node = None
-        return node or self._search(call, run)
+            # The one that had it has it still, or all are asked.
+            bound = False
+        return node or self._search(call, run, bound=bound)
 
-    def _bound(self, run: str, number: str) -> Record | None:
-        """Return the node that the store has for a run; bind it to a number if none."""
+    def _bound(self, run: str, number: str = "") -> tuple[Record | None, bool]:
+        """Return the node that the store has for a run; bind it to a number if none.
+
+        Returns:
+            The node, if it is here, and whether the run is bound.
+        """
         bound = self._fleet.store.bind_run(run, number)
-        node = self._fleet.nodes.numbered(bound)
+        node = self._fleet.nodes.numbered(bound or "")
         if node is not None:
-            self._remember(run, bound)
-        elif bound and not self._fleet.nodes.is_gone(bound):
-            raise NodeAway(
-                f"the node that has the run {run} is away; send the request again"
-            )
-        return node
+            self._remember(run, node.numbers[-1])
+        return node, bound is not None
 
-    def _search(self, call: FleetCall, run: str) -> Record:
+    def _search(self, call: FleetCall, run: str, *, bound: bool) -> Record:
         """Return the node of a run that the store does not know, else this one.
 
+        Args:
+            call: The call.
+            run: Name of the run.
+            bound: Whether the store has a node for it, which is not here.
+
         Raises:
-            NodeAway: A node that may have it does not answer.
+            NodeAway: Its node is away, or one that may have it does not answer.
             Unauthorized: The request has a token of no run.
         """
         if caller_of(call.environ).run_token:
@@ -171,6 +231,8 @@ class RunViews:
                     f"the run {run} may be on a node that does not answer, as "
                     f"{silent[0]}; send the request again"
                 )
+            if not found and bound:
+                raise _away(run)
             if not found:
                 return node
             node = found[0]
@@ -182,7 +244,14 @@ class RunViews:
     def _remember(self, run: str, number: str) -> None:
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
-        self._known[run] = number
+        self._known[run] = number, time.monotonic() + KNOWN_SECONDS
+
+
+def _away(run: str) -> NodeAway:
+    return NodeAway(
+        f"the node that has the run {run} is away; send the request again, or choose "
+        "another name for a new run"
+    )
 
 
 def _is_name(run: str) -> bool:
