@@ -706,6 +706,12 @@ def test_errors_are_those_of_one_server(nodes: Fleet, made: list[Instance]) -> N
         for api in nodes.apis
     ]
     assert named == ["r-1"] * 3
+    # The headers of a handshake are not added on the way.
+    shaken = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    shaken["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
+    for api in nodes.apis:
+        refused = api.get(f"/v1/envs/{made[0].id}/stream", headers=shaken)
+        error(refused, 426, "upgrade-required")
 
 
 def create_with_key(api: Api, key: str, **members: object) -> Response:

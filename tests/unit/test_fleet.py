@@ -544,6 +544,17 @@ def test_the_rest_of_a_large_answer_is_of_no_use(tmp_path: Path, leaves: bool) -
     assert not client._busy
 
 
+def test_a_large_answer_of_a_node_that_is_lost_meanwhile_ends(tmp_path: Path) -> None:
+    client = client_of(tmp_path)
+    begun = answered(LARGE_BODY[:1_000_000], size=len(LARGE_BODY))
+    with other_node(begun) as node, ended_after_a_while(client):
+        answer = client.send(node, GET, repeatable=False)
+        assert isinstance(answer.body, ArrivingAnswer)
+        with contextlib.closing(answer.body) as body, pytest.raises(BrokenOff):
+            b"".join(body)
+    assert not client._busy
+
+
 def test_a_large_answer_takes_room_for_a_part_of_its_callers_share() -> None:
     budget, size = Budget(4 * LARGE, lambda path: ""), 100 * LARGE
     rooms = [budget.forward(size, LARGE, "ada") for _ in range(2)]

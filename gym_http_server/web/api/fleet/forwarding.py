@@ -179,9 +179,11 @@ class FleetCall(NamedTuple):
         Raises:
             NodeAway: The node does not answer.
         """
-        upgrade = self.environ.get("HTTP_UPGRADE", "")
         headers = self.headers(node, "")
-        headers += f"Connection: Upgrade\r\nUpgrade: {upgrade}\r\n"
+        # The node refuses a handshake without them.
+        for name in ("Connection", "Upgrade"):
+            if value := self.environ.get(f"HTTP_{name.upper()}"):
+                headers += f"{name}: {value}\r\n"
         return self.fleet.client.open_stream(node, self.environ["RAW_URI"], headers)
 
     def relay(self, stream: NodeStream) -> None:
