@@ -127,6 +127,22 @@ def test_clients_connect_streams_to_the_node_and_verify_it(
     assert opened not in streams(one)
 
 
+def test_large_answers_are_those_of_their_node(fleet: Fleet) -> None:
+    one, two = fleet[1]
+    options = {"kwargs": {"size": 3_000_000}, "node": "two"}
+    instance = Api(one).create("toys/Big-v0", **options)
+    bodies = set()
+    for server in (two, one, one):
+        answer = Instance(Api(server), instance.id).post(
+            *("reset/", {"seed": 1}),
+            headers={"Accept": "application/vnd.gym-http.binary"},
+        )
+        assert answer.status == 200
+        bodies.add(answer.body)
+    assert [len(each) > 3_000_000 for each in bodies] == [True]
+    no_content(instance.close())
+
+
 def streams(server: Server) -> list[str]:
     """Return the paths of the streams that a server has opened, from its log."""
     return re.findall(r"GET (/v1/envs/\w+/stream/?) 101", server.log())
