@@ -56,8 +56,8 @@ NAMES = ("one", "two", "three")
 #: Keys that are each sent eight times at once; CHAOS_TIMES=10 sends 200.
 KEYS = int(20 * float(os.environ.get("CHAOS_TIMES", "1")))
 
-#: What depends on where requests arrive.
-CHECKS = ("external", "tickets", "keys", "legacy")
+#: What depends on where requests arrive, and what a fleet adds to answers.
+CHECKS = ("external", "tickets", "keys", "legacy", "runs.roles", "answers.events-200")
 #: Requests that nginx refuses itself, with pages.
 OF_NGINX = {
     *("errors.headers-too-large", "errors.uri-too-long", "http.expectation-failed"),
