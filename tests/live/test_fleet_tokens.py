@@ -455,6 +455,20 @@ def test_ranges_of_large_answers_are_those_of_their_node(
         assert got[0] == got[1], wanted
 
 
+def test_a_short_upload_is_refused_as_by_its_node(servers: Servers) -> None:
+    one, two = servers[1]
+    run = Run.create(api_of(one, "runner"), "short-uploads")
+    lines = f"PUT {run.path('weights/')} HTTP/1.1\r\nHost: localhost\r\n"
+    lines += f"Authorization: Bearer {run.tokens['trainer']}\r\n"
+    lines += f"If-None-Match: *\r\nContent-Length: {len(WEIGHTS)}\r\n\r\n"
+    for server in (one, two):
+        # Less than the deadline of a request.
+        with RawConnection(server.port, timeout=5.0) as client:
+            client.send(lines.encode() + WEIGHTS[:-1])
+            client.finish_sending()
+            error(client.read_response(), 400, "malformed-request")
+
+
 def test_a_broken_large_answer_does_not_look_whole(servers: Servers) -> None:
     redis, (one, two) = servers
     proof = Signatures(TOKEN).sign("answer", "its-boot")

@@ -183,18 +183,24 @@ class NodeConnection:
 
     def _upload(self, head: bytes, body: ArrivingBody) -> bool:
         """Send a request whose body is still arriving; return whether all was sent."""
+        sent = 0
         self._socket.settimeout(UPLOAD_SECONDS)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(head)
             for piece in body.pieces:
                 if self._has_answered():
                     return False
+                sent += len(piece)
                 if body.size is None:
                     self._socket.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
                 else:
                     self._socket.sendall(piece)
             if body.size is None:
                 self._socket.sendall(b"0\r\n\r\n")
+            elif sent < body.size:
+                # The node would wait for what the client has not sent.
+                socket.socket.shutdown(self._socket, socket.SHUT_WR)
+                return False
             return True
         return False
 
