@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv
-from tests.clients.cpp import building
+from tests.support import cpp_programs
 from tests.support.drivers import CLIENTS, needs
 from tests.support.identity import assert_identical
 from tests.support.server import Server
@@ -42,7 +42,7 @@ local env = gym.assert(gym.make("keyword/Arguments-v0", {
 print(env.instance_id)
 """
 CPP = """
-#include <gym_http_client/env.hpp>
+#include <gym_http_client.hpp>
 #include <iostream>
 int main(int, char** argv) {
     std::vector<float> items(std::stoul(argv[2]));
@@ -73,13 +73,11 @@ def keeping() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def in_cpp(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    # Clang is faster.
     needs("clang++")
     source = tmp_path_factory.mktemp("exact") / "exact.cpp"
     source.write_text(CPP, encoding="utf-8")
     program = source.with_suffix("")
-    flags = ("-std=c++17", "-pthread", "-I", str(CLIENTS / "cpp/include"))
-    building.run("clang++", *flags, source, "-o", program, "-lcurl")
+    cpp_programs.build(source, program)
     return [str(program)]
 
 

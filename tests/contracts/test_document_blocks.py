@@ -30,6 +30,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import cpp_programs
 from tests.support.documents import (
     ADDRESS,
     ANYTHING,
@@ -92,24 +93,12 @@ class Reader:
         self._run(["node", "program.mjs"])
 
     def cpp(self, text: str, server: Server) -> None:
-        """Compile a C++ program, with Clang, which is faster than GCC, and run it.
-
-        One that has a name is not run.
-        """
+        """Compile a C++ program and run it; one that has a name is not run."""
         named = PROGRAM.match(text)
         program = named[1] if named else "program"
-        (self.folder / f"{program}.cpp").write_text(self._here(text, server))
-        include = str(CLIENTS / "cpp" / "include")
-        command = [
-            "clang++",
-            "-std=c++17",
-            "-I",
-            include,
-            f"{program}.cpp",
-            "-o",
-            program,
-        ]
-        self._run([*command, "-lcurl", "-pthread"], timeout=250)
+        source = self.folder / f"{program}.cpp"
+        source.write_text(self._here(text, server))
+        cpp_programs.build(source, self.folder / program)
         if not named:
             self._run([f"./{program}"])
 

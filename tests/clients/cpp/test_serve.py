@@ -11,10 +11,11 @@ import pytest
 
 from gym_http_client import RemoteEnv, ServerError
 from tests.clients.command_tests import Command, CommandTests
-from tests.clients.cpp.building import STRICT, run
+from tests.clients.cpp.building import STRICT
 from tests.clients.cpp.local_env import STEPS, LocalGame
 from tests.clients.local_toy import assert_same
 from tests.clients.provider_tests import Provided, ProviderTests
+from tests.support import cpp_programs
 from tests.support.api import Api, error
 from tests.support.drivers import CLIENTS, needs
 from tests.support.peers.external_env import ExternalEnv
@@ -31,13 +32,11 @@ MakeServer = Callable[..., Server]
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the provider with Clang, which is faster; it needs no Boost."""
+    """Build the provider, which needs no Boost."""
     needs("clang++")
     program = tmp_path_factory.mktemp("lending") / "lending"
     source = CLIENTS / "cpp/tests/providing.cpp"
-    include = ("-I", str(CLIENTS / "cpp/include"))
-    flags = ("-std=c++17", "-Wshadow", *STRICT, "-pthread", *include)
-    run("clang++", *flags, source, "-o", program, "-lcurl", "-ldl")
+    cpp_programs.build(source, program, "-Wshadow", *STRICT)
     return program
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.cpp.building import STRICT, run
+from tests.support import cpp_programs
 from tests.support.drivers import CLIENTS, needs
 from tests.support.peers.sokoban import grid_of, open_game, solution
 
@@ -16,10 +17,7 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(180)]
 def test_a_known_solution_gets_its_return(tmp_path: Path) -> None:
     needs("clang++")
     program = tmp_path / "sokoban"
-    include = ("-I", str(CLIENTS / "cpp/include"))
-    source = CLIENTS / "cpp/examples/sokoban.cpp"
-    # Clang is faster.
-    run("clang++", "-std=c++17", *STRICT, *include, source, "-o", program, "-lcurl")
+    cpp_programs.build(CLIENTS / "cpp/examples/sokoban.cpp", program, *STRICT)
     actions = solution(grid_of(LEVEL))
     assert actions
     moves = "".join("udlr"[action] for action in actions)
