@@ -45,7 +45,7 @@ from tests.support.peers.agent_calls import (
 )
 from tests.support.peers.external_env import BOX, THREE, ExternalEnv
 from tests.support.peers.tango import CELLS, TangoPage
-from tests.support.raw import RawConnection, Response
+from tests.support.raw import RawConnection, Response, exchange
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
@@ -613,6 +613,7 @@ def test_validate_passes_behind_nginx(nodes: Fleet, tmp_path: Path) -> None:
                 nodes.apis[0].get("/v1/registry/").header("Gym-Missing-Nodes") is None
             )
         )
+        assert exchange(port, b"GET /v1/ HTTP/1.0\r\n\r\n").status == 200
         for url in urls:
             _, report, done = validate(url, *only)
             failed = ids(report, "failed") - (OF_NGINX if url is urls[0] else set())

@@ -22,7 +22,7 @@ from tests.support.peers.agent_calls import close_external, create_and_reset
 from tests.support.peers.external_env import ExternalEnv, refused_handshake
 from tests.support.peers.openenv import OpenEnvClient
 from tests.support.peers.tango import TangoPage
-from tests.support.raw import SECURED
+from tests.support.raw import SECURED, exchange
 from tests.support.reference_runs import ReferenceRun
 from tests.support.server import ROOT, Server, free_port
 from tests.support.tls import certificate_and_key
@@ -154,6 +154,11 @@ def test_rest_and_streams(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> 
     assert_identical(seen, episode(gymnasium.make("CartPole-v1")))
     # All went over one stream.
     assert steps_of(proxied.behind)[before:] == [("stream", "101")]
+
+
+def test_clients_of_http_1_0_need_no_host(proxied: Proxied) -> None:
+    request = b"GET /v1/envs/ HTTP/1.0\r\n\r\n"
+    assert ok(exchange(proxied.port, request)) == {"all_envs": {}}
 
 
 def test_large_bodies_and_long_polls_of_training_runs(proxied: Proxied) -> None:
