@@ -279,7 +279,8 @@ def test_people_see_which_python_it_is(pythons: Server, version: str) -> None:
     instance.close()
 
 
-@pytest.mark.parametrize("version", GYMS)
+# Between them, 3.7 has the gym of 3.6.
+@pytest.mark.parametrize("version", ["3.6", "3.10"])
 def test_validate_finds_nothing_wrong(
     make_server: Callable[..., Server], version: str
 ) -> None:
