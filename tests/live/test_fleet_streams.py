@@ -98,7 +98,7 @@ def test_a_lost_stream_goes_on_in_its_session_through_the_first_address(
         assert len({*direct.sessions(), *first.sessions()}) == 1
         # Each with a new ticket.
         assert len(set(re.findall(r"ticket=([\w-]+)", "".join(direct.heads)))) == 2
-        lost = [re.search(r"&lost=\d\.\d{3}", each) for each in direct.heads]
+        lost = [re.search(r"&lost=\d(\.\d{1,3})?", each) for each in direct.heads]
         assert [each is not None for each in lost] == [False, True]
         # A handshake at the first address may take ten seconds, one at the node one.
         assert 0.9 < first.times[-1] - direct.times[-1] < 9.0
