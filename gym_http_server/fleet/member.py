@@ -20,6 +20,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gym_http_server.config.inherited_settings import Inherited, SettingsMemory
+from gym_http_server.fleet.callers import (
+    CallerSignatures,
+    ForwardedCaller,
+    SignedParts,
+)
 from gym_http_server.fleet.joining import may_be_called, tls_context
 from gym_http_server.fleet.page import Node, Nodes, Page, now_ns
 from gym_http_server.fleet.records import BadRecord, Record, read, write
@@ -32,7 +37,7 @@ from gym_http_server.processes.service_process import (
     run_service,
 )
 from gym_http_wire.frames import FrameError
-from gym_http_wire.messages import Op, RequestHead, request
+from gym_http_wire.messages import NODE_PROOF, Op, RequestHead, request
 
 __all__ = ["run"]
 
@@ -42,6 +47,7 @@ LOST_NS = 30 * 10**9
 #: Nanoseconds between two renewals beyond which no time counts as a node's absence.
 GAP_NS = 3 * 10**9
 PROBE_SECONDS = 1.0
+PROBED = "/healthz/"
 MOST_PROBES = 16
 SUPERVISOR_SECONDS = 2.0
 
@@ -84,6 +90,7 @@ class FleetMember:
         self._page = Page(inherited.run_path)
         self._nodes = self._page.read()
         self._signatures = Signatures(inherited.fleet_token)
+        self._callers = CallerSignatures(self._signatures, lambda: self._nodes.own)
         own = self._nodes.own
         self._store = FleetStore(self._settings.fleet, own.version, self._signatures)
         self._owner = f"{self._nodes.directory}:{own.boot}"
@@ -297,26 +304,20 @@ class FleetMember:
     def _probe(self) -> None:
         """Try to connect to the nodes that are away; mark those that are lost."""
         now = self._clock()
-        # A server that was started again, with another number, answers at the URL.
-        replaced = {
-            record.url
-            for number, record in self._records.items()
-            if number not in self._away
-        }
         for number, since in list(self._away.items()):
             record = self._records.get(number)
             if record is None:
                 del self._away[number]
                 self._unreachable.pop(number, None)
                 continue
-            probe = self._probes.get(record.url)
+            probe = self._probes.get(number)
             if probe is None:
-                self._probes[record.url] = self._threads.submit(self._reach, record.url)
+                self._probes[number] = self._threads.submit(self._reach, record)
                 continue
             if not probe.done():
                 continue
-            del self._probes[record.url]
-            if probe.result() and record.url not in replaced:
+            del self._probes[number]
+            if probe.result():
                 self._unreachable.pop(number, None)
                 continue
             silent = self._unreachable.setdefault(number, now)
@@ -327,9 +328,13 @@ class FleetMember:
         for number in self._unreachable.keys() - self._away.keys():
             del self._unreachable[number]
 
-    def _reach(self, url: str) -> bool:
-        """Whether a node answers at a URL."""
-        parts = urlsplit(url)
+    def _reach(self, node: Record) -> bool:
+        """Whether a node answers at its URL.
+
+        Another program may answer there, or the same server with another boot, which
+        has none of the node's instances.
+        """
+        parts = urlsplit(node.url)
         made: HTTPConnection
         if parts.scheme == "https":
             made = HTTPSConnection(
@@ -338,13 +343,15 @@ class FleetMember:
         else:
             made = HTTPConnection(parts.netloc, timeout=PROBE_SECONDS)
         try:
-            made.request("GET", "/healthz/")
-            made.getresponse().read(1)
+            signed = SignedParts("GET", PROBED, "", "")
+            caller = self._callers.sign(node, ForwardedCaller(), signed)
+            made.request("GET", PROBED, headers={"Authorization": caller})
+            shown = made.getresponse().getheader(NODE_PROOF, "")
         except (OSError, HTTPException):
             return False
         finally:
             made.close()
-        return True
+        return shown == self._callers.proof(node.boot)
 
     def _publish(self, own: Record) -> None:
         """Write what is known to the page, if it has changed."""

@@ -109,6 +109,20 @@ def test_a_server_cannot_be_posed_as(servers: Servers) -> None:
     no_content(other.close())
 
 
+def test_a_server_proves_to_others_that_it_is_there(servers: Servers) -> None:
+    """Whatever tokens it has, and to nobody else."""
+    for server in servers[1]:
+        boot = own_record(server)["boot"]
+        parts = boot, "GET", "/healthz/", "", "", "-", "-"
+        signature = Signatures(TOKEN).sign("call", *parts)
+        for shown, proof in (
+            (signature, Signatures(TOKEN).sign("answer", boot)),
+            ("0" * 40, None),
+        ):
+            api = Api(server, {"Authorization": f"Fleet - - {boot} {shown}"})
+            assert api.get("/healthz/").header("Gym-Node-Proof") == proof
+
+
 def records(server: Server) -> list[dict[str, Any]]:
     """Return the records of all servers, as one of them knows them."""
     (page,) = server.run_dir.glob("*/nodes")

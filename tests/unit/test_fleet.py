@@ -17,6 +17,7 @@ from gym_http_server import web
 from gym_http_server.access.identities import EVERYONE
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import AnswerBudgetFull, FleetAway, NodeAway, StartError
+from gym_http_server.fleet.callers import CallerSignatures
 from gym_http_server.fleet.joining import may_be_called, prepare
 from gym_http_server.fleet.numbers import IDs, NodeNumber, NumberFile, id_of, number_of
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Node, Nodes, Page
@@ -33,7 +34,6 @@ from gym_http_server.web.backends.budget import LARGE, Budget
 from gym_http_server.web.backends.nodes import client as client_module
 from gym_http_server.web.backends.nodes import connection
 from gym_http_server.web.backends.nodes.answers import NodeAnswer
-from gym_http_server.web.backends.nodes.callers import CallerSignatures
 from gym_http_server.web.backends.nodes.client import (
     ClientLeft,
     NodeClient,
@@ -318,7 +318,7 @@ def other_node(
 def client_of(folder: Path, page: Page | None = None) -> NodeClient:
     """Return a client of the node that the page is of."""
     nodes = KnownNodes(page or page_of(folder))
-    return NodeClient(nodes, CallerSignatures(SIGNATURES, nodes))
+    return NodeClient(nodes, CallerSignatures(SIGNATURES, lambda: nodes.own))
 
 
 def answered(body: bytes, status: str = "200 OK", size: int | None = None) -> bytes:
@@ -694,7 +694,8 @@ def test_an_instance_whose_client_has_left_meanwhile_is_ended(
     page = page_of(tmp_path)
     nodes = KnownNodes(page)
     fleet: Any = SimpleNamespace(
-        client=client_of(tmp_path, page), callers=CallerSignatures(SIGNATURES, nodes)
+        client=client_of(tmp_path, page),
+        callers=CallerSignatures(SIGNATURES, lambda: nodes.own),
     )
     nothing: Any = None
     environ = {

@@ -17,6 +17,7 @@ from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import Changes
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.web.backends.nodes.known import KnownNodes
+from tests.support.listener import Listener
 
 TOKEN = "a-token-of-the-fleet"
 SECOND = 10**9
@@ -48,7 +49,8 @@ class Member(FleetMember):
 
     def __init__(self, run: Path, *known: Node) -> None:
         self.now_ns = 1000 * SECOND
-        self.reachable = False
+        # Boots that answer.
+        self.reachable: set[str] = set()
         self.gone: dict[str, str] = {}
         # Records of nodes that are there, by number.
         self.more: dict[str, bytes] = {}
@@ -71,8 +73,8 @@ class Member(FleetMember):
         self.control.close()
         self.theirs.close()
 
-    def _reach(self, url: str) -> bool:
-        return self.reachable
+    def _reach(self, node: Record) -> bool:
+        return node.boot in self.reachable
 
     def renewed(self, *, alive: bool, seconds: float = 1.0) -> None:
         """Let time pass, renew the record, and let the probe end."""
@@ -114,7 +116,7 @@ def test_a_node_is_lost_after_30_s_without_record_and_connection(
 
 
 def test_a_node_that_can_be_reached_is_never_lost(member: Member) -> None:
-    member.reachable = True
+    member.reachable = {"other"}
     silence(member, 120)
     assert member.marks.lost == []
     (node,) = member.page.read().others
@@ -124,7 +126,7 @@ def test_a_node_that_can_be_reached_is_never_lost(member: Member) -> None:
 
 def test_a_node_is_lost_though_another_boot_answers_at_its_url(member: Member) -> None:
     """A server that was killed was started again, without its data directory."""
-    member.reachable = True
+    member.reachable = {"again"}
     again = msgspec.structs.replace(OTHER, numbers=("0c3",), boot="again")
     member.more = {"0c3": write(again, Signatures(TOKEN))}
     silence(member, 34)
@@ -132,6 +134,32 @@ def test_a_node_is_lost_though_another_boot_answers_at_its_url(member: Member) -
     known = KnownNodes(member.page)
     assert known.named("two").boot == "again"
     assert known.is_away("other")
+
+
+class Program(Listener):
+    """A program that answers each request, with a proof or without.
+
+    Attributes:
+        proof: What shows that it is the node.
+    """
+
+    proof = ""
+
+    def attend(self, connection: socket.socket, number: int) -> None:
+        connection.recv(65536)
+        head = f"HTTP/1.1 200 OK\r\nGym-Node-Proof: {self.proof}\r\n"
+        connection.sendall(f"{head}Content-Length: 0\r\n\r\n".encode())
+
+
+def test_another_program_at_its_address_is_not_the_node(member: Member) -> None:
+    with Program() as program:
+        node = msgspec.structs.replace(OTHER, url=program.url)
+        assert not FleetMember._reach(member, node)
+        program.proof = Signatures(TOKEN).sign("answer", "earlier")
+        assert not FleetMember._reach(member, node)
+        program.proof = Signatures(TOKEN).sign("answer", node.boot)
+        assert FleetMember._reach(member, node)
+    assert not FleetMember._reach(member, node)
 
 
 def test_a_node_that_has_ended_is_named_and_one_that_is_back_is_not(

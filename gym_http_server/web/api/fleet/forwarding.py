@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gym_http_server.errors import AnswerBudgetFull, NodeAway
+from gym_http_server.fleet.callers import ForwardedCaller, SignedParts
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
 from gym_http_server.web.api.exchange import (
@@ -33,7 +34,6 @@ from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.arriving_answer import ArrivingAnswer
 from gym_http_server.web.backends.budget import Room
 from gym_http_server.web.backends.nodes.answers import NodeAnswer, NodeLost
-from gym_http_server.web.backends.nodes.callers import ForwardedCaller, SignedParts
 from gym_http_server.web.backends.nodes.client import ClientLeft, NodeRequest
 from gym_http_server.web.backends.nodes.connection import ArrivingBody, NodeStream
 from gym_http_server.web.backends.nodes.fleet import Fleet

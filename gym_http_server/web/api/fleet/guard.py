@@ -13,6 +13,11 @@ from gym_http_server.access.identities import NODE, Identity
 from gym_http_server.config.inherited_settings import SettingsMemory
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import NodesOnly, Unauthorized
+from gym_http_server.fleet.callers import (
+    SCHEME,
+    ForwardedCaller,
+    SignedParts,
+)
 from gym_http_server.fleet.records import Record
 from gym_http_server.operations.row import Operation
 from gym_http_server.operations.table import OPERATIONS
@@ -25,11 +30,6 @@ from gym_http_server.web.api.exchange import (
 )
 from gym_http_server.web.api.guard import Guard, run_identity
 from gym_http_server.web.api.tickets import TicketHolder, Tickets
-from gym_http_server.web.backends.nodes.callers import (
-    SCHEME,
-    ForwardedCaller,
-    SignedParts,
-)
 from gym_http_server.web.backends.nodes.fleet import Fleet
 
 __all__ = ["FleetGuard"]

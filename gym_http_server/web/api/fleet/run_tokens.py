@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gym_http_server.errors import NodeAway, Unauthorized
+from gym_http_server.fleet.callers import ForwardedCaller
 from gym_http_server.operations.table import OPERATIONS
-from gym_http_server.web.backends.nodes.callers import ForwardedCaller
 from gym_http_server.web.backends.nodes.fleet import Fleet
 
 __all__ = ["check_elsewhere"]

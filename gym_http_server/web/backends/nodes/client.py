@@ -16,12 +16,12 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from gym_http_server.errors import NodeAway
+from gym_http_server.fleet.callers import CallerSignatures
 from gym_http_server.fleet.joining import tls_context
 from gym_http_server.fleet.records import Record
 from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.web.backends.arriving_answer import Check
 from gym_http_server.web.backends.nodes.answers import NodeAnswer, NodeLost
-from gym_http_server.web.backends.nodes.callers import CallerSignatures
 from gym_http_server.web.backends.nodes.connection import (
     ArrivingBody,
     NodeConnection,

@@ -13,6 +13,11 @@ import gevent  # type: ignore[import-untyped]
 import gym_http_server
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import InstanceEnded, NodeAway, UnknownInstance
+from gym_http_server.fleet.callers import (
+    CallerSignatures,
+    ForwardedCaller,
+    SignedParts,
+)
 from gym_http_server.fleet.joining import may_be_called
 from gym_http_server.fleet.numbers import number_of
 from gym_http_server.fleet.page import Page
@@ -22,11 +27,6 @@ from gym_http_server.fleet.store import FleetStore, StoreAway
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.web.backends.handover import RelayedStreams
 from gym_http_server.web.backends.nodes.answers import NodeAnswer
-from gym_http_server.web.backends.nodes.callers import (
-    CallerSignatures,
-    ForwardedCaller,
-    SignedParts,
-)
 from gym_http_server.web.backends.nodes.client import NodeClient, NodeRequest
 from gym_http_server.web.backends.nodes.known import KnownNodes
 from gym_http_server.web.backends.nodes.placement import Placement
@@ -60,7 +60,7 @@ class Fleet:
         self._signatures = Signatures(token)
         self.nodes = KnownNodes(Page(run.path))
         self.placement = Placement(self.nodes, lambda: self.store)
-        self.callers = CallerSignatures(self._signatures, self.nodes)
+        self.callers = CallerSignatures(self._signatures, lambda: self.nodes.own)
         self.client = NodeClient(self.nodes, self.callers, settings.fleet_ca)
         self.relayed = RelayedStreams()
 

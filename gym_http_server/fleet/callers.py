@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from gym_http_server.errors import NodeAway
 from gym_http_server.fleet.records import Record
 from gym_http_server.fleet.signatures import Signatures
-from gym_http_server.web.backends.nodes.known import KnownNodes
 
 __all__ = ["SCHEME", "CallerSignatures", "ForwardedCaller", "SignedParts"]
 
@@ -16,7 +16,7 @@ SCHEME = "Fleet "
 _PURPOSE = "call"
 _PROOF_PURPOSE = "answer"
 _NONE = "-"
-#: Boots whose proofs a web worker remembers.
+#: Boots whose proofs a process remembers.
 MOST_PROOFS = 4096
 
 
@@ -53,12 +53,12 @@ class CallerSignatures:
 
     Args:
         signatures: Made with the fleet token.
-        nodes: The nodes.
+        own: Returns this node's record.
     """
 
-    def __init__(self, signatures: Signatures, nodes: KnownNodes) -> None:
+    def __init__(self, signatures: Signatures, own: Callable[[], Record]) -> None:
         self._signatures = signatures
-        self._nodes = nodes
+        self._own = own
         # By boot.
         self._proofs: dict[str, str] = {}
 
@@ -79,7 +79,7 @@ class CallerSignatures:
     @property
     def own_proof(self) -> str:
         """What this node's answers show to other nodes."""
-        return self.proof(self._nodes.own.boot)
+        return self.proof(self._own().boot)
 
     def sign(self, node: Record, caller: ForwardedCaller, parts: SignedParts) -> str:
         """Return the header by which this node acts for a caller at another one."""
@@ -101,7 +101,7 @@ class CallerSignatures:
         texts = boot, *parts, name, run_token
         if not self._signatures.check(signature, _PURPOSE, *texts):
             return None
-        own = self._nodes.own
+        own = self._own()
         if boot != own.boot:
             raise NodeAway(
                 f"the node {own.name} of this fleet was started again; send the "
