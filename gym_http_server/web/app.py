@@ -8,7 +8,7 @@ from typing import Any
 
 import flask
 from werkzeug.exceptions import HTTPException
-from werkzeug.routing import MapAdapter, Rule
+from werkzeug.routing import MapAdapter, PathConverter, Rule
 
 from gym_http_server.access.identities import EVERYONE
 from gym_http_server.config.inherited_settings import SettingsMemory
@@ -124,6 +124,12 @@ class AccessLog:
             )
 
 
+class _AnyPath(PathConverter):
+    """A part of a path with slashes, which may have line breaks as any other part."""
+
+    regex = r"[^/](?:.|\n)*?"
+
+
 def create_app(
     settings: Settings,
     run: RunDir,
@@ -145,6 +151,7 @@ def create_app(
     # Never a redirect: it costs old clients their method or their body.
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
+    app.url_map.converters["path"] = _AnyPath
     fleet = Fleet(settings, fleet_token, run) if settings.fleet else None
     web = Web(settings, run, memory, fleet)
     fleet_views = None if fleet is None else FleetViews(fleet)

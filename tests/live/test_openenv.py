@@ -606,6 +606,8 @@ def test_health_metadata_and_schema(client: OpenEnvClient, api: Api) -> None:
     for each in ("metadata", "schema"):
         unknown = error(api.get(f"/openenv/Nope-v1/{each}"), 400, "unknown-env")
         assert unknown["message"].startswith("there is no environment 'Nope-v1'")
+        # A line break belongs to the ID, as any other character does.
+        error(api.get(f"/openenv/No%0Ape-v1/{each}"), 400, "unknown-env")
     schema = ok(api.get("/openenv/CartPole-v1/schema"))
     for each in schema.values():
         jsonschema.Draft202012Validator.check_schema(each)
