@@ -8,7 +8,7 @@ import pytest
 from gym_http_server.fleet.numbers import NUMBERS
 from gym_http_server.fleet.records import Record, write
 from gym_http_server.fleet.signatures import Signatures
-from tests.support.fleet import TOKEN, Redis, redis_server
+from tests.support.fleet import TOKEN, Redis, note_change, redis_server
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -95,8 +95,7 @@ def test_records_of_others_are_ignored(redis: Redis, token_file: str) -> None:
             script += "string.rep(ARGV[2], ARGV[3]))"
             text, times = (record[:1], len(record)) if number == "abf" else (record, 1)
             redis.command("eval", script, "0", number, text, str(times))
-            clock = redis.command("incr", "{gym}:clock").strip()
-            redis.command("zadd", "{gym}:changes", clock, number)
+            note_change(redis, number)
             redis.command("zadd", "{gym}:alive", "9999999999999", number)
         for number in ("abc", "abe", "abf", "ac0"):
             words = f"ignored the record '{number}'"

@@ -51,6 +51,7 @@ class Redis:
         command += ["--save", "", "--appendonly", "no", "--dir", str(self._folder)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         wait_until(self._answers, 10.0, "the store")
+        assert self._process.poll() is None, "another program has the store's port"
 
     def stop(self) -> None:
         """Kill it, with its data."""
@@ -93,6 +94,17 @@ class Redis:
         shutil.rmtree(self._folder)
 
 
+_NOTE = "return redis.call('zadd', KEYS[2], redis.call('incr', KEYS[1]), ARGV[1])"
+
+
+def note_change(redis: Redis, number: str) -> None:
+    """Have all nodes read the record of a number anew.
+
+    At once, as nodes do: a member that read the clock in between would miss the change.
+    """
+    redis.command("eval", _NOTE, "2", "{gym}:clock", "{gym}:changes", number)
+
+
 @contextlib.contextmanager
 def pose_as_node(redis: Redis, name: str, url: str) -> Iterator[None]:
     """Put a good record of a node at a URL into the store, until a block ends."""
@@ -105,8 +117,7 @@ def pose_as_node(redis: Redis, name: str, url: str) -> Iterator[None]:
     def change(*commands: tuple[str, ...]) -> None:
         for words in commands:
             redis.command(*words)
-        clock = redis.command("incr", "{gym}:clock").strip()
-        redis.command("zadd", "{gym}:changes", clock, number)
+        note_change(redis, number)
 
     change(
         ("hset", "{gym}:records", number, written),

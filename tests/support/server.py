@@ -5,6 +5,7 @@ It also searches for processes and files that an ended server left behind.
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -38,10 +39,17 @@ _INSTANCE_FOLDER = re.compile(f"(?!{DRAWING})[0-9a-f]{{8}}")
 
 
 def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
+    """Return a port that is free now, and that the kernel gives nobody by itself."""
+    # It gives those from 32768 on to connections and to listeners that name none. Tests
+    # in other processes draw, too.
+    draw = random.SystemRandom()
+    while True:
+        port = draw.randrange(20_000, 32_768)
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("127.0.0.1", port)),
+        ):
+            return port
 
 
 class Server:
