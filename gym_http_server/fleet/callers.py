@@ -16,7 +16,7 @@ SCHEME = "Fleet "
 _PURPOSE = "call"
 _PROOF_PURPOSE = "answer"
 _NONE = "-"
-#: Boots whose proofs a process remembers.
+#: Proofs that a process remembers, one for each boot.
 MOST_PROOFS = 4096
 
 

@@ -23,6 +23,7 @@ SECONDS = 20.0
 POINTS = "Number(document.querySelector('.curve-plot').ariaValueMax) + 1"
 VALUE = "document.querySelector('.curve-plot').ariaValueText"
 #: Series of the first chart, as its legend names them.
+CURRENT = "document.querySelector('nav [aria-current]').innerText"
 LEGEND = """JSON.stringify([...document.querySelector('.chart-legend')
   .querySelectorAll('button')].map((each) => each.textContent))"""
 #: Keeps what a person would save.
@@ -66,6 +67,7 @@ def test_an_instance_ends_and_comes_back_after_a_restart(
     page.run("location.hash = '#/instances'")
     page.press(f"a[href='#/envs/{instance.id}']")
     page.shows("A client closed it.")
+    assert page.run(CURRENT) == "Instances"
     page.shows("best of Anna")
     page.shows("Recording anna")
     page.choose_tab("Log")
@@ -93,8 +95,7 @@ def test_up_to_eight_are_compared_and_exported(
     page.shows("slots taken")
     page.run(f"location.hash = '#/compare/{first.id},{second.id},{third.id}'")
     page.shows("Instance or run")
-    current = "document.querySelector('nav [aria-current]').innerText"
-    assert page.run(current) == "Compare"
+    assert page.run(CURRENT) == "Compare"
     names = ['=1+1,"first"', f"twin {second.id}", f"twin {third.id}"]
     wait_until(lambda: json.loads(page.run(LEGEND)) == names, SECONDS, "the legend")
     wait_until(lambda: page.run(POINTS) == 5, SECONDS, "the longest curve")
