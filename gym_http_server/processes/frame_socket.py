@@ -178,6 +178,7 @@ class FrameSocket:
                 self.stuck_since = self.stuck_since or time.monotonic()
                 return
             except OSError:
+                self.left_unread = True
                 self._drop_unsent()
                 with contextlib.suppress(OSError):
                     self.socket.shutdown(socket.SHUT_RDWR)
@@ -210,7 +211,7 @@ class FrameSocket:
             return []
         except OSError as error:
             # So the kernel reports it, of Unix sockets.
-            self.left_unread = isinstance(error, ConnectionResetError)
+            self.left_unread |= isinstance(error, ConnectionResetError)
             return None
         if not data or len(self._descriptors) > self._max_descriptors:
             # An environment could send descriptors without frames, without end.

@@ -42,6 +42,7 @@ from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
+    NODE_KEY,
     Form,
     Op,
     RequestHead,
@@ -60,6 +61,8 @@ MAKING_PER_PROCESSOR = 4
 WAITING_BODIES = 8
 #: Seconds after which a host counts no more: it waits for something, or takes long.
 YOUNG_SECONDS = 0.25
+#: Seconds in which a node repeats a create whose connection it has lost.
+REPEAT_SECONDS = 2.0
 
 
 @dataclass(eq=False)
@@ -126,6 +129,9 @@ class Creates:
         self._watch = watch
         self._keys = CreateKeys()
         self._queue: deque[Create] = deque()
+        # By ID of an instance that no client waits for or has, until when a node may
+        # repeat its create, in monotonic seconds.
+        self._left: dict[str, float] = {}
         # By token, the number of its last turn.
         self._turns: dict[str, int] = {}
         self._turn = 0
@@ -151,7 +157,7 @@ class Creates:
         # Keys of different tokens are different; no key contains a blank.
         key = f"{head.creator} {head.key}" if head.key else ""
         # Also while the server is stopping, since it is the only way to the instance.
-        if key and self._keys.join(key, frame, connection):
+        if key and self._join(key, frame, connection):
             return
         self._check_open()
         arguments = _arguments_of(connection, frame, head)
@@ -176,6 +182,23 @@ class Creates:
         if replaced is None or replaced.reason:
             raise UnknownInstance(head.instance_id)
         self._replace(replaced, "closed", create)
+
+    def _join(self, key: str, frame: Frame, connection: RequestSocket) -> bool:
+        """Answer a request, now or later, if an earlier one had its key.
+
+        Returns:
+            Whether one had it.
+
+        Raises:
+            KeyReused: It was a different request.
+        """
+        if not self._keys.join(key, frame, connection):
+            return False
+        for instance in self._hosts:
+            if instance.create_key == key and not instance.reason:
+                instance.claims += 1
+                connection.instance = instance
+        return True
 
     def _check_memory(self, owner: str, size: int) -> None:
         """Check that there is memory for arguments, until a host has read them.
@@ -242,9 +265,14 @@ class Creates:
         return max(0, self._most_making - young)
 
     def tick(self) -> None:
-        """Refuse requests that have waited too long."""
+        """Refuse what has waited too long, and end what no node has asked for again."""
         limit = self._settings.create_deadline
         now = time.monotonic()
+        for instance_id in [each for each, end in self._left.items() if now > end]:
+            del self._left[instance_id]
+            instance = self._hosts.find(instance_id)
+            if instance and not instance.claims and not instance.reason:
+                self._abandon(instance)
         for create in [each for each in self._queue if now - each.since > limit]:
             self._queue.remove(create)
             self._refuse(
@@ -273,7 +301,7 @@ class Creates:
         Raises:
             Problem: There is no slot for it.
         """
-        if create.key and self._keys.join(create.key, create.frame, create.connection):
+        if create.key and self._join(create.key, create.frame, create.connection):
             return True
         self._check_open()
         quota_reached = self._owners.quota_reached(create.owner)
@@ -299,6 +327,7 @@ class Creates:
         instance.owner = create.owner
         instance.request_id = create.head.request_id
         instance.creators.append(create.connection)
+        instance.claims = 1
         create.connection.instance = instance
         create.connection.held = create.head.held
         self._watch(instance)
@@ -370,21 +399,31 @@ class Creates:
         """Drop the request of a closed connection, or end the instance it has made.
 
         It ends if the connection holds it, or if no client could know its ID: the
-        create has no key, and was not answered.
+        create was not answered, and has no key with which the client would repeat it. A
+        node repeats a create that it has forwarded, but only at once.
         """
         instance = connection.instance
         if instance is None:
             waiting = [e for e in self._queue if e.connection is not connection]
             self._queue = deque(waiting)
-        elif instance.create_key:
             return
-        elif not instance.live:
-            self._hosts.kill(instance, "abandoned")
-        elif connection.left_unread:
-            # A web worker was killed before it had the answer.
+        if instance.live and not connection.left_unread:
+            if connection.held:
+                self._hosts.close(instance, "closed")
+            return
+        instance.claims -= 1
+        if not instance.create_key:
+            self._abandon(instance)
+        elif not instance.claims and _is_of_node(instance.create_key):
+            self._left[instance.instance_id] = time.monotonic() + REPEAT_SECONDS
+
+    def _abandon(self, instance: Instance) -> None:
+        """End an instance whose ID no client has; a repeated create makes another."""
+        self._keys.forget(instance)
+        if instance.live:
             self._hosts.close(instance, "abandoned")
-        elif connection.held:
-            self._hosts.close(instance, "closed")
+        else:
+            self._hosts.kill(instance, "abandoned")
 
 
 _NOT_BEGUN = (ExternalAway.default_status, DiskFull.default_status)
@@ -446,12 +485,24 @@ class CreateKeys:
         key = instance.create_key
         self._done_of(key).keep(key, fingerprint, frame)
 
+    def forget(self, instance: Instance) -> None:
+        """Forget the key of an instance, and the answer to its create."""
+        key, instance.create_key = instance.create_key, ""
+        if key:
+            self._making.pop(key, None)
+            self._done_of(key).forget(key)
+
     def _done_of(self, key: str) -> IdempotencyStore:
         """Return the keys and answers of the token of a key."""
         token = key.partition(" ")[0]
         if token not in self._done:
             self._done[token] = IdempotencyStore(max_answers=1024)
         return self._done[token]
+
+
+def _is_of_node(key: str) -> bool:
+    """Whether a node of a fleet has made a key, which follows a token's name."""
+    return key.partition(" ")[2].startswith(NODE_KEY)
 
 
 def _message_of(frame: Frame) -> str:

@@ -62,6 +62,7 @@ class Instance(Struct, eq=False):
         owner: Name of the token that owns it; "" if it has none.
         request_id: Of the request that it is made for.
         creators: The connections that wait for it to be made.
+        claims: Create requests that wait for it, or have been answered with its ID.
         waiters: Connections that wait for the end.
         successors: Create requests that wait for its slot.
         heartbeat: Whether its loop runs.
@@ -105,6 +106,7 @@ class Instance(Struct, eq=False):
     request_id: str = ""
     usage: Usage = UNREAD
     creators: list[Any] = field(default_factory=list)
+    claims: int = 0
     waiters: list[Any] = field(default_factory=list)
     successors: list[Any] = field(default_factory=list)
     at_rest: bool = False

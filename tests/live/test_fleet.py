@@ -21,7 +21,9 @@ from gym_http_client import RemoteEnv, RemoteVectorEnv
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore
 from tests.live.test_validate import ids, validate
+from tests.support import processes
 from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.envs import hostile
 from tests.support.fleet import (
     TOKEN,
     Redis,
@@ -90,7 +92,8 @@ class Fleet:
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Fleet]:
     """A fleet of three servers."""
-    with fleet(*NAMES, args=("--max-instances", "128")) as (redis, servers):
+    args = ("--max-instances", "128", "--import", hostile.__name__)
+    with fleet(*NAMES, args=args) as (redis, servers):
         yield Fleet(redis, servers)
 
 
@@ -736,6 +739,33 @@ def test_a_create_with_a_key_is_executed_once_whichever_servers_get_it(
     assert len({each[:3] for each in made}) > 1
     for instance_id in set(made):
         no_content(nodes.apis[0].post(f"/v1/envs/{instance_id}/close/"))
+
+
+def test_an_instance_ends_whose_create_a_killed_server_has_forwarded(
+    nodes: Fleet,
+) -> None:
+    one, two = nodes.servers[:2]
+    wish = {"env_id": "hostile/SlowInit-v0", "kwargs": {"seconds": 60}, "node": "two"}
+
+    def making() -> list[str]:
+        listed = ok(Api(two).get("/v1/instances/"))["instances"]
+        return [e["instance_id"] for e in listed if e["env_id"] == wish["env_id"]]
+
+    workers = processes.gunicorn(one.pid)[1]
+    with RawConnection(one.port) as client:
+        body = json.dumps(wish).encode()
+        head = "POST /v1/envs/ HTTP/1.1\r\nHost: localhost\r\n"
+        head += "Content-Type: application/json\r\n"
+        client.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        wait_until(making, 10.0, "the create")
+        for each in workers:
+            each.kill()
+        wait_until(lambda: not making(), 10.0, "the end of the instance")
+    wait_until(
+        lambda: len(processes.gunicorn(one.pid)[1] - workers) == len(workers),
+        20.0,
+        "other web workers",
+    )
 
 
 def test_a_create_is_pinned_to_a_server(nodes: Fleet) -> None:

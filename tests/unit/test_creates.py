@@ -13,8 +13,8 @@ from gym_http_server.config.settings import Settings
 from gym_http_server.errors import ShareUsedUp, UnknownInstance
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.rundir.directory import RunDir
-from gym_http_server.supervisor.creates import Creates
-from gym_http_wire.messages import Op, RequestHead, request
+from gym_http_server.supervisor.creates import REPEAT_SECONDS, Creates
+from gym_http_wire.messages import Op, RequestHead, answer, request
 
 
 class Hosts(list[Any]):
@@ -30,6 +30,9 @@ class Hosts(list[Any]):
     def close(self, instance: Any, reason: str) -> None:
         """Begin to end an instance."""
         instance.reason = reason
+
+    find = get
+    kill = close
 
     def full(self) -> None:
         """Return no problem: a slot is free."""
@@ -50,7 +53,7 @@ def queue(folder: Path, start: Callable[..., Any], *instances: Any) -> Creates:
         owners=SimpleNamespace(  # type: ignore[arg-type]
             choose=lambda named, head: head.creator, quota_reached=lambda owner: None
         ),
-        issued_ids=SimpleNamespace(),  # type: ignore[arg-type]
+        issued_ids=SimpleNamespace(add=lambda name: None),  # type: ignore[arg-type]
         fork_server=SimpleNamespace(keep=lambda count: None),  # type: ignore[arg-type]
         start_broker=lambda: None,
         start_fork_server=lambda: None,
@@ -153,6 +156,144 @@ def test_waiting_arguments_of_a_token_leave_room_for_others(tmp_path: Path) -> N
     assert "the token 'ada' holds 50331648 of 67108864 bytes" in refused("ada", 1)
     assert "8 times --max-body" in refused("bob", 24 * mib)
     assert not refused("bob", 16 * mib)
+
+
+class Forwarded:
+    """Creates under the key of a node, and the instances that they make.
+
+    Args:
+        folder: Of the run directory.
+        monkeypatch: Sets the clock.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[Any] = []
+        self.creates = queue(folder, self._start)
+        self._hosts: Any = self.creates._hosts
+        self._now = 0.0
+        monkeypatch.setattr(
+            "gym_http_server.supervisor.creates.time.monotonic", lambda: self._now
+        )
+
+    def _start(self, request: CreateRequest, memory: int | None) -> Any:
+        instance = SimpleNamespace(
+            instance_id=f"{len(self.made):08x}",
+            creators=[],
+            create_key="",
+            reason="",
+            live=False,
+        )
+        self.made.append(instance)
+        self._hosts.append(instance)
+        return instance
+
+    def send(self, key: str = "node.1") -> Any:
+        """Send a create, whose host is started; return its connection."""
+        answers: list[Any] = []
+        sender: Any = SimpleNamespace(
+            instance=None,
+            held=False,
+            left_unread=False,
+            answers=answers,
+            answer=answers.append,
+            memory=None,
+            close_descriptors=lambda: None,
+        )
+        body = b'{"env_id": "CartPole-v1"}'
+        head = RequestHead(creator="ada", key=key)
+        self.creates.add(sender, request(Op.CREATE, body, head))
+        self.creates.serve()
+        return sender
+
+    def make(self) -> None:
+        """Have the newest instance be made."""
+        self.made[-1].live = True
+        self.creates.on_made(self.made[-1], answer(200, b"made"))
+
+    def lose(self, connection: Any, *, unread: bool = False) -> None:
+        """Lose a connection, with an answer that was not read."""
+        connection.left_unread = unread
+        self.creates.on_left(connection)
+
+    def pass_time(self) -> None:
+        """Let the time pass in which a node repeats a create."""
+        self._now += REPEAT_SECONDS + 0.1
+        self.creates.tick()
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why each instance ends."""
+        return [each.reason for each in self.made]
+
+
+@pytest.fixture
+def forwarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Forwarded:
+    return Forwarded(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+def test_what_a_node_does_not_ask_for_again_ends(
+    forwarded: Forwarded, is_made: bool
+) -> None:
+    first = forwarded.send()
+    if is_made:
+        forwarded.make()
+    forwarded.lose(first, unread=is_made)
+    forwarded.creates.tick()
+    assert forwarded.reasons == [""]
+    forwarded.pass_time()
+    assert forwarded.reasons == ["abandoned"]
+    # A late repeat makes an instance, since the other one ends.
+    late = forwarded.send()
+    forwarded.make()
+    assert forwarded.reasons == ["abandoned", ""]
+    assert [each.body for each in late.answers] == [b"made"]
+    forwarded.lose(late)
+    forwarded.pass_time()
+    assert forwarded.reasons == ["abandoned", ""]
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+@pytest.mark.parametrize("lost_before", [False, True])
+def test_a_repeated_create_of_a_node_gets_the_instance(
+    forwarded: Forwarded, is_made: bool, lost_before: bool
+) -> None:
+    first = forwarded.send()
+    if is_made:
+        forwarded.make()
+    if lost_before:
+        forwarded.lose(first, unread=is_made)
+    again = forwarded.send()
+    if not lost_before:
+        forwarded.lose(first, unread=is_made)
+    if not is_made:
+        forwarded.make()
+    forwarded.pass_time()
+    assert [each.body for each in again.answers] == [b"made"]
+    assert forwarded.reasons == [""]
+    # If the node is gone at last, nobody has it.
+    forwarded.lose(again, unread=True)
+    forwarded.pass_time()
+    assert forwarded.reasons == ["abandoned"]
+
+
+def test_a_create_of_a_node_that_was_answered_stays(forwarded: Forwarded) -> None:
+    first = forwarded.send()
+    forwarded.make()
+    forwarded.lose(first)
+    again = forwarded.send()
+    forwarded.lose(again, unread=True)
+    forwarded.pass_time()
+    assert forwarded.reasons == [""]
+
+
+def test_what_a_client_asks_for_with_a_key_stays(forwarded: Forwarded) -> None:
+    first = forwarded.send("mine")
+    forwarded.lose(first)
+    forwarded.make()
+    forwarded.lose(forwarded.send("mine"), unread=True)
+    forwarded.pass_time()
+    assert forwarded.reasons == [""]
 
 
 def memory_of(size: int) -> IO[bytes]:

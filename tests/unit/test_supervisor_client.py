@@ -16,6 +16,7 @@ import pytest
 
 from gym_http_server.access.identities import EVERYONE
 from gym_http_server.errors import SupervisorUnavailable
+from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.progress import Progress, read_progress
 from gym_http_server.web.backends import supervisor_client
@@ -101,26 +102,33 @@ def test_a_client_with_a_high_descriptor_can_create(
         supervisor.join()
 
 
-def test_an_answer_is_received_that_was_under_way_as_the_client_left(
-    tmp_path: Path,
-) -> None:
+def test_an_answer_is_left_unread_whose_client_has_left(tmp_path: Path) -> None:
     run = RunDir(str(tmp_path))
     worker_end, client_end = socket.socketpair()
-    with worker_end, socket.socket(socket.AF_UNIX) as listener:
+    with worker_end, client_end, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(run.supervisor_socket)
         listener.listen()
 
-        def gone() -> bool:
-            with listener.accept()[0] as supervisor:
-                supervisor.recv(1024)
-                supervisor.sendall(encode(answer(200, b"made")))
-            return True
+        def supervise(ends: list[FrameSocket]) -> None:
+            end = FrameSocket(listener.accept()[0])
+            end.receive()
+            client_end.close()
+            end.send(answer(200, b"made"))
+            ends.append(end)
 
-        client_end.close()
-        made = SupervisorClient(run).create(
-            b"{}", caller=EVERYONE, client=worker_end, gone=gone
-        )
-        assert made.body == b"made"
+        ends: list[FrameSocket] = []
+        supervisor = threading.Thread(target=supervise, args=(ends,))
+        supervisor.start()
+        with pytest.raises(Abandoned):
+            SupervisorClient(run).create(
+                b"{}",
+                caller=EVERYONE,
+                client=worker_end,
+                gone=lambda: supervisor.join() is None,
+            )
+    with contextlib.closing(ends[0]) as end:
+        assert end.receive() is None
+        assert end.left_unread
 
 
 @pytest.mark.parametrize("works", [False, True])

@@ -119,6 +119,13 @@ class IdempotencyStore:
             self._bytes -= entry.size
             self._forget_answer(oldest)
 
+    def forget(self, key: str) -> None:
+        """Forget a key, so that a request with it is executed again."""
+        entry = self._kept.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry.size
+        self._gone.pop(key, None)
+
     def _forget_answer(self, key: str) -> None:
         self._gone[key] = None
         if len(self._gone) > MAX_KEYS:

@@ -36,7 +36,14 @@ from gym_http_server.web.api.web import View, Web
 from gym_http_server.web.backends.supervisor_client import Abandoned
 from gym_http_server.web.backends.transfers import in_thread
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Form, Op, RequestHead, answer_head, request
+from gym_http_wire.messages import (
+    NODE_KEY,
+    Form,
+    Op,
+    RequestHead,
+    answer_head,
+    request,
+)
 from gym_http_wire.problems import BadJSON, MissingParameter, Problem
 
 __all__ = ["VIEWS", "instance_in"]
@@ -71,7 +78,8 @@ def _create(web: Web, environ: Environ) -> Answer:
         own = Form.BINARY if isinstance(resumed, Divided) else Form.PLAIN
         form = own | form & 0xF0
     # A client with a key sends the request again, and gets the instance.
-    client = None if key else environ.get("gunicorn.socket")
+    repeats = key and not key.startswith(NODE_KEY)
+    client = None if repeats else environ.get("gunicorn.socket")
     gone = bool if client is None else client.has_left
     try:
         frame = web.supervisor.create(
@@ -86,11 +94,7 @@ def _create(web: Web, environ: Environ) -> Answer:
     except Abandoned:
         # The client has closed the connection.
         return empty_answer()
-    answer = frame_answer(frame)
-    if client is not None and gone():
-        named = instance_in(frame)
-        web.hosts.end(named, owner="", request_id=request_id_of(environ))
-    return answer
+    return frame_answer(frame)
 
 
 def instance_in(made: Frame) -> str:

@@ -264,15 +264,11 @@ class SupervisorClient:
         client: socket.socket | None,
         gone: Callable[[], bool],
     ) -> Frame:
-        try:
-            self._await(connection.socket, client, gone)
-        except Abandoned:
-            # The answer may be under way. Without one, the supervisor ends the
-            # connection now, and the instance.
-            with contextlib.suppress(ConnectionLost, OSError):
-                connection.socket.shutdown(socket.SHUT_WR)
-                return connection.receive_answer()
-            raise
+        self._await(connection.socket, client, gone)
+        if gone():
+            # The supervisor learns from the end of the connection that its answer was
+            # not read.
+            raise Abandoned
         return connection.receive_answer()
 
     def _connect_patiently(self) -> CallSocket:

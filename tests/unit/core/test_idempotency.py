@@ -65,3 +65,18 @@ def test_room_of_evicted_answers_is_used_again(
         ours.recall("first", b"")
     assert ours.recall("second", b"").body == b"x" * 90
     assert ours.recall("third", b"").body == b"x" * 10
+
+
+def test_a_forgotten_key_is_new_and_its_room_is_free(
+    kept: Callable[..., IdempotencyStore],
+) -> None:
+    kept("first", 90)
+    ours = kept("second", 90)
+    # One has no answer any more, the other one has.
+    ours.forget("first")
+    ours.forget("second")
+    ours.forget("third")
+    assert "first" not in ours
+    assert "second" not in ours
+    kept("fourth", 90)
+    assert ours.recall("fourth", b"").body == b"x" * 90
