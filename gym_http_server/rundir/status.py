@@ -12,9 +12,8 @@ import fcntl
 import mmap
 import os
 import struct
-import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gym_http_server.rundir.episode_ring import MEMORY_BYTES, EpisodeRing
@@ -29,7 +28,6 @@ __all__ = [
     "StatusPage",
     "StatusReader",
     "add_up",
-    "is_busy",
     "parse",
     "parse_times",
 ]
@@ -77,12 +75,7 @@ _NO_COUNTS = frozenset(
         *(_RETURN, _LENGTH, _RECORDING, _NUM_ENVS, _HZ, _STALL),
     )
 )
-_ALL = range(_PAGE.size // 8)
-#: The bits of the counts of a page, as one number.
-_COUNTED = int.from_bytes(
-    b"".join(bytes(8) if at in _NO_COUNTS else b"\xff" * 8 for at in _ALL),
-    sys.byteorder,
-)
+_NUMBERS = _PAGE.size // 8
 
 
 class Status(NamedTuple):
@@ -363,6 +356,7 @@ class StatusReader:
 
     Attributes:
         file: The descriptor, for the host.
+        numbers: Its memory, as far as it has numbers.
 
     Raises:
         OSError: There is no memory for a new one.
@@ -378,6 +372,7 @@ class StatusReader:
         except OSError:
             os.close(self.file)
             raise
+        self.numbers = memoryview(self._map)[: _PAGE.size]
 
     def read_times(self) -> bytes:
         """Read the numbers that change with each call and ping, as they are."""
@@ -398,6 +393,7 @@ class StatusReader:
 
     def close(self) -> None:
         """Unmap the memory and close the descriptor."""
+        self.numbers.release()
         self._map.close()
         os.close(self.file)
 
@@ -412,21 +408,19 @@ def parse_times(times: bytes) -> Status:
     return Status(*_TIMES.unpack(times))
 
 
-def add_up(pages: Iterable[bytes]) -> Status:
-    """Return the sums of the counts of several pages; other numbers are 0.
+def add_up(pages: Sequence[bytes | memoryview]) -> tuple[Status, list[bool]]:
+    """Return the sums of the counts of several pages, and which are in a call.
 
-    Each page is added as one number: by columns, thousands of pages would take the
-    longest part of the metrics. A page with a count near 2**64 spoils the count beside
-    it; no environment counts so far, but one can write anything to its page.
+    Numbers that are no counts are 0. A sum of 2**64 or more begins again at 0: no
+    environment counts so far, but one can write anything to its page.
     """
-    total = sum(int.from_bytes(page, sys.byteorder) & _COUNTED for page in pages)
-    # The last number is no count, so there is room for a carry.
-    return parse(total.to_bytes(_PAGE.size, sys.byteorder))
+    # Web workers, which need the bounds above, do without NumPy.
+    import numpy as np
 
-
-def is_busy(page: bytes) -> bool:
-    """Whether a call goes on, according to a page."""
-    return any(page[: 8 * (_BUSY + 1)])
+    numbers = np.frombuffer(b"".join(pages), np.uint64).reshape(-1, _NUMBERS)
+    sums = numbers.sum(axis=0, dtype=np.uint64)
+    sums[list(_NO_COUNTS)] = 0
+    return parse(sums.tobytes()), (numbers[:, _BUSY] != 0).tolist()
 
 
 def _status(numbers: Sequence[Any]) -> Status:

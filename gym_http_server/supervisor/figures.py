@@ -21,7 +21,6 @@ from gym_http_server.rundir.status import (
     STEP_BOUNDS_NS,
     Status,
     add_up,
-    is_busy,
     parse,
 )
 from gym_http_server.supervisor.instance import Instance, Tombstone
@@ -412,17 +411,15 @@ def _merge(figures: dict[str, Any], more: dict[str, Any]) -> None:
 
 def _add_present(figures: dict[str, Any], instances: list[Instance]) -> None:
     """Add the figures of present instances."""
-    pages = [each.page.read_page() for each in instances]
-    total = add_up(pages)
+    total, busy = add_up([each.page.numbers for each in instances])
     _add(figures, total)
     figures["streams"] += total.streams
     figures["watchers"] += total.watchers
     figures["memory_bytes"] += sum(each.usage.resident for each in instances)
     figures["cpu_s"] += sum(each.usage.cpu_s for each in instances)
     states = figures["states"]
-    for each, page in zip(instances, pages, strict=True):
-        state = "ending" if each.reason else "idle"
-        states["busy" if is_busy(page) else state] += 1
+    for each, calls in zip(instances, busy, strict=True):
+        states["busy" if calls else "ending" if each.reason else "idle"] += 1
 
 
 def _add(figures: dict[str, Any], page: Status) -> None:

@@ -2,7 +2,8 @@
 
 Reading takes up to 0.2 ms for each instance, and delays the supervisor's other work.
 So a scrape of the metrics, or a list, reads some instances at once, and the ticks after
-it the others. Otherwise only a new instance is read.
+it the others; an instance that nobody uses is read less often. Otherwise only a new
+instance is read.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ __all__ = ["UNREAD", "Usage", "Usages", "read_usage"]
 SLICE_SECONDS, ASK_SECONDS = 0.01, 0.002
 #: Seconds for which a figure is fresh.
 FRESH_SECONDS = 2.0
+#: The same for an instance that was not used since it was read.
+REST_SECONDS = 30.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -67,6 +70,8 @@ def read_usage(pid: int, before: Usage, now: float) -> Usage:
 class _HasUsage(Protocol):
     pid: int
     usage: Usage
+    at_rest: bool
+    use: tuple[int, int]
 
 
 class Usages:
@@ -85,8 +90,8 @@ class Usages:
             instances: All instances.
         """
         if not self._due:
-            before = time.monotonic() - FRESH_SECONDS
-            due = [each for each in instances if each.usage.at < before]
+            now = time.monotonic()
+            due = [each for each in instances if _is_due(each, now)]
             self._due = sorted(due, key=lambda each: -each.usage.at)
         self.tick(ASK_SECONDS)
 
@@ -102,3 +107,12 @@ class Usages:
             each = self._due.pop()
             each.usage = read_usage(each.pid, each.usage, now)
             now = time.monotonic()
+
+
+def _is_due(instance: _HasUsage, now: float) -> bool:
+    read_at = instance.usage.at
+    if read_at > now - FRESH_SECONDS:
+        return False
+    used_ns = instance.use[0]
+    unused = instance.at_rest and read_at > used_ns / 1e9
+    return not unused or read_at < now - REST_SECONDS

@@ -26,7 +26,7 @@ def test_the_last_hundred_that_ended_are_listed() -> None:
 
 def test_a_figure_is_kept_as_long_as_it_is_fresh() -> None:
     usages = Usages()
-    instance: Any = SimpleNamespace(pid=os.getpid(), usage=UNREAD)
+    instance = _instance()
     usages.ask([instance])
     before = instance.usage.resident
     # Fresh pages, which memory that the process has freed does not have.
@@ -41,9 +41,7 @@ def test_a_figure_is_kept_as_long_as_it_is_fresh() -> None:
 
 def test_a_scrape_reads_some_usages_at_once_and_ticks_the_others() -> None:
     usages = Usages()
-    instances: list[Any] = [
-        SimpleNamespace(pid=os.getpid(), usage=UNREAD) for _ in range(2000)
-    ]
+    instances = [_instance() for _ in range(2000)]
 
     def read() -> int:
         return sum(each.usage is not UNREAD for each in instances)
@@ -59,3 +57,29 @@ def test_a_scrape_reads_some_usages_at_once_and_ticks_the_others() -> None:
     # Until the next scrape, nothing is read.
     usages.tick()
     assert all(each.usage is was for each, was in zip(instances, before, strict=True))
+
+
+def test_the_usage_of_an_instance_at_rest_is_read_less_often() -> None:
+    usages = Usages()
+    instance = _instance()
+
+    def reads_one_of(seconds: float) -> bool:
+        read_at = time.monotonic() - seconds
+        instance.usage = instance.usage._replace(at=read_at)
+        usages.ask([instance])
+        return bool(instance.usage.at != read_at)
+
+    usages.ask([instance])
+    assert reads_one_of(3.0)
+    instance.at_rest = True
+    instance.use = time.monotonic_ns() - 10**10, 5
+    assert not reads_one_of(3.0)
+    # It was used since.
+    assert reads_one_of(11.0)
+    instance.use = 0, 5
+    assert not reads_one_of(29.0)
+    assert reads_one_of(30.0)
+
+
+def _instance() -> Any:
+    return SimpleNamespace(pid=os.getpid(), usage=UNREAD, at_rest=False, use=(0, 0))

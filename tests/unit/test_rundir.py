@@ -17,7 +17,6 @@ from gym_http_server.rundir.status import (
     StatusPage,
     StatusReader,
     add_up,
-    is_busy,
     parse,
 )
 from tests.support.faults.small_disk import small_disk
@@ -185,22 +184,25 @@ def test_pages_add_up_as_each_number_alone() -> None:
         if count == 2:
             page.begin(1 << 62)
         page.close()
-    pages = [each.read_page() for each in readers]
     each_alone = [each.read() for each in readers]
-    assert [parse(each) for each in pages] == each_alone
-    assert [is_busy(each) for each in pages] == [False, True, False]
-    total = add_up(pages)
+    assert [parse(each.read_page()) for each in readers] == each_alone
+    total, busy = add_up([each.numbers for each in readers])
+    assert busy == [False, True, False]
     for name in ("steps", "episodes", "streams", "timed_steps", "step_ns", "ticks"):
         assert getattr(total, name) == sum(getattr(each, name) for each in each_alone)
     assert (total.steps, total.watchers, total.last_return) == (600, 6, 0.0)
     for name in ("step_counts", "lateness_counts", "lateness_all_counts"):
         columns = zip(*(getattr(each, name) for each in each_alone), strict=True)
         assert getattr(total, name) == tuple(map(sum, columns))
+    size = len(readers[0].numbers)
     for reader in readers:
         reader.close()
-    assert add_up([]) == parse(bytes(len(pages[0])))
-    # What an environment has written itself.
-    assert add_up([b"\xff" * len(pages[0])] * 3).busy_since_ns == 0
+    assert add_up([]) == (parse(bytes(size)), [])
+    # What an environment has written itself spoils no other sum.
+    steps = 8 * 2
+    written = b"\xff" * (steps + 8) + bytes(size - steps - 8)
+    spoilt, _ = add_up([written, bytes(size), written])
+    assert (spoilt.busy_since_ns, spoilt.episodes) == (0, 0)
 
 
 def test_a_status_page_has_its_memory_when_it_is_made() -> None:
