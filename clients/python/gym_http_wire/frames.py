@@ -154,12 +154,14 @@ class FrameReader:
             return []
         frames = []
         start = 0
-        whole = bytes(self._buffer)
-        while True:
-            frame, start = self._cut(whole, start)
-            if frame is None:
-                break
-            frames.append(frame)
+        # A view: a large body is copied once.
+        with memoryview(self._buffer) as whole:
+            while True:
+                frame, start = self._cut(whole, start)
+                if frame is None:
+                    break
+                head, body = bytes(frame.head), bytes(frame.body)
+                frames.append(frame._replace(head=head, body=body))
         del self._buffer[:start]
         self._wanted = self._size_of_next()
         return frames
@@ -202,7 +204,7 @@ class FrameReader:
         self._wanted = HEADER_SIZE
         return rest
 
-    def _cut(self, data: bytes, start: int) -> tuple[Frame | None, int]:
+    def _cut(self, data: bytes | memoryview, start: int) -> tuple[Frame | None, int]:
         if len(data) - start < HEADER_SIZE:
             return None, start
         header = HEADER.unpack_from(data, start)
