@@ -20,6 +20,9 @@ from gym_http_server.rundir.episode_ring import MEMORY_BYTES, EpisodeRing
 
 __all__ = [
     "CLOCK_PAUSED",
+    "LATENESS_BOUNDS_NS",
+    "NO_COUNTS",
+    "NUMBERS",
     "RECORDING_FAILED",
     "RECORDING_STEPS",
     "RECORDING_VIDEO",
@@ -27,7 +30,6 @@ __all__ = [
     "Status",
     "StatusPage",
     "StatusReader",
-    "add_up",
     "parse",
     "parse_times",
 ]
@@ -69,13 +71,15 @@ _LATE_NS = _LATENESS + _LATE_COUNTS
 _LEFT_OUT = _LATE_NS + 1
 _LEFT_OUT_NS = _LEFT_OUT + _LATE_COUNTS
 _STALL = _LEFT_OUT_NS + 1
-_NO_COUNTS = frozenset(
+#: Places of the numbers that are no counts: sums of them mean nothing.
+NO_COUNTS = frozenset(
     (
         *(_BUSY, _USED, _ALIVE, _ORPHANED, _TICKING, _CLOCK),
         *(_RETURN, _LENGTH, _RECORDING, _NUM_ENVS, _HZ, _STALL),
     )
 )
-_NUMBERS = _PAGE.size // 8
+#: Numbers of 8 bytes in a page; the first tells when the present call began.
+NUMBERS = _PAGE.size // 8
 
 
 class Status(NamedTuple):
@@ -406,21 +410,6 @@ def parse(page: bytes) -> Status:
 def parse_times(times: bytes) -> Status:
     """Return the numbers that `StatusReader.read_times` has read; others are 0."""
     return Status(*_TIMES.unpack(times))
-
-
-def add_up(pages: Sequence[bytes | memoryview]) -> tuple[Status, list[bool]]:
-    """Return the sums of the counts of several pages, and which are in a call.
-
-    Numbers that are no counts are 0. A sum of 2**64 or more begins again at 0: no
-    environment counts so far, but one can write anything to its page.
-    """
-    # Web workers, which need the bounds above, do without NumPy.
-    import numpy as np
-
-    numbers = np.frombuffer(b"".join(pages), np.uint64).reshape(-1, _NUMBERS)
-    sums = numbers.sum(axis=0, dtype=np.uint64)
-    sums[list(_NO_COUNTS)] = 0
-    return parse(sums.tobytes()), (numbers[:, _BUSY] != 0).tolist()
 
 
 def _status(numbers: Sequence[Any]) -> Status:

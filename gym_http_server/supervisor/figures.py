@@ -8,19 +8,21 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from gym_http_server.rundir.status import (
     LATENESS_BOUNDS_NS,
+    NO_COUNTS,
+    NUMBERS,
     RECORDING_FAILED,
     RECORDING_STEPS,
     RECORDING_VIDEO,
     STEP_BOUNDS_NS,
     Status,
-    add_up,
     parse,
 )
 from gym_http_server.supervisor.instance import Instance, Tombstone
@@ -33,6 +35,7 @@ __all__ = [
     "OTHER",
     "Figures",
     "Wanted",
+    "add_up",
     "listed",
 ]
 
@@ -420,6 +423,18 @@ def _add_present(figures: dict[str, Any], instances: list[Instance]) -> None:
     states = figures["states"]
     for each, calls in zip(instances, busy, strict=True):
         states["busy" if calls else "ending" if each.reason else "idle"] += 1
+
+
+def add_up(pages: Sequence[bytes | memoryview]) -> tuple[Status, list[bool]]:
+    """Return the sums of the counts of several status pages, and which are in a call.
+
+    Numbers that are no counts are 0. A sum of 2**64 or more begins again at 0: no
+    environment counts so far, but one can write anything to its page.
+    """
+    numbers = np.frombuffer(b"".join(pages), np.uint64).reshape(-1, NUMBERS)
+    sums = numbers.sum(axis=0, dtype=np.uint64)
+    sums[list(NO_COUNTS)] = 0
+    return parse(sums.tobytes()), (numbers[:, 0] != 0).tolist()
 
 
 def _add(figures: dict[str, Any], page: Status) -> None:

@@ -7,7 +7,8 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from gym_http_server.supervisor.figures import Wanted, listed
+from gym_http_server.rundir.status import StatusPage, StatusReader, parse
+from gym_http_server.supervisor.figures import Wanted, add_up, listed
 from gym_http_server.supervisor.instance import Tombstone, Tombstones
 from gym_http_server.supervisor.usage import UNREAD, Usages
 
@@ -22,6 +23,40 @@ def test_the_last_hundred_that_ended_are_listed() -> None:
     wanted = [f"{number:08x}" for number in range(149, 49, -1)]
     assert [row["instance_id"] for row in rows] == wanted
     assert "a long tail" not in str(rows)
+
+
+def test_pages_add_up_as_each_number_alone() -> None:
+    readers = [StatusReader() for _ in range(3)]
+    for count, reader in enumerate(readers, 1):
+        page = StatusPage(reader.file)
+        page.begin(10 * count)
+        page.finish_step(10 * count + count, 100 * count, count)
+        page.add_tick(10**6 * count)
+        page.add_left_out(10**6, 10**6, count)
+        page.set_last_episode(0.5 * count, 7)
+        page.set_streams(count, 2)
+        if count == 2:
+            page.begin(1 << 62)
+        page.close()
+    each_alone = [each.read() for each in readers]
+    assert [parse(each.read_page()) for each in readers] == each_alone
+    total, busy = add_up([each.numbers for each in readers])
+    assert busy == [False, True, False]
+    for name in ("steps", "episodes", "streams", "timed_steps", "step_ns", "ticks"):
+        assert getattr(total, name) == sum(getattr(each, name) for each in each_alone)
+    assert (total.steps, total.watchers, total.last_return) == (600, 6, 0.0)
+    for name in ("step_counts", "lateness_counts", "lateness_all_counts"):
+        columns = zip(*(getattr(each, name) for each in each_alone), strict=True)
+        assert getattr(total, name) == tuple(map(sum, columns))
+    size = len(readers[0].numbers)
+    for reader in readers:
+        reader.close()
+    assert add_up([]) == (parse(bytes(size)), [])
+    # What an environment has written itself spoils no other sum.
+    steps = 8 * 2
+    written = b"\xff" * (steps + 8) + bytes(size - steps - 8)
+    spoilt, _ = add_up([written, bytes(size), written])
+    assert (spoilt.busy_since_ns, spoilt.episodes) == (0, 0)
 
 
 def test_a_figure_is_kept_as_long_as_it_is_fresh() -> None:

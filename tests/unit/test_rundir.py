@@ -16,8 +16,6 @@ from gym_http_server.rundir.sockets import listen
 from gym_http_server.rundir.status import (
     StatusPage,
     StatusReader,
-    add_up,
-    parse,
 )
 from tests.support.faults.small_disk import small_disk
 
@@ -169,40 +167,6 @@ def test_ticks_left_out_are_counted_as_each_alone(
     assert series.left_out_ns == one_by_one.lateness_ns
     assert series.lateness_all_counts == one_by_one.lateness_all_counts
     assert (series.ticks, series.lateness_ns, series.stall_ns) == (0, 0, 0)
-
-
-def test_pages_add_up_as_each_number_alone() -> None:
-    readers = [StatusReader() for _ in range(3)]
-    for count, reader in enumerate(readers, 1):
-        page = StatusPage(reader.file)
-        page.begin(10 * count)
-        page.finish_step(10 * count + count, 100 * count, count)
-        page.add_tick(10**6 * count)
-        page.add_left_out(10**6, 10**6, count)
-        page.set_last_episode(0.5 * count, 7)
-        page.set_streams(count, 2)
-        if count == 2:
-            page.begin(1 << 62)
-        page.close()
-    each_alone = [each.read() for each in readers]
-    assert [parse(each.read_page()) for each in readers] == each_alone
-    total, busy = add_up([each.numbers for each in readers])
-    assert busy == [False, True, False]
-    for name in ("steps", "episodes", "streams", "timed_steps", "step_ns", "ticks"):
-        assert getattr(total, name) == sum(getattr(each, name) for each in each_alone)
-    assert (total.steps, total.watchers, total.last_return) == (600, 6, 0.0)
-    for name in ("step_counts", "lateness_counts", "lateness_all_counts"):
-        columns = zip(*(getattr(each, name) for each in each_alone), strict=True)
-        assert getattr(total, name) == tuple(map(sum, columns))
-    size = len(readers[0].numbers)
-    for reader in readers:
-        reader.close()
-    assert add_up([]) == (parse(bytes(size)), [])
-    # What an environment has written itself spoils no other sum.
-    steps = 8 * 2
-    written = b"\xff" * (steps + 8) + bytes(size - steps - 8)
-    spoilt, _ = add_up([written, bytes(size), written])
-    assert (spoilt.busy_since_ns, spoilt.episodes) == (0, 0)
 
 
 def test_a_status_page_has_its_memory_when_it_is_made() -> None:

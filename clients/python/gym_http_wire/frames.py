@@ -160,8 +160,7 @@ class FrameReader:
                 frame, start = self._cut(whole, start)
                 if frame is None:
                     break
-                head, body = bytes(frame.head), bytes(frame.body)
-                frames.append(frame._replace(head=head, body=body))
+                frames.append(frame)
         del self._buffer[:start]
         self._wanted = self._size_of_next()
         return frames
@@ -223,5 +222,6 @@ class FrameReader:
         end = body_start + body_size
         if end > len(data):
             return None, start
-        head = data[start + HEADER_SIZE : body_start]
-        return Frame(kind, number, status, form, head, data[body_start:end]), end
+        head = bytes(data[start + HEADER_SIZE : body_start])
+        body = bytes(data[body_start:end])
+        return Frame(kind, number, status, form, head, body), end
