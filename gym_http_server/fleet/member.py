@@ -20,13 +20,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gym_http_server.config.inherited_settings import Inherited, SettingsMemory
+from gym_http_server.datadir.own_paths import DATABASE
 from gym_http_server.fleet.callers import (
     CallerSignatures,
     ForwardedCaller,
     SignedParts,
 )
 from gym_http_server.fleet.joining import may_be_called, tls_context
-from gym_http_server.fleet.page import Node, Nodes, Page, now_ns
+from gym_http_server.fleet.page import LOST_SECONDS, Node, Nodes, Page, now_ns
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import Changes, FleetStore, NumberTaken, StoreAway
@@ -42,8 +43,7 @@ from gym_http_wire.messages import NODE_PROOF, Op, RequestHead, request
 __all__ = ["run"]
 
 RENEW_SECONDS = 1.0
-#: Nanoseconds without record and connection after which a node is lost.
-LOST_NS = 30 * 10**9
+LOST_NS = LOST_SECONDS * 10**9
 #: Nanoseconds between two renewals beyond which no time counts as a node's absence.
 GAP_NS = 3 * 10**9
 PROBE_SECONDS = 1.0
@@ -67,6 +67,14 @@ class _External(msgspec.Struct):
 
 class _Status(msgspec.Struct):
     slots: _Slots
+
+
+class _Run(msgspec.Struct):
+    run: str
+
+
+class _Runs(msgspec.Struct):
+    runs: list[_Run]
 
 
 class FleetMember:
@@ -116,6 +124,7 @@ class FleetMember:
         self._joined: tuple[str, ...] = ()
         self._threads = ThreadPoolExecutor(MOST_PROBES)
         self._probes: dict[str, Future[bool]] = {}
+        self._telling: Future[None] | None = None
         self._tls = tls_context(self._settings.fleet_ca)
 
     def run(self) -> None:
@@ -160,6 +169,9 @@ class FleetMember:
         self._probe()
         self._publish(own)
         self._log_number()
+        if changes.untold and (self._telling is None or self._telling.done()):
+            # It may take longer than a renewal may be late.
+            self._telling = self._threads.submit(self._tell_runs, own, changes.untold)
 
     def _log_once(self, words: str) -> None:
         if words and words != self._failed:
@@ -203,6 +215,16 @@ class FleetMember:
             listed = msgspec.json.decode(body, type=list[_External])
             return {each.env_id: each.free for each in listed if each.free}
         return {}
+
+    def _tell_runs(self, own: Record, untold: str) -> None:
+        """Bind this node's runs in the store, so that others need not ask for them."""
+        with contextlib.suppress(OSError, FrameError, msgspec.MsgspecError, StoreAway):
+            runs = _Runs([])
+            if os.path.exists(f"{self._settings.relay_dir}/{DATABASE}"):
+                body = _call(self._run.relay_socket, Op.RUN_LIST)
+                runs = msgspec.json.decode(body, type=_Runs)
+            names = [each.run for each in runs.runs]
+            self._store.hold_runs(self._owner, own.numbers[-1], names, untold)
 
     def _ask(self, op: Op, value: str = "") -> _Slots:
         """Send the supervisor a request."""

@@ -13,7 +13,8 @@ Keys, all after a prefix:
 - ``handed``: numbers that were given back, with their counts
 - ``key:…``: the number and the boot of the node that has a create key, for a day
 - ``run:…``: the number of the node that has a run, and to which data directory that
-  belonged, for a day after the node was there and the run was looked up
+  belonged, for a day after the node was there
+- ``told:BOOT``: ``all`` if the store has all runs of a node, for less than a day
 - ``ended:BOOT``: a server that has ended in order, for a day
 - ``placed:…``: the creates of a token in the last seconds
 - ``refused``: the server that was last refused, for the members' logs
@@ -49,6 +50,10 @@ ALIVE_SECONDS = 5
 #: Seconds in which the records of all nodes have a create that was counted.
 PLACED_SECONDS = 2.2
 _DAY = 24 * 3600
+#: Seconds for which the store has all runs of a node, less than it has each of them;
+#: and seconds after which the node tells them again.
+TOLD_SECONDS = 22 * 3600
+TELL_SECONDS = 3600
 
 _COMMON = f"""
 local P, DAY = KEYS[1], {_DAY}
@@ -153,10 +158,21 @@ for _, n in ipairs(numbers) do
   changed[#changed + 1] = redis.call('HGET', P..'records', n) or ''
   changed[#changed + 1] = redis.call('HGET', P..'gone', n) or ''
 end
+local name = P..'told'..string.match(owner, ':.*')
+local untold = redis.call('GET', name)
+if not untold then
+  -- No other renewal has these microseconds.
+  untold = t[1]..'.'..t[2]
+  redis.call('SET', name, untold, 'EX', 60)
+elseif untold == 'all' and redis.call('TTL', name) > TOLD - TELL then
+  untold = ''
+end
 return {known, redis.call('GET', P..'clock'),
   redis.call('ZRANGEBYSCORE', P..'alive', now, '+inf'), changed,
-  redis.call('GET', P..'refused') or ''}
-""".replace("ALIVE", str(1000 * ALIVE_SECONDS))
+  redis.call('GET', P..'refused') or '', untold}
+""".replace("ALIVE", str(1000 * ALIVE_SECONDS)).replace(
+    "TOLD - TELL", str(TOLD_SECONDS - TELL_SECONDS)
+)
 _LOSE = """
 local holder = redis.call('GET', P..'number:'..ARGV[1])
 local until_ms = tonumber(redis.call('ZSCORE', P..'alive', ARGV[1]) or 0)
@@ -208,7 +224,12 @@ local function holder(n)
 end
 local n, whose = string.match(redis.call('GET', name) or '', '^(%x%x%x):(.+)$')
 if kind == 'free' then
-  if n == number then redis.call('DEL', name) end
+  if n == number then
+    redis.call('DEL', name)
+    -- It may have been made anew meanwhile: its node tells its runs again.
+    local boot = string.match(redis.call('GET', P..'number:'..n) or '', ':.*')
+    if boot then redis.call('DEL', P..'told'..boot) end
+  end
   return false
 end
 if number ~= '' and (kind == 'anew' or not n) then
@@ -222,6 +243,25 @@ if tonumber(redis.call('ZSCORE', P..'alive', n) or 0) >= now then
   redis.call('EXPIRE', name, DAY)
 end
 return n
+"""
+_HOLD_RUNS = """
+local directory, boot = string.match(ARGV[1], '^([^:]*):(.+)$')
+local whose, told = directory == '' and boot or directory, P..'told:'..boot
+if redis.call('GET', told) ~= ARGV[3] then return false end
+for i = 4, #ARGV do
+  local name = P..'run:'..ARGV[i]
+  local n, bound = string.match(redis.call('GET', name) or '', '^(%x%x%x):(.+)$')
+  if not n or bound == whose then
+    redis.call('SET', name, ARGV[2]..':'..whose, 'EX', DAY)
+  end
+end
+redis.call('SET', told, 'all', 'EX', TOLD)
+""".replace("TOLD", str(TOLD_SECONDS))
+_HAVE_TOLD = """
+for i = 1, #ARGV do
+  if redis.call('GET', P..'told:'..ARGV[i]) ~= 'all' then return 0 end
+end
+return 1
 """
 _RECORD = """
 local n = ARGV[1]
@@ -264,6 +304,8 @@ class Changes(NamedTuple):
         records: Records that were changed, by number; empty if there is none.
         gone: Why a number has no node, of the same numbers; "" if it may have one.
         refused: The server that was last refused: its name and version, as JSON.
+        untold: What to pass to `hold_runs` with the runs of this node, listed from now
+            on; "" if the store has them.
     """
 
     epoch: bytes
@@ -272,6 +314,7 @@ class Changes(NamedTuple):
     records: dict[str, bytes]
     gone: dict[str, str]
     refused: bytes
+    untold: str = ""
 
 
 class _Fleet(msgspec.Struct):
@@ -343,7 +386,8 @@ class FleetStore:
             retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
         )
         scripts: tuple[str, ...] = (_ADMIT, _CLAIM, _RENEW, _LOSE, _LEAVE, _BIND_KEY)
-        scripts += (_BIND_RUN, _RECORD, _COUNT_CREATE, _FORGET_CREATE)
+        scripts += (_BIND_RUN, _HOLD_RUNS, _HAVE_TOLD, _RECORD)
+        scripts += (_COUNT_CREATE, _FORGET_CREATE)
         self._scripts = {
             each: self._client.register_script(_COMMON + each) for each in scripts
         }
@@ -437,7 +481,7 @@ class FleetStore:
             raise StoreAway("the store now belongs to another fleet")
         if len(answer) == 1:
             raise NumberTaken(answer[0].decode())
-        epoch, clock, alive, changed, refused = answer
+        epoch, clock, alive, changed, refused, untold = answer
         triples = list(zip(changed[::3], changed[1::3], changed[2::3], strict=True))
         return Changes(
             epoch=epoch,
@@ -446,6 +490,7 @@ class FleetStore:
             records={n.decode("latin-1"): record for n, record, _ in triples},
             gone={n.decode("latin-1"): _reason(why) for n, _, why in triples},
             refused=refused,
+            untold=untold.decode("latin-1"),
         )
 
     def lose(self, number: str, boot: str) -> bool:
@@ -538,6 +583,30 @@ class FleetStore:
         kind = "anew" if anew else "new"
         found: bytes | None = self._run(_BIND_RUN, run, number, kind)
         return None if found is None else found.decode()
+
+    def hold_runs(self, owner: str, number: str, runs: list[str], untold: str) -> None:
+        """Bind all runs of a node, but for those that are bound to another one.
+
+        It does nothing if a run of the node was freed after the renewal.
+
+        Args:
+            owner: Data directory and boot, with a colon between.
+            number: The node's number.
+            runs: Names of the runs.
+            untold: What the renewal before they were listed has returned.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        self._run(_HOLD_RUNS, owner, number, untold, *runs)
+
+    def have_told(self, boots: list[str]) -> bool:
+        """Whether the store has all runs of some nodes.
+
+        Raises:
+            StoreAway: The store does not answer.
+        """
+        return bool(self._run(_HAVE_TOLD, *boots))
 
     def free_run(self, run: str, number: str) -> None:
         """Bind a run to no node, if it is bound to this one.

@@ -48,6 +48,7 @@ from tests.support.peers.agent_calls import (
 from tests.support.peers.external_env import BOX, THREE, ExternalEnv
 from tests.support.peers.tango import CELLS, TangoPage
 from tests.support.raw import RawConnection, Response, exchange
+from tests.support.runs import Run
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT, WebSocket
@@ -231,7 +232,6 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     # It may have what the others have not.
     resume = ("POST", "/v1/envs/", {"resume": "of-whom"})
     requests = (
-        ("GET", "/v1/runs/of-whom/"),
         ("GET", "/v1/recordings/of-whom/"),
         ("GET", "/v1/recordings/of-whom/files/steps.gym"),
         ("GET", "/v1/recordings/seen/files/steps.gym"),
@@ -247,6 +247,33 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
     assert set(nodes.apis[1].instances()) == {each.id for each in instances.values()}
     for each in instances.values():
         no_content(each.close())
+
+
+def test_a_run_is_made_while_a_server_does_not_answer(nodes: Fleet) -> None:
+    one, three = nodes.apis[0], nodes.apis[2]
+    bound = "{gym}:run:of-three"
+    told = f"{{gym}}:told:{own_record(nodes.servers[2])['boot']}"
+    Run.create(three, "of-three")
+    # Its node tells the store what that has lost.
+    nodes.redis.command("del", bound, told)
+    wait_until(
+        lambda: nodes.redis.command("get", told).strip() == "all",
+        10.0,
+        "the runs of the third server",
+    )
+    assert nodes.redis.command("get", bound)[:3] in own_record(three.server)["numbers"]
+    with stopped(nodes.servers[2]), ThreadPoolExecutor(4) as pool:
+        made = pool.submit(one.post, "/v1/runs/", {"run": "meanwhile"})
+        unknown = pool.submit(one.get, "/v1/runs/of-nobody/")
+        assert made.result().status == 201
+        error(unknown.result(), 404, "unknown-run")
+        nodes.redis.command("del", told)
+        answer = one.post("/v1/runs/", {"run": "of-three-or-nobody"})
+        problem = error(answer, 503, "node-away")
+        assert "the node three does not answer" in problem["message"]
+        assert "for 30 s, after which it is lost" in problem["message"]
+    for name in ("of-three", "meanwhile"):
+        no_content(nodes.apis[1].request("DELETE", f"/v1/runs/{name}/"))
 
 
 class Impostor(Listener):

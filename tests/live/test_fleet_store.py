@@ -309,6 +309,62 @@ def test_a_run_without_a_data_directory_is_bound_to_a_boot(store: FleetStore) ->
     assert store.bind_run("r") == ""
 
 
+def test_the_store_has_all_runs_of_a_node_that_has_told_them(
+    store: FleetStore, redis: Redis
+) -> None:
+    here, there = claim(store, "dir"), claim(store, "elsewhere", "o")
+    assert store.bind_run("theirs", there.number) == there.number
+    assert not store.have_told(["b"])
+    untold = store.renew("dir:b", (here.number,), b"record", START).untold
+    assert untold
+    store.hold_runs("dir:b", here.number, ["mine", "theirs"], untold)
+    assert store.bind_run("mine") == here.number
+    assert store.bind_run("theirs") == there.number
+    assert store.have_told(["b"])
+    assert not store.have_told(["b", "o"])
+    assert store.renew("dir:b", (here.number,), b"record", START).untold == ""
+    # They are bound for longer than the store takes them as told.
+    ttl = {
+        name: int(redis.command("ttl", f"{{gym}}:{name}"))
+        for name in ("told:b", "run:mine")
+    }
+    assert 0 < ttl["told:b"] < ttl["run:mine"] - 3600
+    # After a while, they are bound for another day, by the number that it has then.
+    redis.command("expire", "{gym}:told:b", str(ttl["told:b"] - 3600))
+    redis.command("expire", "{gym}:run:mine", str(ttl["run:mine"] - 3600))
+    again = store.renew("dir:b", (here.number,), b"record", START).untold
+    assert again
+    other = claim(store, "dir", "b")
+    store.hold_runs("dir:b", other.number, ["mine"], again)
+    assert store.bind_run("mine") == other.number
+    assert int(redis.command("ttl", "{gym}:run:mine")) > 86_000
+    assert int(redis.command("ttl", "{gym}:told:b")) >= ttl["told:b"] - 60
+
+
+def test_a_run_that_is_freed_meanwhile_is_told_again(store: FleetStore) -> None:
+    """It may have been made anew before it was freed."""
+    number = claim(store, "dir").number
+    store.bind_run("r", number)
+
+    def renew() -> str:
+        return store.renew("dir:b", (number,), b"record", START).untold
+
+    untold = renew()
+    store.free_run("r", number)
+    store.hold_runs("dir:b", number, ["r"], untold)
+    assert store.bind_run("r") is None
+    assert not store.have_told(["b"])
+    # Another renewal in between changes nothing.
+    assert renew() not in ("", untold)
+    store.hold_runs("dir:b", number, [], untold)
+    assert not store.have_told(["b"])
+    store.hold_runs("dir:b", number, ["r"], renew())
+    assert store.have_told(["b"])
+    assert store.bind_run("r") == number
+    store.free_run("r", number)
+    assert not store.have_told(["b"])
+
+
 def test_a_node_that_has_just_joined_is_found(store: FleetStore) -> None:
     number = claim(store)
     assert store.record(number.number) == b""

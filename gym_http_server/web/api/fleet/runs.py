@@ -1,8 +1,9 @@
 """Training runs in a fleet: each lives on one node, and any node answers for it.
 
 The store has the number of a run's node. If it does not know the run, or the node has
-another number now, the nodes are asked. A run is durable: while its node is away, its
-name is not free, until a day has passed.
+another number now, the nodes are asked. One that does not answer has no run that the
+store does not know, if it has told the store its runs. A run is durable: while its node
+is away, its name is not free, until a day has passed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gym_http_server.errors import (
     Unauthorized,
     UnknownRun,
 )
+from gym_http_server.fleet.page import LOST_SECONDS
 from gym_http_server.fleet.records import Record
 from gym_http_server.fleet.store import StoreAway
 from gym_http_server.operations.row import Operation
@@ -225,21 +227,33 @@ class RunViews:
             path = OPERATIONS["run_find"].path.replace("<run>", run)
             answers = self._fleet.ask_others(path)
             found = [x for x, a in answers if a is not None and a.status < 400]
-            silent = [x.name for x, a in answers if a is None]
-            if not found and silent:
-                raise NodeAway(
-                    f"the run {run} may be on a node that does not answer, as "
-                    f"{silent[0]}; send the request again"
-                )
             if not found and bound:
                 raise _away(run)
             if not found:
+                self._check_told(run, [x for x, a in answers if a is None])
                 return node
             node = found[0]
         self._remember(run, node.numbers[-1])
         with contextlib.suppress(StoreAway):
             self._fleet.store.bind_run(run, node.numbers[-1], anew=True)
         return node
+
+    def _check_told(self, run: str, silent: list[Record]) -> None:
+        """Check that no node that does not answer has a run that the store lacks.
+
+        Raises:
+            NodeAway: One may have it: the store has not got its runs.
+        """
+        if not silent:
+            return
+        with contextlib.suppress(StoreAway):
+            if self._fleet.store.have_told([each.boot for each in silent]):
+                return
+        raise NodeAway(
+            f"the node {silent[0].name} does not answer, and may have the run {run}, "
+            "since the fleet's store has not got its runs; send the request again "
+            f"until it answers, or for {LOST_SECONDS} s, after which it is lost"
+        )
 
     def _remember(self, run: str, number: str) -> None:
         if len(self._known) >= MOST_KNOWN:
