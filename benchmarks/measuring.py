@@ -47,8 +47,9 @@ def in_turn(
 ) -> tuple[list[_T], list[_T]]:
     """Measure both sides alternately, so that changes of the machine affect both.
 
-    Until the plan's patience is over, rounds count only if the machine was quiet.
-    After that, the quietest rounds complete the number.
+    Each side begins every second round: the first one finds caches that a pause has
+    left cold. Until the plan's patience is over, rounds count only if the machine was
+    quiet. After that, the quietest rounds complete the number.
     """
     rounds: list[tuple[float, _T, _T]] = []
     end = time.monotonic() + plan.patience
@@ -57,8 +58,12 @@ def in_turn(
             break
         _wait_for_quiet(end)
         others = _OtherLoad()
-        pair = ours(), theirs()
-        rounds.append((others.cores(), *pair))
+        if len(rounds) % 2:
+            second = theirs()
+            first = ours()
+        else:
+            first, second = ours(), theirs()
+        rounds.append((others.cores(), first, second))
     best = sorted(rounds, key=lambda each: each[0])[: plan.rounds]
     plan.say(f"  others used up to {best[-1][0]:.2f} cores, in {len(rounds)} rounds")
     return [each[1] for each in best], [each[2] for each in best]
