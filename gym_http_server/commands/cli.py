@@ -502,6 +502,11 @@ def jitter(arguments: tuple[str, ...]) -> None:
     metavar="TIME",
     help="Timeout of each request, as 10s or 5m.",
 )
+@click.option(
+    "--behind-proxy",
+    is_flag=True,
+    help="Leave out requests that a proxy before the server refuses itself.",
+)
 def validate(
     url: str,
     only: tuple[str, ...],
@@ -510,6 +515,7 @@ def validate(
     token: str,
     token_file: str,
     timeout: float,
+    behind_proxy: bool,
 ) -> None:
     """Check that the server at URL behaves as this API defines.
 
@@ -525,7 +531,12 @@ def validate(
         shown = tokens.to_show(token, token_file, os.environ)
         address = Address.parse(url, shown)
         status = run.validate(
-            address, only=only, env_id=env_id, as_json=as_json, timeout_s=timeout
+            address,
+            only=only,
+            env_id=env_id,
+            as_json=as_json,
+            timeout_s=timeout,
+            behind_proxy=behind_proxy,
         )
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)

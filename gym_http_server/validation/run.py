@@ -162,6 +162,7 @@ def validate(
     env_id: str = "",
     as_json: bool,
     timeout_s: float,
+    behind_proxy: bool = False,
 ) -> int:
     """Check a server and print the results.
 
@@ -171,6 +172,7 @@ def validate(
         env_id: The environment that the server has; "" is CartPole-v1.
         as_json: Print the report as JSON, and the progress on stderr.
         timeout_s: For each call.
+        behind_proxy: Leave out what a proxy before the server refuses itself.
 
     Returns:
         The exit status: `RIGHT`, or `WRONG` if a check failed.
@@ -180,7 +182,7 @@ def validate(
             `only` matches no check.
     """
     print_line = _line_printer(as_json)
-    target = Target(address, timeout_s, env_id or CART_POLE)
+    target = Target(address, timeout_s, env_id or CART_POLE, behind_proxy=behind_proxy)
     chosen = _chosen(list(only))
     _greet(target)
     if env_id:

@@ -34,6 +34,7 @@ class Target:
         address: Its address.
         timeout_s: For each call.
         env_id: The environment for all checks that do not need a certain one.
+        behind_proxy: Whether its address is that of a proxy.
 
     Attributes:
         about: Its description of itself, or ``None``.
@@ -43,11 +44,17 @@ class Target:
     """
 
     def __init__(
-        self, address: Address, timeout_s: float, env_id: str = CART_POLE
+        self,
+        address: Address,
+        timeout_s: float,
+        env_id: str = CART_POLE,
+        *,
+        behind_proxy: bool = False,
     ) -> None:
         self.address = address
         self.timeout_s = timeout_s
         self.env_id = env_id
+        self._behind_proxy = behind_proxy
         self.about: dict[str, Any] | None = None
         self.document: Document | None = None
         self.against_document: dict[str, Mismatch | None] = {}
@@ -143,6 +150,15 @@ class Target:
         if probe.status in (404, 405, 501):
             actual = f"it answers {probe.status} and does not claim {capability!r}"
             raise Absent(actual)
+
+    def needs_no_proxy(self) -> None:
+        """Skip a check whose request a proxy refuses itself.
+
+        Raises:
+            Absent: The server is behind one.
+        """
+        if self._behind_proxy:
+            raise Absent("the proxy answers such a request itself")
 
     def create(self, env_id: str = CART_POLE, **options: Any) -> TargetInstance:
         """Make an instance, which the caller closes.

@@ -64,7 +64,7 @@ def validate_here(*arguments: str) -> tuple[int, dict[str, Any], str]:
         Its status, its report, and its stderr.
     """
     done = CliRunner().invoke(cli.validate, [*arguments, "--json"])
-    assert isinstance(done.exception, SystemExit), done.exception
+    assert isinstance(done.exception, SystemExit | None), done.exception
     return done.exit_code, json.loads(done.stdout), done.stderr
 
 
@@ -157,6 +157,17 @@ def test_unreachable_servers_exit_with_2(arguments: list[str], words: str) -> No
     assert words in done.stderr
     assert "secret" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_proxy_refuses_itself_is_absent(server: Server) -> None:
+    only = ["--only", "http", "--only", "errors.*-too-l*"]
+    status, report, _ = validate_here(server.url, "--behind-proxy", *only)
+    assert status == 0
+    assert ids(report, "absent") == {
+        *("errors.headers-too-large", "errors.uri-too-long"),
+        *("http.expectation-failed", "http.malformed-request", "http.transfer-coding"),
+    }
+    assert ids(report, "passed") > {"errors.body-too-large", "http.chunked-body"}
 
 
 def test_a_person_reads_a_line_for_each_group(server: Server) -> None:

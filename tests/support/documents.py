@@ -55,7 +55,7 @@ TOOLS = {"cpp": ("clang++",), "js": ("node",), "lua": ("lua5.4",)}
 FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--memory", "--rm"}
 FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry", "--stop-timeout"}
 # Of gym-http-server validate.
-FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
+FOREIGN_FLAGS |= {"--behind-proxy", "--json", "--only", "--timeout"}
 # Of the commands that use a server.
 FOREIGN_FLAGS |= {"--all", "--available", "--cafile", "--ended", "--follow", "--idle"}
 FOREIGN_FLAGS |= {"--once", "--records", "--samples", "--tensorboard"}

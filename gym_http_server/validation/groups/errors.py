@@ -108,7 +108,7 @@ _CAUSES = {
 }
 
 
-# Requests that are refused before Accept is read.
+# Requests that are refused before Accept is read, by a proxy if there is one.
 _UNREAD = {"uri-too-long", "headers-too-large"}
 
 
@@ -125,6 +125,8 @@ GROUP = CheckGroup("errors", _checks)
 def _caused(code: str, cause: Cause, target: Target) -> None:
     if cause.capability:
         target.needs(cause.capability)
+    if code in _UNREAD:
+        target.needs_no_proxy()
     request = functools.partial(_request, target, cause)
     if cause.path.startswith("ID/"):
         with target.made() as instance:

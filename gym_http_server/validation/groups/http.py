@@ -65,11 +65,13 @@ def _kept(target: Target) -> None:
 
 @http_checks("malformed-request")
 def _malformed(target: Target) -> None:
+    target.needs_no_proxy()
     problem(raw(target, b"no HTTP at all\r\n\r\n"), "malformed-request", 400)
 
 
 @http_checks("transfer-coding")
 def _coding(target: Target) -> None:
+    target.needs_no_proxy()
     path = target.address.base + "/v1/envs/"
     coding = "Transfer-Encoding: rot13"
     request = head_of(target, f"POST {path} HTTP/1.1", coding)
@@ -78,6 +80,7 @@ def _coding(target: Target) -> None:
 
 @http_checks("expectation-failed")
 def _expectation(target: Target) -> None:
+    target.needs_no_proxy()
     path = target.address.base + "/v1/envs/"
     lines = "Expect: a-miracle", "Content-Length: 2"
     request = head_of(target, f"POST {path} HTTP/1.1", *lines) + b"{}"
