@@ -2,11 +2,13 @@
 
 const LENGTHS = ["B", "kB", "MB", "GB", "TB"];
 
-/** A number with at most three decimals; a dash for none. */
+/** A number with at most two decimals; a dash for none. */
 export function number(value) {
   if (typeof value !== "number" || !Number.isFinite(value)) return "–";
   const digits = Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0;
-  return value.toLocaleString("en", { maximumFractionDigits: digits });
+  // Without the sign of a zero.
+  const shown = Number(value.toFixed(digits)) || 0;
+  return shown.toLocaleString("en", { maximumFractionDigits: digits });
 }
 
 /** How long something is past: 4 min ago. */
