@@ -483,6 +483,26 @@ def test_a_short_upload_is_refused_as_by_its_node(servers: Servers) -> None:
             error(client.read_response(), 400, "malformed-request")
 
 
+def test_a_node_wants_a_body_once_the_node_of_its_run_does(servers: Servers) -> None:
+    one, two = servers[1]
+    runner = api_of(one, "runner")
+    run = Run.create(runner, "expects", limits={"queue_batches": 1})
+    session = run.session()
+    for server, number, status in ((two, 1, 201), (two, 2, 429), (one, 2, 429)):
+        lines = f"POST {run.samples(session, number)} HTTP/1.1\r\n"
+        lines += f"Host: localhost\r\nContent-Length: {len(WEIGHTS)}\r\n"
+        lines += f"Authorization: Bearer {run.tokens['worker']}\r\n"
+        with RawConnection(server.port) as client:
+            client.send(f"{lines}Expect: 100-continue\r\n\r\n".encode())
+            answer = client.read_response()
+            if status < 400:
+                assert answer.status == 100
+                client.send(WEIGHTS)
+                answer = client.read_response()
+            assert answer.status == status
+    no_content(runner.request("DELETE", run.path()))
+
+
 def test_a_broken_large_answer_does_not_look_whole(servers: Servers) -> None:
     redis, (one, two) = servers
     proof = Signatures(TOKEN).sign("answer", "its-boot")

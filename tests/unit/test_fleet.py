@@ -601,6 +601,43 @@ def test_a_node_may_answer_before_it_has_the_whole_request(tmp_path: Path) -> No
     assert not client._idle
 
 
+def test_a_node_may_say_late_that_it_wants_a_body(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In two parts, between which more of the body is sent."""
+    monkeypatch.setattr(connection, "CONTINUE_SECONDS", 0.01)
+    client, said = client_of(tmp_path), threading.Semaphore(0)
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(3):
+            yield b"body"
+            said.acquire()
+
+    def serve() -> None:
+        end, _ = listener.accept()
+        with end, end.makefile("rb") as received:
+            while (line := received.readline()) != b"\r\n":
+                lines.append(line)
+            for words in (b"HTTP/1.1 100 Cont", b"inue\r\n\r\n", b""):
+                assert received.read(4) == b"body"
+                end.sendall(words)
+                said.release()
+            end.sendall(answered(b"{}"))
+
+    lines: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        node = msgspec.structs.replace(RECORD, url=url, boot="other")
+        serving = threading.Thread(target=serve)
+        serving.start()
+        request = POST._replace(body=ArrivingBody(pieces(), 12, expected=True))
+        answer = client.send(node, request, repeatable=False)
+        assert (answer.status, answer.body) == (200, b"{}")
+        serving.join()
+    assert b"Expect: 100-continue\r\n" in lines
+    client.sweep()
+
+
 def test_what_the_web_side_reads_of_a_request_is_sent_on_or_kept_here() -> None:
     kept = {
         # Of the connection, or checked by the node that a client reaches.

@@ -175,8 +175,12 @@ class RunViews:
         environ = call.environ
         size = int(environ.get("CONTENT_LENGTH") or 0)
         check_size(size, call.web.settings.max_upload, "--max-upload")
-        known = "CONTENT_LENGTH" in environ
-        upload = ArrivingBody(_pieces(environ), size if known else None)
+        upload = ArrivingBody(
+            _pieces(environ),
+            size if "CONTENT_LENGTH" in environ else None,
+            # This node wants the body once the other one does.
+            expected="HTTP_EXPECT" in environ,
+        )
         return call.forward_upload(node, upload)
 
     def _find(self, call: FleetCall, run: str) -> Record:

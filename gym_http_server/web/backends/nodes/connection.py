@@ -24,8 +24,12 @@ __all__ = ["ArrivingBody", "NodeConnection", "NodeStream", "NotTheNode"]
 LOOK_SECONDS = 1.0
 #: Seconds in which a node takes a piece of an upload, though its disk may be busy.
 UPLOAD_SECONDS = 30.0
+#: Seconds in which a node says whether it wants a body. A proxy in between may not let
+#: it say so.
+CONTINUE_SECONDS = 5.0
 MAX_HEAD = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
+_CONTINUE = b"HTTP/1.1 100 "
 _NOT_YET = (BlockingIOError, ssl.SSLWantReadError)
 
 
@@ -35,17 +39,20 @@ class ArrivingBody(NamedTuple):
     Attributes:
         pieces: The body.
         size: Its size; ``None`` if it is not known.
+        expected: Whether it arrives once the node wants it.
     """
 
     pieces: Iterable[bytes]
     size: int | None
+    expected: bool = False
 
     @property
     def framing(self) -> str:
-        """The line of the header that says where it ends."""
+        """The lines of the header that say how it is sent."""
+        expect = "Expect: 100-continue\r\n" if self.expected else ""
         if self.size is None:
-            return "Transfer-Encoding: chunked\r\n"
-        return f"Content-Length: {self.size}\r\n"
+            return f"Transfer-Encoding: chunked\r\n{expect}"
+        return f"Content-Length: {self.size}\r\n{expect}"
 
 
 class NodeStream(NamedTuple):
@@ -145,6 +152,10 @@ class NodeConnection:
         # A timer for each wait would cost more than the wait.
         self._socket.settimeout(LOOK_SECONDS if check else None)
         text, rest = self._receive_head(check)
+        if text.startswith(_CONTINUE):
+            # It came when all of the body was sent.
+            self._early = rest
+            text, rest = self._receive_head(check)
         head = self._checked(read_head(text))
         body: bytes | ArrivingAnswer
         if head.size > LARGE:
@@ -187,6 +198,8 @@ class NodeConnection:
         self._socket.settimeout(UPLOAD_SECONDS)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(head)
+            if body.expected and self._has_answered(CONTINUE_SECONDS):
+                return False
             for piece in body.pieces:
                 if self._has_answered():
                     return False
@@ -204,16 +217,23 @@ class NodeConnection:
             return True
         return False
 
-    def _has_answered(self) -> bool:
-        """Whether the node has answered, and does not want the rest of a body."""
-        self._socket.settimeout(0.0)
+    def _has_answered(self, seconds: float = 0.0) -> bool:
+        """Whether the node has answered, and does not want the rest of a body.
+
+        Args:
+            seconds: For how long to wait until it answers, or wants the body.
+        """
+        self._socket.settimeout(seconds)
         try:
-            self._early = self._socket.recv(_RECEIVE_BYTES)
-        except _NOT_YET:
+            received = self._socket.recv(_RECEIVE_BYTES)
+        except (*_NOT_YET, TimeoutError):
             return False
         finally:
             self._socket.settimeout(UPLOAD_SECONDS)
-        return True
+        self._early += received
+        if self._early.startswith(_CONTINUE) and b"\r\n\r\n" in self._early:
+            self._early = self._early.partition(b"\r\n\r\n")[2]
+        return not received or not _CONTINUE.startswith(self._early[: len(_CONTINUE)])
 
     def open_stream(self, data: bytes, check: Check) -> NodeAnswer | NodeStream:
         """Send a handshake; return the stream, or the answer that refuses it.
