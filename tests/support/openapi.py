@@ -3,10 +3,13 @@
 import json
 import re
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import schemathesis
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi import checks
 
 import gym_http_server
@@ -146,6 +149,20 @@ def _run(api: Api, without: str | None) -> dict[str, str]:
 
 def name_of(case: schemathesis.Case[Any]) -> str:
     return str(case.operation.definition.raw["operationId"])
+
+
+def generated(
+    operation: str, test: Callable[[schemathesis.Case[Any]], None]
+) -> Callable[[], None]:
+    """Return a test of one operation with the cases that schemathesis generates."""
+    path, method, _ = next(route for route in ROUTES if route[2] == operation)
+    return build_operation_test(
+        config=SCHEMA.config,
+        operation=SCHEMA[path][method],
+        test_func=test,
+        given_kwargs={},
+        feedback=FeedbackSources(),
+    )
 
 
 def examples(operation: str) -> list[schemathesis.Case[Any]]:
