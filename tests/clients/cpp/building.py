@@ -5,21 +5,25 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.support import cpp_programs
+from tests.support.cpp_programs import STRICT
 from tests.support.drivers import CLIENTS
 
 HERE = CLIENTS / "cpp"
-STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 URL = "http://127.0.0.1:5000"
 
 _BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _CMAKE = re.compile(r"^```cmake\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PKG_CONFIG = re.compile(r"^g\+\+ (.*\$\(pkg-config.*\))$", re.MULTILINE)
 ADDRESS = "<address of the release>"
-#: It includes and links what the client needs, and compiles in seconds.
+#: It includes and links what the client needs, and compiles in a second.
 AGENT = """
-#include <boost/beast/core/flat_buffer.hpp>
-#include <gym_http_client/curl.hpp>
-int main() { return gym_http::detail::new_easy() ? 0 : 1; }
+#include <boost/version.hpp>
+#include <curl/curl.h>
+#include <gym_http_client/span.hpp>
+#include <nlohmann/json_fwd.hpp>
+static_assert(__cplusplus >= 201703L);
+int main() { return curl_easy_init() ? 0 : 1; }
 """
 
 # A project in another folder, as a user of the client writes it.
@@ -28,23 +32,10 @@ cmake_minimum_required(VERSION 3.18)
 project(agent CXX)
 add_executable(agent agent.cpp)
 """
-_REST = """
-cmake_minimum_required(VERSION 3.16)
-project(rest CXX)
+#: Of a project that wants no streams.
+REST = """
 find_package(gym_http_client 0.1 REQUIRED)
-add_executable(first first.cpp)
-target_link_libraries(first gym_http_client::gym_http_client)
-"""
-_STREAM = """
-cmake_minimum_required(VERSION 3.16)
-project(stream CXX)
-find_package(gym_http_client REQUIRED COMPONENTS stream)
-foreach(name random_agent frozen_lake)
-  add_executable(${name} ${examples}/${name}.cpp)
-  target_link_libraries(${name} gym_http_client::stream)
-endforeach()
-add_executable(native ${native} readme.cpp)
-target_link_libraries(native gym_http_client::stream)
+target_link_libraries(agent gym_http_client::gym_http_client)
 """
 
 
@@ -103,45 +94,24 @@ def install(folder: Path) -> Path:
     return prefix
 
 
-def build_first_program(prefix: Path, folder: Path, url: str) -> Path:
-    """Build the README's first program for a server, without Boost."""
-    folder.mkdir()
-    (folder / "CMakeLists.txt").write_text(_REST, encoding="utf-8")
-    first = programs()[0].replace(URL, url)
-    (folder / "first.cpp").write_text(first, encoding="utf-8")
-    _build(prefix, folder, "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON")
-    return folder / "build" / "first"
+def build_all(folder: Path, url: str) -> None:
+    """Build the examples and the tests in C++ with Clang, in a folder.
 
-
-def build_all(prefix: Path, folder: Path, url: str) -> Path:
-    """Build the examples and the tests in C++ with Clang, and return where they are.
-
-    Clang is faster; the driver and the first program are built with GCC. One of the
-    tests runs the other programs of the README, for a server. They are another
-    translation unit that includes everything.
+    The driver is built with GCC. One of the tests runs the programs of the README after
+    the first one, for a server. They are another translation unit that includes
+    everything.
     """
-    folder.mkdir()
-    (folder / "CMakeLists.txt").write_text(_STREAM, encoding="utf-8")
-    (folder / "readme.cpp").write_text(_one_of(programs()[1:], url), encoding="utf-8")
-    _build(
-        prefix,
-        folder,
-        f"-Dexamples={HERE / 'examples'}",
-        f"-Dnative={HERE / 'tests' / 'native.cpp'}",
-        "-DCMAKE_CXX_COMPILER=clang++",
-        warnings=(*STRICT, "-Wshadow"),
-    )
-    return folder / "build"
-
-
-def _build(
-    prefix: Path, folder: Path, *flags: str, warnings: tuple[str, ...] = STRICT
-) -> None:
-    build = folder / "build"
-    strict = f"-DCMAKE_CXX_FLAGS={' '.join(warnings)}"
-    where = f"-DCMAKE_PREFIX_PATH={prefix}"
-    run("cmake", "-S", folder, "-B", build, where, strict, *flags)
-    run("cmake", "--build", build, "--parallel", "2")
+    first, *others = programs()
+    texts = {"first": first.replace(URL, url), "readme": _one_of(others, url)}
+    for name, text in texts.items():
+        (folder / f"{name}.cpp").write_text(text, encoding="utf-8")
+    readme = folder / "readme.o"
+    cpp_programs.build_object(folder / "readme.cpp", readme, *STRICT, "-Wshadow")
+    examples = [HERE / "examples" / f"{n}.cpp" for n in ("random_agent", "frozen_lake")]
+    for source in (folder / "first.cpp", *examples):
+        cpp_programs.build(source, folder / source.stem, *STRICT, "-Wshadow")
+    native = HERE / "tests" / "native.cpp"
+    cpp_programs.build(native, folder / "native", *STRICT, "-Wshadow", readme)
 
 
 def _one_of(programs: list[str], url: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.clients.cpp import building
 from tests.clients.cpp.closing_proxy import ClosingProxy
-from tests.support import made_packages
+from tests.support import cpp_programs, made_packages
 from tests.support.api import Api
 from tests.support.drivers import VECTORS, Program, build_cpp, needs
 from tests.support.peers.external_env import ExternalEnv
@@ -41,25 +41,53 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def built(
-    prefix: Path, tmp_path_factory: pytest.TempPathFactory, own_server: Server
-) -> Path:
-    """The folder with all programs that use the installed client with streams."""
+def built(tmp_path_factory: pytest.TempPathFactory, own_server: Server) -> Path:
+    """The folder with all programs that use the client with streams."""
     needs("clang++")
-    folder = tmp_path_factory.mktemp("using") / "stream"
-    return building.build_all(prefix, folder, own_server.url)
+    folder = tmp_path_factory.mktemp("using")
+    building.build_all(folder, own_server.url)
+    return folder
 
 
 @pytest.mark.live
 @pytest.mark.slow
-def test_the_first_program_needs_ten_lines_and_no_boost(
-    prefix: Path, tmp_path: Path, own_server: Server
-) -> None:
+def test_the_first_program_needs_ten_lines(built: Path) -> None:
     assert len(building.programs()[0].splitlines()) <= 10
-    program = building.build_first_program(prefix, tmp_path / "rest", own_server.url)
-    rewards = building.run(program).split()
+    rewards = building.run(built / "first").split()
     assert len(rewards) > 5
     assert set(rewards) == {"1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("header", cpp_programs.HEADERS)
+def test_several_translation_units_may_include_a_header(header: str) -> None:
+    """All that it defines for others is inline, so that they can be linked."""
+    needs("clang++")
+    shown = building.run("nm", "-C", "--defined-only", cpp_programs.functions(header))
+    symbols = [line.split(maxsplit=2) for line in shown.splitlines()]
+    assert len(symbols) > 1000
+    # Capital letters are symbols for others. Of weak ones, the linker chooses one.
+    strong = [name for _, kind, name in symbols if kind.isupper() and kind not in "WV"]
+    assert not strong
+
+
+@pytest.mark.slow
+def test_all_headers_are_installed(prefix: Path) -> None:
+    def headers(folder: Path) -> dict[str, bytes]:
+        files = folder.glob("include/**/*.hpp")
+        return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+    assert len(headers(building.HERE)) > 50
+    assert headers(prefix) == headers(building.HERE)
+
+
+@pytest.mark.slow
+def test_a_project_without_streams_needs_no_boost(prefix: Path, tmp_path: Path) -> None:
+    needs("clang++")
+    flags = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON"]
+    program = building.AGENT.replace("#include <boost/version.hpp>\n", "")
+    made = building.project(tmp_path, building.REST, *flags, program=program)
+    building.run(made)
 
 
 @pytest.mark.slow
@@ -167,7 +195,7 @@ def test_clang_and_its_sanitizers_find_nothing(tmp_path: Path, server: Server) -
     """All vectors, and episodes, under AddressSanitizer and UBSan."""
     needs("clang++")
     flags = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    words = build_cpp(tmp_path, *flags, *building.STRICT, compiler="clang++")
+    words = build_cpp(tmp_path, *flags, *cpp_programs.STRICT, compiler="clang++")
     program = Program(tuple(words), {})
     done = program.run("conformance", str(VECTORS), server.url, timeout=200.0)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -11,7 +11,6 @@ import pytest
 
 from gym_http_client import RemoteEnv, ServerError
 from tests.clients.command_tests import Command, CommandTests
-from tests.clients.cpp.building import STRICT
 from tests.clients.cpp.local_env import STEPS, LocalGame
 from tests.clients.local_toy import assert_same
 from tests.clients.provider_tests import Provided, ProviderTests
@@ -36,7 +35,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs("clang++")
     program = tmp_path_factory.mktemp("lending") / "lending"
     source = CLIENTS / "cpp/tests/providing.cpp"
-    cpp_programs.build(source, program, "-Wshadow", *STRICT)
+    cpp_programs.build(source, program, "-Wshadow", *cpp_programs.STRICT)
     return program
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.cpp.building import STRICT, run
+from tests.clients.cpp.building import run
 from tests.support import cpp_programs
 from tests.support.drivers import CLIENTS, needs
 from tests.support.peers.sokoban import grid_of, open_game, solution
@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(180)]
 def test_a_known_solution_gets_its_return(tmp_path: Path) -> None:
     needs("clang++")
     program = tmp_path / "sokoban"
-    cpp_programs.build(CLIENTS / "cpp/examples/sokoban.cpp", program, *STRICT)
+    cpp_programs.build(
+        CLIENTS / "cpp/examples/sokoban.cpp", program, *cpp_programs.STRICT
+    )
     actions = solution(grid_of(LEVEL))
     assert actions
     moves = "".join("udlr"[action] for action in actions)
