@@ -140,19 +140,23 @@ class NodeConnection:
         Arguments and errors are those of `exchange`.
         """
         self.kept = False
-        return self._receive_answer(check, sent=self._upload(head, body))
+        sent = self._upload(head, body)
+        return self._receive_answer(check, sent=sent, expected=body.expected)
 
-    def _receive_answer(self, check: Check | None, *, sent: bool) -> NodeAnswer:
+    def _receive_answer(
+        self, check: Check | None, *, sent: bool, expected: bool = False
+    ) -> NodeAnswer:
         """Receive an answer, or the beginning of a large one.
 
         Args:
             check: Called while the node is silent.
             sent: Whether all of the request was sent.
+            expected: Whether 100 Continue may come before the answer.
         """
         # A timer for each wait would cost more than the wait.
         self._socket.settimeout(LOOK_SECONDS if check else None)
         text, rest = self._receive_head(check)
-        if text.startswith(_CONTINUE):
+        if expected and text.startswith(_CONTINUE):
             # It came when all of the body was sent.
             self._early = rest
             text, rest = self._receive_head(check)
