@@ -441,6 +441,25 @@ def test_what_no_node_answers_is_no_answer_of_one(
     client.sweep()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        # As Python's http.server, and as a page of a size that is not known.
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        SIZED.replace(b"Proof: ", b"Proof: 0") + b"\r\n{}",
+    ],
+)
+def test_the_log_tells_that_another_program_answers(
+    tmp_path: Path, answer: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with other_node(answer) as node, pytest.raises(NodeAway):
+        client_of(tmp_path).send(node, POST, repeatable=False)
+    (line,) = caplog.messages
+    assert line.startswith(f"the answer at {node.url} is not of the node")
+
+
 class ScriptedSocket:
     """A socket that receives what a test gives it, piece by piece."""
 

@@ -160,7 +160,7 @@ class NodeConnection:
             # It came when all of the body was sent.
             self._early = rest
             text, rest = self._receive_head(check)
-        head = self._checked(read_head(text))
+        head = self._checked(text)
         body: bytes | ArrivingAnswer
         if head.size > LARGE:
             if len(rest) > head.size:
@@ -171,8 +171,12 @@ class NodeConnection:
         self.kept = sent and head.kept
         return NodeAnswer(head.status, list(head.headers), body)
 
-    def _checked(self, head: AnswerHead) -> AnswerHead:
+    def _checked(self, text: bytes) -> AnswerHead:
         """Return the head of an answer, if it shows that it is the node's."""
+        try:
+            head = read_head(text)
+        except NodeLost:
+            raise NotTheNode from None
         if head.proof != self._proof:
             raise NotTheNode
         return head
@@ -255,7 +259,7 @@ class NodeConnection:
                 raise NotTheNode
             self._socket.settimeout(None)
             return NodeStream(self._socket, head + others + b"\r\n\r\n" + rest)
-        refusal = self._checked(read_head(text))
+        refusal = self._checked(text)
         if refusal.size > LARGE:
             raise NodeLost
         body = self._receive_body(refusal.size, rest, check)
