@@ -27,7 +27,7 @@ from gym_http_server.fleet.callers import (
     SignedParts,
 )
 from gym_http_server.fleet.joining import may_be_called, tls_context
-from gym_http_server.fleet.page import LOST_SECONDS, Node, Nodes, Page, now_ns
+from gym_http_server.fleet.page import Node, Nodes, Page, now_ns
 from gym_http_server.fleet.records import BadRecord, Record, read, write
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import Changes, FleetStore, NumberTaken, StoreAway
@@ -43,7 +43,8 @@ from gym_http_wire.messages import NODE_PROOF, Op, RequestHead, request
 __all__ = ["run"]
 
 RENEW_SECONDS = 1.0
-LOST_NS = LOST_SECONDS * 10**9
+#: Nanoseconds without record and connection after which a node is lost.
+LOST_NS = 30 * 10**9
 #: Nanoseconds between two renewals beyond which no time counts as a node's absence.
 GAP_NS = 3 * 10**9
 PROBE_SECONDS = 1.0

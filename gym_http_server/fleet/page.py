@@ -15,22 +15,12 @@ import msgspec
 from gym_http_server.fleet.records import Record
 from gym_http_server.rundir.directory import open_plain_file
 
-__all__ = [
-    "FENCED_SECONDS",
-    "IDS_OF_NUMBER",
-    "LOST_SECONDS",
-    "Node",
-    "Nodes",
-    "Page",
-    "now_ns",
-]
+__all__ = ["FENCED_SECONDS", "IDS_OF_NUMBER", "Node", "Nodes", "Page", "now_ns"]
 
 #: IDs that a number has.
 IDS_OF_NUMBER = 1 << 20
 #: Seconds without the store after which a node makes no new instances.
 FENCED_SECONDS = 10
-#: Seconds without record and connection after which a node is lost.
-LOST_SECONDS = 30
 # Numbers in the page: the state of the nodes, when the record was last renewed, and the
 # IDs that were issued of the last number.
 _STATE, _RENEWED, _ISSUED = 0, 1, 2

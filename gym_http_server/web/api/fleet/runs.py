@@ -22,7 +22,6 @@ from gym_http_server.errors import (
     Unauthorized,
     UnknownRun,
 )
-from gym_http_server.fleet.page import LOST_SECONDS
 from gym_http_server.fleet.records import Record
 from gym_http_server.fleet.store import StoreAway
 from gym_http_server.operations.row import Operation
@@ -256,7 +255,7 @@ class RunViews:
         raise NodeAway(
             f"the node {silent[0].name} does not answer, and may have the run {run}, "
             "since the fleet's store has not got its runs; send the request again "
-            f"until it answers, or for {LOST_SECONDS} s, after which it is lost"
+            "until it answers, or is lost, within a minute after its end"
         )
 
     def _remember(self, run: str, number: str) -> None:
