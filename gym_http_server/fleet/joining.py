@@ -177,6 +177,13 @@ class Membership:
                 "this server cannot join the fleet: all 4,096 numbers are taken, or "
                 "rest for a day after their node's end"
             )
+        if policy := self._store.evicts():
+            log.warning(
+                "the store has maxmemory-policy %.40s: when it is full, it forgets "
+                "which node has a key or a run, and a repeated create may make a "
+                "second instance; set noeviction",
+                policy,
+            )
         record = Record(
             numbers=(number.number,),
             boot=self.boot,

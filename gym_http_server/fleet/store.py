@@ -50,6 +50,8 @@ ALIVE_SECONDS = 5
 #: Seconds in which the records of all nodes have a create that was counted.
 PLACED_SECONDS = 2.2
 _DAY = 24 * 3600
+# A store with this policy refuses to write when it is full.
+_KEEPS = "noeviction"
 #: Seconds for which the store has all runs of a node, less than it has each of them;
 #: and seconds after which the node tells them again.
 TOLD_SECONDS = 22 * 3600
@@ -431,6 +433,17 @@ class FleetStore:
                 f"{self._minor}: expected the same"
             )
         return "its nodes have another fleet token (--fleet-token-file)"
+
+    def evicts(self) -> str:
+        """Return the policy by which the store drops keys; "" if it keeps them.
+
+        It is "" also where the store tells nobody, or does not answer.
+        """
+        try:
+            policy = str(self._client.info("memory").get("maxmemory_policy", ""))
+        except self._failed:
+            return ""
+        return "" if policy == _KEEPS else policy
 
     def claim(
         self, directory: str, boot: str, kept: NodeNumber | None

@@ -51,6 +51,7 @@ def test_another_fleet_token_or_version(
         joined = f"joined the fleet at 127.0.0.1:{redis.port} as first, number "
         wait_until(lambda: joined in first.stderr)
         assert "; other nodes: 0" in first.stderr
+        assert "maxmemory-policy" not in first.stderr
         other = tmp_path / "other"
         other.write_text("another-token-of-another-fleet\n")
         args = ("--fleet", redis.url, "--fleet-token-file", str(other))
@@ -76,7 +77,10 @@ def test_no_number_is_left(redis: Redis, token_file: str) -> None:
 def test_records_of_others_are_ignored(redis: Redis, token_file: str) -> None:
     """Nothing is sent to an address that a foreign record names."""
     base = ("--fleet", redis.url, "--fleet-token-file", token_file)
+    redis.command("config", "set", "maxmemory-policy", "allkeys-lru")
     with Server(*base, "--node-name", "first") as first:
+        redis.command("config", "set", "maxmemory-policy", "noeviction")
+        assert "maxmemory-policy allkeys-lru: when it is full" in first.stderr
         foreign = (
             '{"numbers":["abc"],"boot":"x","name":"evil","url":"http://127.0.0.1:1"'
         )
