@@ -24,13 +24,14 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from tests.support import cpp_programs
+from tests.support.api import Api, Instance
 from tests.support.documents import (
     ADDRESS,
     ANYTHING,
@@ -50,6 +51,14 @@ from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
 MakeServer = Callable[..., Server]
+#: Documents that use a server without flags, and show nothing of its past.
+SHARING = {"README.md", "clients/python/README.md"} | {
+    f"docs/{name}.md"
+    for name in (
+        *("migration", "openenv", "python", "realtime", "relay-clients"),
+        *("seats", "streams", "upgrade"),
+    )
+}
 LUA_PATH = f"{CLIENTS}/lua/?.lua;{CLIENTS}/lua/?/init.lua;;"
 
 
@@ -168,11 +177,18 @@ class Reader:
         return INSTANCE_ID.sub(here, escaped)
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Server]:
+    """The server of several documents, one after the other."""
+    with Server(env={"LUA_PATH": LUA_PATH}) as started:
+        yield started
+
+
 # Compilers are slow.
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMES)
 def test_blocks_do_what_they_say(
-    name: str, make_server: MakeServer, tmp_path: Path
+    name: str, make_server: MakeServer, shared: Server, tmp_path: Path
 ) -> None:
     kinds = ("bash", "console", "log", "python", *TOOLS)
     runnable = [block for block in blocks(name) if block.kind in kinds]
@@ -182,7 +198,7 @@ def test_blocks_do_what_they_say(
             (tmp_path / f"{block.module}.py").write_text(block.text)
     imports = [word for module in modules for word in ("--import", module)]
     reader = Reader(tmp_path)
-    servers: dict[str, Server] = {}
+    servers = {"": shared} if name in SHARING else {}
     for block in runnable:
         if block.module:
             continue
@@ -202,6 +218,8 @@ def test_blocks_do_what_they_say(
         run |= {"bash": reader.script, "lua": reader.lua, "js": reader.js}
         run |= {"cpp": reader.cpp}
         run[block.kind](block.text, servers[block.flags])
+    for each in Api(shared).instances():
+        Instance(Api(shared), each).close()
 
 
 def test_there_are_blocks_of_each_kind() -> None:

@@ -69,13 +69,13 @@ class Case(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(Case(16, 0.07, 30, ahead=(0, 8)), id="streams"),
+        pytest.param(Case(16, 0.07, 20, ahead=(0, 8)), id="streams"),
         pytest.param(Case(5, 0.2, 15), id="streams-worse"),
         pytest.param(
             Case(5, 0.2, 15, ahead=(8,), flags=("--stream-relay",)),
             id="streams-relayed-worse",
         ),
-        pytest.param(Case(16, 0.07, 30, streams=False), id="rest"),
+        pytest.param(Case(16, 0.07, 20, streams=False), id="rest"),
         pytest.param(Case(4, 0.2, 15, streams=False), id="rest-worse"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.spaces import GraphInstance
 from hypothesis import given
 
-from gym_http_wire.values import Unsent, UnsupportedValue, binary, typed
+from gym_http_wire.values import Unsent, UnsupportedValue, binary, infos, typed
 from gym_http_wire.values.infos import Replacing, first_unsent, with_unsent
 from gym_http_wire.values.model import MAX_REPR
 from tests.support.values import VALUES, assert_same
@@ -97,7 +97,7 @@ def test_an_info_stays_a_dict_whose_keys_can_be_looked_up() -> None:
     assert Replacing().info({1}, 1) == SET
 
 
-def test_infos_that_hold_themselves_end() -> None:
+def test_infos_that_hold_themselves_end(monkeypatch: pytest.MonkeyPatch) -> None:
     info: dict[str, Any] = {"a": 1}
     info["self"] = [info]
     made = Replacing().info(info, 1)
@@ -106,6 +106,8 @@ def test_infos_that_hold_themselves_end() -> None:
     wide: Any = {1}
     for _ in range(60):
         wide = [wide, wide]
+    # A million takes seconds.
+    monkeypatch.setattr(infos, "_MAX_PARTS", 10_000)
     with pytest.raises(UnsupportedValue, match="more parts"):
         Replacing().info({"wide": wide}, 1)
 
