@@ -15,6 +15,7 @@ import pytest
 from tests.support import processes, run_locks
 from tests.support.api import Api, Instance
 from tests.support.drivers import Program, prepare
+from tests.support.peers import chromium
 from tests.support.server import Server
 from tests.support.tls import secure_server
 from tests.support.wait import wait_until
@@ -188,6 +189,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return cores + (cores + 1) // 2
 
 
+def pytest_sessionfinish() -> None:
+    """End the browser that tests of pages leave to each other."""
+    chromium.end_idle()
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the folder that the processes of this run share."""
     if not _is_worker(config):
@@ -301,9 +307,14 @@ class _Remains:
         return {each for each in more if each.started >= before.looked - 1}
 
     def _stays(self, process: psutil.Process) -> bool:
-        """Return whether a process is part of a running server, and ends with it."""
+        """Return whether a process is part of a running server, and ends with it.
+
+        Or of the browser for the next test of a page.
+        """
         servers = {running.pid for running in self.folders}
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getsid(process.pid) in chromium.idle():
+                return True
             above = {each.pid for each in process.parents()}
             return bool(above & servers) and processes.belongs_to_server(process)
         return True

@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from tests.support.peers.chromium import Chromium
+from tests.support.peers import chromium
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(60)]
 
@@ -17,6 +17,8 @@ def test_a_browser_that_is_killed_leaves_no_folder(
     with tempfile.TemporaryDirectory(prefix="ghst-", dir="/tmp") as folder:
         monkeypatch.setenv("TMPDIR", folder)
         monkeypatch.setattr(tempfile, "tempdir", None)
-        with Chromium() as page:
+        chromium.end_idle()
+        with chromium.Chromium() as page:
             assert page.run("6 * 7") == 42
+        chromium.end_idle()
         assert os.listdir(folder) == []

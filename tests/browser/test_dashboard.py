@@ -28,6 +28,8 @@ POLICY = {
     "frame-ancestors 'none'",
     "require-trusted-types-for 'script'",
 }
+#: For tests in which the token changes nothing, but which sign in with it.
+WITH_TOKEN = pytest.mark.parametrize("server", [TOKEN], ids=["token"], indirect=True)
 #: Bytes of the page's own files, and with the JavaScript client, without /docs/.
 MOST_OWN_BYTES = 180 * 1024
 MOST_BYTES = 360 * 1024
@@ -70,6 +72,7 @@ def test_browsers_get_the_page_and_others_what_v1_gives(api: Api) -> None:
     assert ok(api.get("/"))["api"] == "v1"
 
 
+@WITH_TOKEN
 def test_all_files_of_the_page_are_small_together(api: Api) -> None:
     found = {"/dashboard/style.css", "/dashboard/instance.css", "/dashboard/icon.svg"}
     sizes = {}
@@ -97,6 +100,7 @@ def test_all_files_of_the_page_are_small_together(api: Api) -> None:
     assert sum(sizes.values()) <= MOST_BYTES
 
 
+@WITH_TOKEN
 def test_the_first_view_loads_few_files(server: Server, page: CheckedPage) -> None:
     page.open(f"{server.url}/#token={server.token}" if server.token else server.url)
     page.shows("Ready")
@@ -108,6 +112,7 @@ def test_the_first_view_loads_few_files(server: Server, page: CheckedPage) -> No
     assert sum(found) <= FIRST_BYTES
 
 
+@WITH_TOKEN
 def test_families_and_environments_have_pictures(
     server: Server, page: CheckedPage
 ) -> None:
@@ -202,6 +207,7 @@ def test_a_person_makes_finds_and_closes_an_instance(
         Instance(api, each).close()
 
 
+@WITH_TOKEN
 def test_arguments_are_fields_and_the_search_is_left_by_keys(
     server: Server, api: Api, page: CheckedPage
 ) -> None:
@@ -238,6 +244,7 @@ def test_arguments_are_fields_and_the_search_is_left_by_keys(
     made.close()
 
 
+@WITH_TOKEN
 def test_a_run_shows_returns_queue_and_workers(
     server: Server, api: Api, page: CheckedPage
 ) -> None:
@@ -271,6 +278,7 @@ def test_a_run_shows_returns_queue_and_workers(
     page.shows("There are no runs.")
 
 
+@WITH_TOKEN
 def test_swagger_ui_sends_requests_with_the_token(
     server: Server, page: CheckedPage
 ) -> None:

@@ -33,6 +33,8 @@ VIEWS = {
     "#/compare": "Add instances or runs",
     "#/recordings": "There are no recordings.",
 }
+#: For tests in which the token changes nothing, but which sign in with it.
+WITH_TOKEN = pytest.mark.parametrize("server", [TOKEN], ids=["token"], indirect=True)
 #: A page of another origin that tries all that a browser lets it try.
 ATTACK = """<!doctype html><title>elsewhere</title>
 <form method=post action="%(url)s/v1/envs/%(id)s/close/"></form>
@@ -123,6 +125,7 @@ def train(server: Server, instance: Instance, episodes: int) -> None:
 
 
 @pytest.mark.alone
+@WITH_TOKEN
 def test_a_person_starts_plays_watches_and_closes(
     server: Server, page: CheckedPage
 ) -> None:
@@ -162,6 +165,7 @@ def test_a_person_starts_plays_watches_and_closes(
     wait_until(lambda: not Api(server).instances(), SECONDS, "the instance to close")
 
 
+@WITH_TOKEN
 def test_an_instance_that_sleeps_in_a_step_is_closed_at_once(
     server: Server, stranger: CheckedPage
 ) -> None:
@@ -180,6 +184,7 @@ def test_an_instance_that_sleeps_in_a_step_is_closed_at_once(
         wait_until(lambda: not Api(server).instances(), 10.0, "the instance to close")
 
 
+@WITH_TOKEN
 def test_texts_of_a_hostile_environment_are_shown_letter_by_letter(
     server: Server, page: CheckedPage
 ) -> None:
@@ -276,6 +281,7 @@ def test_a_page_elsewhere_changes_and_reads_nothing(
     instance.close()
 
 
+@WITH_TOKEN
 def test_views_are_accessible_and_fit_a_telephone(
     server: Server, page: CheckedPage
 ) -> None:
@@ -315,6 +321,7 @@ CONTROLS = """[...document.querySelectorAll(
   .filter((each) => each.tabIndex >= 0 && !each.disabled && each.checkVisibility())"""
 
 
+@WITH_TOKEN
 @pytest.mark.parametrize("view", ["#/", "#/instances", "#/new", "#/wall", "one"])
 def test_tab_reaches_every_control_in_the_order_of_the_page(
     server: Server, page: CheckedPage, view: str
@@ -341,6 +348,7 @@ def test_tab_reaches_every_control_in_the_order_of_the_page(
     instance.close()
 
 
+@WITH_TOKEN
 @pytest.mark.parametrize("key", ["open", "close"])
 def test_the_focus_stays_in_a_row_that_is_drawn_anew(
     server: Server, page: CheckedPage, key: str

@@ -1,6 +1,8 @@
 """A headless Chromium, controlled over its debugging protocol."""
 
+import atexit
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -8,16 +10,19 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from tests.support.wait import wait_until
 
-_FLAGS = (
+_COMMAND = (
+    # It waits for the next page, which does not come if this process is killed.
+    *("setpriv", "--pdeathsig", "KILL"),
+    "chromium",
     "--headless=new",
     # Debian's sandbox does not work for root, the user of containers.
     "--no-sandbox",
@@ -33,28 +38,114 @@ _FLAGS = (
 _SECONDS = 40.0
 
 
-class Chromium:
-    """A headless browser with one page and a separate profile."""
+class _Browser:
+    """A running Chromium, whose pages are opened by its debugging protocol."""
 
-    def __enter__(self) -> Self:
+    def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ghst-chromium-"))
         # Chromium, ended by a signal, leaves folders in the one for temporary files.
         temporary = self._folder / "tmp"
         temporary.mkdir()
         self._process = subprocess.Popen(
-            ["chromium", *_FLAGS, f"--user-data-dir={self._folder}", "about:blank"],
+            [*_COMMAND, f"--user-data-dir={self._folder}", "about:blank"],
             env={**os.environ, "TMPDIR": str(temporary)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self.pid = self._process.pid
+        try:
+            self._port, self._path = self._wait_for_address()
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    @contextlib.contextmanager
+    def page(self) -> Iterator[ClientConnection]:
+        """Open a page with a separate profile; yield the connection to its debugger."""
+        with self._connection(self._path) as browser:
+            called = functools.partial(_call, browser, itertools.count(1))
+            profile = called("Target.createBrowserContext")
+            page = called("Target.createTarget", url="about:blank", **profile)
+            try:
+                path = f"/devtools/page/{page['targetId']}"
+                with self._connection(path) as connection:
+                    yield connection
+            finally:
+                called("Target.disposeBrowserContext", **profile)
+
+    def end(self) -> None:
+        # Its helpers are in its session, and nothing of the profile is worth keeping.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _connection(self, path: str) -> ClientConnection:
+        url = f"ws://127.0.0.1:{self._port}{path}"
+        return connect(url, max_size=None, open_timeout=_SECONDS)
+
+    def _wait_for_address(self) -> list[str]:
+        """Wait for the port and the path of the browser's debugger."""
+        file = self._folder / "DevToolsActivePort"
+
+        def lines() -> list[str] | None:
+            found = file.read_text().splitlines() if file.exists() else []
+            return found if len(found) == 2 else None
+
+        return wait_until(lines, _SECONDS, "Chromium") or []
+
+
+# A page takes a third of the time of a browser.
+_idle: list[_Browser] = []
+
+
+def idle() -> list[int]:
+    """Return the browsers that wait for the next page, each the ID of its session."""
+    return [browser.pid for browser in _idle]
+
+
+def end_idle() -> None:
+    """End the browsers that wait for the next page."""
+    while _idle:
+        _idle.pop().end()
+
+
+atexit.register(end_idle)
+
+
+def _call(
+    connection: ClientConnection,
+    numbers: Iterator[int],
+    method: str,
+    **params: Any,
+) -> dict[str, Any]:
+    """Call a method of a debugger that sends no events, and return its result."""
+    number = next(numbers)
+    words = {"id": number, "method": method, "params": params}
+    connection.send(json.dumps(words))
+    body = json.loads(connection.recv(timeout=_SECONDS))
+    assert body["id"] == number, body
+    assert "error" not in body, body
+    return dict(body["result"])
+
+
+class Chromium:
+    """A page of a headless browser, alone in it, with a separate profile."""
+
+    def __enter__(self) -> Self:
+        while _idle and not _idle[-1].running:
+            _idle.pop().end()
+        browser = _idle.pop() if _idle else _Browser()
         self._numbers = itertools.count(1)
         with contextlib.ExitStack() as stack:
-            stack.callback(self._end)
-            self._websocket = stack.enter_context(
-                connect(self._page(), max_size=None, open_timeout=_SECONDS)
-            )
+            stack.callback(_leave, browser)
+            self._websocket = stack.enter_context(browser.page())
             self._stack = stack.pop_all()
         return self
 
@@ -104,29 +195,10 @@ class Chromium:
     def _heard(self, message: dict[str, Any]) -> None:
         """Receive an event, which only some pages look at."""
 
-    def _page(self) -> str:
-        """Wait for the browser, and return the address of its page's debugger."""
-        result = self._folder / "DevToolsActivePort"
-        wait_until(
-            lambda: result.exists() and result.read_text().count("\n"),
-            _SECONDS,
-            "Chromium",
-        )
-        port = result.read_text().splitlines()[0]
 
-        def page() -> str | None:
-            url = f"http://127.0.0.1:{port}/json/list"
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                targets = json.load(answer)
-            pages = (each for each in targets if each["type"] == "page")
-            return next((each["webSocketDebuggerUrl"] for each in pages), None)
-
-        found = wait_until(page, _SECONDS, "a page of Chromium's")
-        assert found
-        return found
-
-    def _end(self) -> None:
-        # Its helpers are in its session, and nothing of the profile is worth keeping.
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+def _leave(browser: _Browser) -> None:
+    """Keep one browser for the next page."""
+    if _idle or not browser.running:
+        browser.end()
+    else:
+        _idle.append(browser)
