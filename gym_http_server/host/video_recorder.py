@@ -85,7 +85,7 @@ def check_video(operations: Operations) -> str:
     except ImportError:
         raise DependencyMissing(
             "videos need imageio-ffmpeg, which the server does not have; its operator "
-            "can install it: pip install 'gym-http-server[video]'"
+            "can install it: pip install 'gymnasium-http-server[video]'"
         ) from None
     try:
         return str(imageio_ffmpeg.get_ffmpeg_exe())
