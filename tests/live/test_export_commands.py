@@ -202,6 +202,9 @@ def test_animations_have_the_pictures(server: Server, tmp_path: Path) -> None:
 def test_complaints_name_what_is_missing(server: Server, tmp_path: Path) -> None:
     empty = ("jsonl", str(tmp_path))
     assert "has no steps.gym" in export(*empty, status=1)
+    absent = export("jsonl", str(tmp_path / "taxi"), status=1)
+    assert f"there is no recording '{tmp_path}/taxi' here" in absent
+    assert "or the address of a recording, as http://127.0.0.1:5000/v1/rec" in absent
     unknown = ("jsonl", f"{server.url}/v1/recordings/nothing/")
     assert "nothing" in export(*unknown, status=1)
     wrong = ("jsonl", f"{server.url}/v1/recordings/lines/", "--token", "wrong")

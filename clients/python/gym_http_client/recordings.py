@@ -134,13 +134,19 @@ def read(source: str | os.PathLike[str], *, token: str | None = None) -> StepRec
         token: The server's token, for an address.
 
     Raises:
-        FileNotFoundError: There is no part.
+        FileNotFoundError: There is no such directory, or no part in it.
         ValueError: A part has no header.
         ServerError: The server refuses.
     """
     if isinstance(source, str) and _ADDRESS.match(source):
         return _read_remote(source, token)
     path = Path(source)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"there is no recording {os.fspath(path)!r} here: expected a directory "
+            'that a monitor wrote with "steps": true, or the address of a recording, '
+            "as http://127.0.0.1:5000/v1/recordings/<directory>/"
+        )
     if not path.is_dir():
         return StepRecording(str(path), [functools.partial(_file, path)])
     parts = _in_order({each.name: each for each in path.iterdir()}, path)
