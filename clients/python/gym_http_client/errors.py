@@ -46,7 +46,7 @@ _NOTES = {
 _UNREGISTERED = ("gymnasium.error.NameNotFound", "gymnasium.error.NamespaceNotFound")
 _IMPORTED = (
     "An import in this program does not register environments on the server: start it "
-    "with --import and the module, as --import minigrid."
+    "with --import and the module or file, as --import minigrid or --import my_envs.py."
 )
 #: Errors of the system if no server listens: the port is closed, the Unix socket does
 #: not exist, or the host has no address.

@@ -3,7 +3,7 @@
 import { h } from "./elements.js";
 import { PictureWords } from "./picture_words.js";
 import { stateText } from "./states.js";
-import { number, partsOf } from "./texts.js";
+import { number, partsOf, plural } from "./texts.js";
 
 const EVERY = 2000;
 const MOST = 50;
@@ -65,7 +65,7 @@ export class Wall {
       tile.setState(row);
     }
     const more = instances.length - shown.length;
-    this.say(instances.length ? (more ? `${more} more are not shown` : "") : "No instance runs.");
+    this.say(instances.length ? (more ? `${plural(more, "more is", "more are")} not shown` : "") : "No instance runs.");
   }
 
   #add(row) {
