@@ -63,28 +63,38 @@ def ended_rows(instance: Instance) -> Any:
     return ok(instance.api.get(path))["ended"]
 
 
-@pytest.mark.parametrize(("end", "reason"), [(close, "closed"), (kill, "crashed")])
 def test_episodes_stay_when_an_instance_ends(
-    end: Callable[[Instance], None], reason: str, make_server: Callable[..., Server]
+    make_server: Callable[..., Server],
 ) -> None:
     server = make_server()
-    instance, wanted = played(Api(server), label="Anna's cart")
-    end(instance)
-    for _ in range(2):
-        found = ok(instance.get("episodes/"))
-        assert found["episodes"] == wanted
-        assert found["current"] == []
-        assert (found["total"], found["reason"]) == (len(wanted), reason)
-        assert ok(instance.get("episodes/?last=1"))["episodes"] == wanted[-1:]
-        assert ok(instance.get("episodes/?from=1"))["episodes"] == wanted[1:]
-        row = ended_row(instance.api, instance.id)
-        assert (row["reason"], row["label"]) == (reason, "Anna's cart")
-        assert (row["steps"], row["episodes"]) == (STEPS, len(wanted))
-        assert row["log"] == f"/v1/envs/{instance.id}/log/"
+    lived = {
+        reason: played(Api(server), label=f"Anna's {reason}")
+        for reason in ("closed", "crashed")
+    }
+    close(lived["closed"][0])
+    kill(lived["crashed"][0])
+    for reason, (instance, wanted) in lived.items():
+        check_kept(instance, wanted, reason)
         assert instance.post("step/", {"action": 0}).status in (400, 410)
-        server = restarted(make_server, server)
-        instance = Instance(Api(server), instance.id)
-    error(instance.post("step/", {"action": 0}), 410, "server-restarted")
+    api = Api(restarted(make_server, server))
+    for reason, (ended, wanted) in lived.items():
+        instance = Instance(api, ended.id)
+        check_kept(instance, wanted, reason)
+        error(instance.post("step/", {"action": 0}), 410, "server-restarted")
+
+
+def check_kept(instance: Instance, wanted: list[Any], reason: str) -> None:
+    """Check that the server describes an ended instance as it was."""
+    found = ok(instance.get("episodes/"))
+    assert found["episodes"] == wanted
+    assert found["current"] == []
+    assert (found["total"], found["reason"]) == (len(wanted), reason)
+    assert ok(instance.get("episodes/?last=1"))["episodes"] == wanted[-1:]
+    assert ok(instance.get("episodes/?from=1"))["episodes"] == wanted[1:]
+    row = ended_row(instance.api, instance.id)
+    assert (row["reason"], row["label"]) == (reason, f"Anna's {reason}")
+    assert (row["steps"], row["episodes"]) == (STEPS, len(wanted))
+    assert row["log"] == f"/v1/envs/{instance.id}/log/"
 
 
 def test_instances_that_the_end_of_the_server_ends_are_kept(
@@ -123,7 +133,8 @@ def test_only_owners_see_the_episodes(
     server = make_server("--tokens", tokens, token=token_of("root"))
     instance, wanted = played(api_of(server, "ada"))
     close(instance)
-    for _ in range(2):
+
+    def check() -> None:
         for name in ("ada", "root"):
             own = Instance(api_of(server, name), instance.id)
             assert ok(own.get("episodes/"))["episodes"] == wanted
@@ -133,7 +144,10 @@ def test_only_owners_see_the_episodes(
         for path in ("episodes/", "log/"):
             error(bob.get(path, headers=modern), 404, "unknown-instance")
         assert ok(bob.api.get("/v1/instances/"))["ended"] == []
-        server = restarted(make_server, server, "--tokens", tokens)
+
+    check()
+    server = restarted(make_server, server, "--tokens", tokens)
+    check()
     # Without ada's token, nobody but an admin sees them.
     lines = Path(tokens).read_text().splitlines(keepends=True)
     Path(tokens).write_text("".join(each for each in lines if "ada" not in each))
