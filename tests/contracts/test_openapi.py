@@ -142,7 +142,7 @@ def live(api: Api) -> Iterator[Live]:
 def test_promises_hold_for_generated_requests(
     operation: str, live: Live, session: requests.Session
 ) -> None:
-    @hypothesis.settings(max_examples=20, derandomize=True, deadline=None)
+    @hypothesis.settings(max_examples=10, derandomize=True, deadline=None)
     def promises_hold(case: schemathesis.Case[Any]) -> None:
         response = call_generated(case, live, session)
         assert_promises_hold(case, response)

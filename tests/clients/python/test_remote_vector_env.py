@@ -62,7 +62,7 @@ def crowd_server() -> Iterator[Server]:
         yield started
 
 
-def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
+def play(vectors: list[Any], local: Any, steps: int = 30) -> int:
     """Play all vectors, check that they are equal, and count ends of episodes."""
     mode = local.metadata["autoreset_mode"]
     count = local.num_envs
