@@ -105,7 +105,9 @@ class Usages:
         until = now + seconds
         while self._due and now <= until:
             each = self._due.pop()
-            each.usage = read_usage(each.pid, each.usage, now)
+            # Another one may have read it meanwhile.
+            if _is_due(each, now):
+                each.usage = read_usage(each.pid, each.usage, now)
             now = time.monotonic()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from gym_http_server.rundir.status import StatusPage, StatusReader, parse
 from gym_http_server.supervisor.figures import Wanted, add_up, listed
 from gym_http_server.supervisor.instance import Tombstone, Tombstones
-from gym_http_server.supervisor.usage import UNREAD, Usages
+from gym_http_server.supervisor.usage import UNREAD, Usage, Usages
 
 
 def test_the_last_hundred_that_ended_are_listed() -> None:
@@ -92,6 +92,18 @@ def test_a_scrape_reads_some_usages_at_once_and_ticks_the_others() -> None:
     # Until the next scrape, nothing is read.
     usages.tick()
     assert all(each.usage is was for each, was in zip(instances, before, strict=True))
+
+
+def test_what_was_read_meanwhile_is_not_read_again() -> None:
+    usages = Usages()
+    instances = [_instance() for _ in range(2000)]
+    usages.ask(instances)
+    left = [each for each in instances if each.usage is UNREAD]
+    fresh = Usage(1, 1.0, time.monotonic())
+    for each in left:
+        each.usage = fresh
+    usages.tick(10.0)
+    assert all(each.usage is fresh for each in left)
 
 
 def test_the_usage_of_an_instance_at_rest_is_read_less_often() -> None:
