@@ -18,11 +18,11 @@ from gym_http_server.supervisor.processes import descendants, read_proc
 __all__ = ["UNREAD", "Usage", "Usages", "read_usage"]
 
 #: Seconds in which the instances of one tick are read, and of one scrape or list.
-SLICE_SECONDS, ASK_SECONDS = 0.01, 0.002
+SLICE_SECONDS, ASK_SECONDS = 0.01, 0.001
 #: Seconds for which a figure is fresh.
 FRESH_SECONDS = 2.0
 #: The same for an instance that was not used since it was read.
-REST_SECONDS = 30.0
+REST_SECONDS = 60.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 

@@ -124,8 +124,8 @@ def test_the_usage_of_an_instance_at_rest_is_read_less_often() -> None:
     # It was used since.
     assert reads_one_of(11.0)
     instance.use = 0, 5
-    assert not reads_one_of(29.0)
-    assert reads_one_of(30.0)
+    assert not reads_one_of(59.0)
+    assert reads_one_of(60.0)
 
 
 def _instance() -> Any:
