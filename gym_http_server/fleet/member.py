@@ -70,12 +70,12 @@ class _Status(msgspec.Struct):
     slots: _Slots
 
 
-class _Run(msgspec.Struct):
+class _NamedRun(msgspec.Struct):
     run: str
 
 
 class _Runs(msgspec.Struct):
-    runs: list[_Run]
+    runs: list[_NamedRun]
 
 
 class FleetMember:
