@@ -48,6 +48,11 @@ _IMPORTED = (
     "An import in this program does not register environments on the server: start it "
     "with --import and the module or file, as --import minigrid or --import my_envs.py."
 )
+_UNAUTHORIZED = (
+    "In Python, set the environment variable GHS_TOKEN, or pass "
+    "Server(url, token=TOKEN) in place of the URL. RemoteEnv passes an argument token "
+    "to the environment."
+)
 #: Errors of the system if no server listens: the port is closed, the Unix socket does
 #: not exist, or the host has no address.
 ABSENT = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
@@ -173,6 +178,8 @@ def add_notes(error: Exception, problem: dict[str, Any]) -> None:
             error.add_note(f"\n{title}:\n{text.rstrip()}")
     if problem.get("error_type") in _UNREGISTERED:
         error.add_note(_IMPORTED)
+    if problem.get("code") == "unauthorized":
+        error.add_note(_UNAUTHORIZED)
 
 
 class FailureKind(Enum):

@@ -17,6 +17,7 @@ import requests
 from gym_http_client import (
     Client,
     RemoteEnv,
+    ServerError,
     ServerTimeout,
     ServerUnreachable,
     UnexpectedAnswer,
@@ -503,3 +504,6 @@ def test_the_token_of_the_shipped_server(make_server: Callable[..., Server]) -> 
         assert link.request("GET", "/v1/").status == 200
     with Requester(url.replace("//", "//:a-s3cret-token%2F%3D@")) as link:
         assert link.request("GET", "/v1/").status == 200
+    with pytest.raises(ServerError, match="token is missing or wrong") as refused:
+        RemoteEnv(url, "CartPole-v1", token="a-s3cret-token/=")
+    assert "or pass Server(url, token=TOKEN)" in refused.value.__notes__[-1]
