@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 _FPS = click.FloatRange(0.1, 50.0)
+_VIDEOS = (
+    "; a video is exported by the name of its file: DIRECTORY/episode-000000.mp4, or "
+    "http://127.0.0.1:5000/v1/recordings/DIRECTORY/files/episode-000000.mp4"
+)
 #: Seconds between two reports of progress.
 _PERIOD_S = 1.0
 
@@ -115,20 +119,22 @@ def gif(place: Place, file: str, episode: int, fps: float) -> None:
                 recording_exports.video_to_gif(video.name, file, fps=fps)
             click.echo(f"wrote {file}")
             return
-        count = recording_exports.to_gif(_open(place), file, episode=episode, fps=fps)
+        count = recording_exports.to_gif(
+            _open(place, _VIDEOS), file, episode=episode, fps=fps
+        )
     except (ImportError, OSError) as error:
         raise StartError(str(error)) from None
     click.echo(f"wrote {count} pictures to {file}")
 
 
-def _open(place: Place) -> StepRecording:
-    """Open the recording of a command."""
+def _open(place: Place, otherwise: str = "") -> StepRecording:
+    """Open the recording of a command; ``otherwise`` ends the complaint without one."""
     from gym_http_client import recordings
 
     try:
         return recordings.read(place.url, token=place.token)
     except OSError as error:
-        raise StartError(str(error)) from None
+        raise StartError(f"{error}{otherwise}") from None
 
 
 def _video(place: Place) -> Any:
