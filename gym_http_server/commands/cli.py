@@ -21,7 +21,7 @@ import click
 import gym_http_server
 from gym_http_server.access import tokens
 from gym_http_server.access.identities import MAX_INSTANCES, line_of
-from gym_http_server.commands.client_commands import COMMANDS, Duration
+from gym_http_server.commands.client_commands import COMMANDS, Duration, Url
 from gym_http_server.commands.export_commands import export
 from gym_http_server.commands.launcher import Launcher
 from gym_http_server.commands.listeners import (
@@ -461,7 +461,7 @@ def jitter(arguments: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("url")
+@click.argument("url", type=Url())
 @click.option(
     "--only",
     multiple=True,

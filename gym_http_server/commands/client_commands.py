@@ -35,6 +35,7 @@ __all__ = [
     "COMMANDS",
     "Duration",
     "Place",
+    "Url",
     "as_json_option",
     "on_recording",
     "on_server",
@@ -104,6 +105,18 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
         self.fail(f"{value!r}: expected a time{span}, as 90, 90s or 10m", param, ctx)
 
 
+class Url(click.ParamType):  # type: ignore[type-arg]
+    """The address of a server; a command without one says what it looks like."""
+
+    name = "url"
+
+    def get_missing_message(
+        self, param: click.Parameter, ctx: click.Context | None = None
+    ) -> str:
+        """Return what to write instead of nothing."""
+        return "Name the server, as http://127.0.0.1:5000"
+
+
 class Place:
     """The server that a command uses.
 
@@ -135,7 +148,7 @@ class Place:
 
 def on_server(command: Callable[..., None]) -> Callable[..., None]:
     """Add the argument URL to a command, and the options that reach a server."""
-    return click.argument("url")(_with_place("url", command))
+    return click.argument("url", type=Url())(_with_place("url", command))
 
 
 def on_recording(command: Callable[..., None]) -> Callable[..., None]:

@@ -148,7 +148,7 @@ def test_a_server_with_a_token_cannot_be_checked_without_it(
         (["http://127.0.0.1:1", "--timeout", "soon"], "from 0.1s to 1h, as 90, 90s"),
         (["http://127.0.0.1:1", "--timeout", "5m"], "no connection to"),
         (["http://127.0.0.1:1", "--timeout", "2.5"], "no connection to"),
-        ([], "URL"),
+        ([], "Name the server, as http://127.0.0.1:5000"),
     ],
 )
 def test_unreachable_servers_exit_with_2(arguments: list[str], words: str) -> None:

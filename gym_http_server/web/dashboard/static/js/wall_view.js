@@ -144,16 +144,20 @@ class Tile {
   #show(update, blob) {
     this.#words.textContent = `return ${partsOf(update.return).map(([, part]) => number(part)).join(", ")} · length ${number(update.length)}`;
     this.#age.note(update, Boolean(blob), performance.now());
-    this.#printAge();
     this.#text.hidden = !update.ansi;
     if (update.ansi) this.#text.textContent = update.ansi.replaceAll(/\u001b\[[0-9;]*m/g, "");
-    if (!blob) return;
-    this.#forget();
-    this.#image.src = URL.createObjectURL(blob);
-    this.#image.hidden = false;
+    if (blob) {
+      this.#forget();
+      this.#image.src = URL.createObjectURL(blob);
+      this.#image.hidden = false;
+    }
+    this.#printAge();
   }
 
   #printAge() {
+    // Without a picture, in its place.
+    const place = this.#image.hidden && this.#text.hidden ? this.#stage : this.element;
+    if (this.#why.parentElement !== place) place.append(this.#why);
     this.#why.textContent = this.#age.text(performance.now());
     this.#why.hidden = !this.#why.textContent;
   }
