@@ -21,6 +21,8 @@ __all__ = ["UNREAD", "Usage", "Usages", "read_usage"]
 SLICE_SECONDS, ASK_SECONDS = 0.01, 0.001
 #: Seconds for which a figure is fresh.
 FRESH_SECONDS = 2.0
+#: Seconds until the next look at all, for each hundred of them.
+LOOK_SECONDS = 0.05
 #: The same for an instance that was not used since it was read.
 REST_SECONDS = 60.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -80,19 +82,23 @@ class Usages:
     def __init__(self) -> None:
         # Those to read, the oldest figure last.
         self._due: list[_HasUsage] = []
+        self._look_at = float("-inf")
 
     def ask(self, instances: Iterable[_HasUsage]) -> None:
         """Read the usage of some instances now, and of the others in the next ticks.
 
-        Those that are fresh are left out.
+        Those that are fresh are left out. After a look at thousands, a while passes
+        before the next one, which would take a part of the answer's time.
 
         Args:
             instances: All instances.
         """
-        if not self._due:
-            now = time.monotonic()
-            due = [each for each in instances if _is_due(each, now)]
+        now = time.monotonic()
+        if not self._due and now >= self._look_at:
+            looked_at = list(instances)
+            due = [each for each in looked_at if _is_due(each, now)]
             self._due = sorted(due, key=lambda each: -each.usage.at)
+            self._look_at = now + LOOK_SECONDS * (len(looked_at) // 100)
         self.tick(ASK_SECONDS)
 
     def tick(self, seconds: float = SLICE_SECONDS) -> None:

@@ -94,6 +94,19 @@ def test_a_scrape_reads_some_usages_at_once_and_ticks_the_others() -> None:
     assert all(each.usage is was for each, was in zip(instances, before, strict=True))
 
 
+def test_thousands_are_not_looked_at_for_each_list() -> None:
+    usages = Usages()
+    fresh = Usage(1, 1.0, time.monotonic())
+    instances = [_instance() for _ in range(5000)]
+    for each in instances:
+        each.usage = fresh
+    usages.ask(instances)
+    instances[0].usage = fresh._replace(at=fresh.at - 5.0)
+    before = instances[0].usage
+    usages.ask(instances)
+    assert instances[0].usage is before
+
+
 def test_what_was_read_meanwhile_is_not_read_again() -> None:
     usages = Usages()
     instances = [_instance() for _ in range(2000)]
