@@ -69,7 +69,8 @@ def test_without_streams_steps_go_by_rest(
     with NoUpgradeProxy(server.port, way) as proxy:
         message = played(proxy.url, tmp_path, *flags)
     assert "steps went over rest" in message
-    assert 1 <= proxy.upgrades <= 3
+    # Three in a row, and rarer ones on a machine on which the steps take seconds.
+    assert 1 <= proxy.upgrades <= 3 + 6
 
 
 def test_the_token_may_be_in_the_address(

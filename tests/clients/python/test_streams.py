@@ -85,7 +85,8 @@ def test_behind_a_proxy_without_upgrades_steps_go_by_rest(
         with seen if how is strip_upgrade else contextlib.nullcontext():
             walk(env, local)
         assert transport(env) == "rest"
-        assert 1 <= proxy.upgrades <= 3
+        # Three in a row, and rarer ones on a machine on which the steps take seconds.
+        assert 1 <= proxy.upgrades <= 3 + 6
         env.close()
 
 
