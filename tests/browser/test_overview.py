@@ -100,6 +100,15 @@ def test_it_says_that_all_is_well_or_what_needs_a_look(
     assert refused.status >= 400
     page.shows("All slots are taken")
     page.shows("Acrobot-v1 refused")
+    for each in others:
+        each.reset()
+    # In the place of the picture, and not cut off.
+    why = (
+        "[...document.querySelectorAll('.tile-stage > .small:not([hidden])')].map("
+        "(each) => [each.textContent, each.scrollWidth > each.clientWidth])"
+    )
+    words = "No picture: the instance was made without a render mode."
+    wait_until(lambda: [words, False] in page.run(why), 15.0, "the reason")
     for each in (first, *others):
         each.close()
 
