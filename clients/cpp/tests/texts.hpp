@@ -85,6 +85,15 @@ inline void addresses() {
          "\"localhost:5000\" is no address of a server: \"http://localhost:5000\" would be"},
         {"ftp://me:secret@there/x",
          "\"ftp://there/x\" is no address of a server: \"http://there/x\" would be"},
+        {"CartPole-v1",
+         "\"CartPole-v1\" is no address of a server, but the name of an environment: the address "
+         "comes first, as in Env(\"http://127.0.0.1:5000\", \"CartPole-v1\")"},
+        {"external/game",
+         "\"external/game\" is no address of a server, but the name of an environment: the "
+         "address comes first, as in Env(\"http://127.0.0.1:5000\", \"external/game\")"},
+        {"pole-v1.example.org:5000",
+         "\"pole-v1.example.org:5000\" is no address of a server: "
+         "\"http://pole-v1.example.org:5000\" would be"},
         {"", "\"\" is no address of a server: \"http://127.0.0.1:5000\" would be"}};
     for (const auto& [wrong, outcome] : pairs) {
         try {

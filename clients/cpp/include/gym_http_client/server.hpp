@@ -76,6 +76,11 @@ struct Server {
 
 private:
     [[noreturn]] void refuse(const std::string& scheme) const {
+        if (is_env_id(url))
+            throw UsageError("\"" + url +
+                             "\" is no address of a server, but the name of an environment: the "
+                             "address comes first, as in Env(\"http://127.0.0.1:5000\", \"" +
+                             url + "\")");
         std::string rest = url.substr(scheme.size());
         rest.erase(0, rest.find_first_not_of('/'));
         // As below, without a token.
@@ -83,6 +88,15 @@ private:
         if (at != std::string::npos) rest.erase(0, at + 1);
         throw UsageError("\"" + scheme + rest + "\" is no address of a server: \"http://" +
                          (rest.empty() ? "127.0.0.1:5000" : rest) + "\" would be");
+    }
+
+    /// Whether a text ends with a version, as `CartPole-v1`, or begins with `external/`.
+    static bool is_env_id(const std::string& text) {
+        const auto version = text.find_last_not_of("0123456789");
+        const bool versioned = version != std::string::npos && version > 1 &&
+                               version + 1 < text.size() &&
+                               text.compare(version - 1, 2, "-v") == 0;
+        return versioned || text.rfind("external/", 0) == 0;
     }
 
     static std::string token_of_environment() {
