@@ -12,7 +12,7 @@ import gymnasium
 from gym_http_client.envs.branching import Branching
 from gym_http_client.envs.create_requests import create_request, merged
 from gym_http_client.envs.remote import call_space
-from gym_http_client.envs.server import Server
+from gym_http_client.envs.server import Server, first_argument
 from gym_http_wire.messages import SPACES_VERSION
 from gym_http_wire.opaque import Path, bind
 from gym_http_wire.space_parsing import parse_space
@@ -76,6 +76,7 @@ class _RemoteAgents(Branching):
         self._strict_infos = strict_infos
         options = {"render_mode": render_mode, "label": label, "node": node}
         kwargs = merged(kwargs, env_kwargs)
+        found = first_argument(type(self).__name__, server, env_id=env_id)
         self._made_by = (server, env_id)
         self._made_with = {
             **options,
@@ -86,7 +87,7 @@ class _RemoteAgents(Branching):
         if record is not None:
             # Not an option: another environment has another directory.
             request["record"] = record
-        self._hold(Server.of(server).create(request))
+        self._hold(found.create(request))
 
     @classmethod
     def _check_kind(cls, answer: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from gym_http_client.envs.remote import Remote
 from gym_http_client.envs.remote_env import RemoteEnv
 from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
-from gym_http_client.envs.server import Server
+from gym_http_client.envs.server import Server, first_argument
 
 __all__ = ["resume"]
 
@@ -51,7 +51,7 @@ def resume(
             instance (``cannot-resume``); there is none (``not-found``); or the server
             is too old (``unsupported``).
     """
-    server = Server.of(server)
+    server = first_argument("resume", server, recording=recording)
     request: dict[str, Any] = {"resume": recording, "verify": verify}
     options = {"step": step, "label": label, "node": node}
     request |= {name: each for name, each in options.items() if each is not None}

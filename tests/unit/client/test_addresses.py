@@ -1,7 +1,19 @@
 """Addresses are parsed, and their tokens are not shown."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from gym_http_client import (
+    RealTimeEnv,
+    RemoteEnv,
+    RemoteVectorEnv,
+    Server,
+    resume,
+    serve_agents,
+    serve_env,
+)
 from gym_http_client.http.addresses import Address
 from gym_http_client.http.requester import Requester
 
@@ -134,3 +146,40 @@ def test_a_token_is_one_line(token: str) -> None:
 )
 def test_the_version_at_the_end_is_left_out(url: str, plain: str) -> None:
     assert Address.parse(url).url == plain
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (RemoteEnv, "env_id"),
+        (RemoteVectorEnv, "env_id"),
+        (RealTimeEnv, "env_id"),
+        (RemoteEnv.attach, "instance_id"),
+        (resume, "recording"),
+    ],
+)
+def test_swapped_arguments_are_named(call: Callable[..., Any], name: str) -> None:
+    url = "http://:secret@127.0.0.1:5000"
+    for server, shown in (
+        (url, "'http://127.0.0.1:5000'"),
+        (Server(url), "Server('http://127.0.0.1:5000')"),
+    ):
+        with pytest.raises(ValueError, match="server is") as caught:
+            call("CartPole-v1", server)
+        assert str(caught.value) == (
+            f"server is 'CartPole-v1' and {name} is {shown}: expected the server "
+            f"first, as {call.__qualname__.replace('Remote.', 'RemoteEnv.')}({shown}, "
+            "'CartPole-v1')"
+        )
+
+
+@pytest.mark.parametrize(
+    ("serve", "name"), [(serve_env, "env_or_factory"), (serve_agents, "factory")]
+)
+def test_an_address_is_no_environment_to_serve(
+    serve: Callable[..., Any], name: str
+) -> None:
+    words = f"{name} is a str: expected .* and then the server's address, as "
+    with pytest.raises(TypeError, match=words + serve.__name__) as caught:
+        serve("http://:secret@127.0.0.1:5000", list, name="mine")
+    assert "secret" not in str(caught.value)

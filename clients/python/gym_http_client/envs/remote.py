@@ -15,7 +15,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from gym_http_client.envs.any_handle import ACTS, AnyHandle, StrictHandle
 from gym_http_client.envs.remote_specs import RemoteEntryPoint, RemoteSpec
-from gym_http_client.envs.server import Server
+from gym_http_client.envs.server import Server, first_argument
 from gym_http_client.envs.shared_rng import SharedGenerators
 from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
 from gym_http_wire.generators import describe_generator
@@ -107,7 +107,8 @@ class Remote:
             ServerError: There is no such instance.
             TypeError: The instance is of another kind: an environment or a vector.
         """
-        server = Server.of(server)
+        call = f"{cls.__name__}.attach"
+        server = first_argument(call, server, instance_id=instance_id)
         handle = server.handle(instance_id)
         return cls.taking(server, handle, strict_infos=strict_infos)
 

@@ -8,7 +8,7 @@ import gymnasium
 
 from gym_http_client.envs.branching import Branching
 from gym_http_client.envs.create_requests import create_request, merged
-from gym_http_client.envs.server import Server
+from gym_http_client.envs.server import Server, first_argument
 
 __all__ = ["RemoteEnv"]
 
@@ -102,6 +102,7 @@ class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
         options: dict[str, Any],
         kwargs: dict[str, Any],
     ) -> None:
+        found = first_argument(type(self).__name__, server, env_id=env_id)
         self._made_by = (server, env_id)
         self._made_with = {
             **options,
@@ -112,7 +113,7 @@ class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
         if self._record is not None:
             # Not an option: another environment has another directory.
             request["record"] = self._record
-        self._hold(Server.of(server).create(request))
+        self._hold(found.create(request))
 
     @classmethod
     def _check_kind(cls, answer: dict[str, Any]) -> None:

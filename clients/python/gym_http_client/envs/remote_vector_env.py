@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gym_http_client.envs.create_requests import create_request, merged
 from gym_http_client.envs.remote import Remote, attribute_read
-from gym_http_client.envs.server import Server
+from gym_http_client.envs.server import Server, first_argument
 from gym_http_client.envs.spread_handle import NodeVector, SpreadHandle, chosen_nodes
 from gym_http_wire.specs import rebuild_spec
 
@@ -141,7 +141,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             "strict_infos": self._strict_infos,
             "env_kwargs": kwargs,
         }
-        server = Server.of(server)
+        server = first_argument(type(self).__name__, server, env_id=env_id)
         if nodes is None:
             request = create_request(env_id, options, kwargs)
             if record is not None:

@@ -23,7 +23,7 @@ from gym_http_client.streaming.stream_openers import WebSocketOpener
 from gym_http_client.streaming.watching import Showing, Watching
 from gym_http_client.zeromq import check_installed
 
-__all__ = ["Server"]
+__all__ = ["Server", "first_argument"]
 
 if TYPE_CHECKING:
     from gym_http_client.envs.zeromq_handle import ZeroMQHandle
@@ -247,6 +247,38 @@ class Server:
     def __setstate__(self, state: dict[str, Any]) -> None:
         url = state.pop("url")
         self.__init__(url, **state)  # type: ignore[misc]
+
+
+def first_argument(call: str, server: str | Server, **second: Any) -> Server:
+    """Return the server that is the first argument of a call, as `Server.of` does.
+
+    Args:
+        call: Name of the class or function.
+        server: Its first argument.
+        **second: Its second argument, by name.
+
+    Raises:
+        ValueError: The two are swapped, or the first is no address of a server.
+    """
+    [(name, value)] = second.items()
+    if isinstance(server, str) and "://" not in server:
+        shown = repr(value) if isinstance(value, Server) else _shown_url(value)
+        if shown:
+            raise ValueError(
+                f"server is {server!r} and {name} is {shown}: expected the server "
+                f"first, as {call}({shown}, {server!r})"
+            )
+    return Server.of(server)
+
+
+def _shown_url(value: Any) -> str:
+    """Return a URL without its token, quoted; or "" if the value is no URL."""
+    if not isinstance(value, str) or "://" not in value:
+        return ""
+    try:
+        return repr(Server(value, token="").url)
+    except (ImportError, ValueError):
+        return ""
 
 
 def _check_capable(needed: list[str], capabilities: frozenset[str]) -> None:

@@ -65,9 +65,16 @@ def serve_env(
             the reason.
         ModuleNotFoundError: The address is a ZeroMQ address, and pyzmq is not
             installed.
+        TypeError: ``env_or_factory`` is neither.
         ValueError: An argument is invalid.
     """
     own = isinstance(env_or_factory, gymnasium.Env)
+    if not own and not callable(env_or_factory):
+        raise TypeError(
+            f"env_or_factory is a {type(env_or_factory).__name__}: expected an "
+            "environment or a function that creates one, and then the server's address, "
+            "as serve_env(env, 'http://127.0.0.1:5000', name='mine')"
+        )
     if n < 1 or (n > 1 and own):
         raise ValueError(f"n is {n}: expected 1, or more with a factory")
     if url == STDIO and n > 1:

@@ -59,9 +59,15 @@ def serve_agents(
         ConnectionRefusedError: The server refuses a seat; the message has the reason.
         ModuleNotFoundError: The address is a ZeroMQ address, and pyzmq is not
             installed.
-        TypeError: The factory makes something else.
+        TypeError: The factory is no function, or makes something else.
         ValueError: An argument is invalid.
     """
+    if not callable(factory):
+        raise TypeError(
+            f"factory is a {type(factory).__name__}: expected a function that creates "
+            "a PettingZoo environment, and then the server's address, as "
+            "serve_agents(parallel_env, 'http://127.0.0.1:5000', name='mine')"
+        )
     if n < 1:
         raise ValueError(f"n is {n}: expected 1 or more")
     if not patience_s > 0:
