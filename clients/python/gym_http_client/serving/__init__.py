@@ -72,8 +72,8 @@ def serve_env(
     if not own and not callable(env_or_factory):
         raise TypeError(
             f"env_or_factory is a {type(env_or_factory).__name__}: expected an "
-            "environment or a function that creates one, and then the server's address, "
-            "as serve_env(env, 'http://127.0.0.1:5000', name='mine')"
+            "environment or a function that creates one, and then the server's "
+            "address, as serve_env(env, 'http://127.0.0.1:5000', name='mine')"
         )
     if n < 1 or (n > 1 and own):
         raise ValueError(f"n is {n}: expected 1, or more with a factory")
