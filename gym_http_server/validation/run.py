@@ -204,9 +204,13 @@ def validate(
             print_line(f"could not close {words}")
         for number, handler in before.items():
             signal.signal(number, handler)
+    left_behind = sorted(target.left_behind)
+    if left_behind:
+        print_line(f"\nLeft on the server: {', '.join(left_behind)}")
     print_line(f"\n{report.summary}")
     if as_json:
-        print(json.dumps(report.to_json(address.url), indent=2))
+        described = {**report.to_json(address.url), "left_behind": left_behind}
+        print(json.dumps(described, indent=2))
     return WRONG if report.counts[FAILED] else RIGHT
 
 

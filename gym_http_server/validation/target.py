@@ -41,6 +41,7 @@ class Target:
         document: Its OpenAPI document; ``None`` if it is missing or malformed.
         against_document: By operation and status, the fault of an answer, or "".
         interrupted_by: The number of the signal that ends the checks; 0 so far.
+        left_behind: What the checks made and cannot delete.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Target:
         self.document: Document | None = None
         self.against_document: dict[str, Mismatch | None] = {}
         self.interrupted_by = 0
+        self.left_behind: set[str] = set()
         self._open: dict[str, None] = {}
         # Creates without an answer: their instances may exist all the same.
         self._making: dict[str, bytes] = {}

@@ -87,6 +87,10 @@ def test_the_shipped_server_is_right(server: Server) -> None:
     assert groups > {"external", "external-failures", "external-hellos"}
     assert "external-answers" in groups
     assert re.search(r"\d+ passed, 0 failed, \d absent", done.stderr)
+    recordings = Api(server).get("/v1/recordings/").json()["recordings"]
+    assert report["left_behind"] == [
+        f"the recording {each['directory']}, without episodes" for each in recordings
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +176,7 @@ def test_what_a_proxy_refuses_itself_is_absent(server: Server) -> None:
 
 def test_a_person_reads_a_line_for_each_group(server: Server) -> None:
     done = subprocess.run(
-        [*COMMAND, server.url, "--only", "legacy.create", "--only", "server"],
+        [*COMMAND, server.url, "--only", "legacy.monitor-start", "--only", "server"],
         env=environment(),
         capture_output=True,
         text=True,
@@ -183,7 +187,9 @@ def test_a_person_reads_a_line_for_each_group(server: Server) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == f"Checking {server.url}"
     assert re.fullmatch(r"server +5 passed, 4 absent", lines[2])
-    assert re.fullmatch(r"legacy +1 passed", lines[-3])
+    assert re.fullmatch(r"legacy +1 passed", lines[-5])
+    left = "the recording gym-http-validate, without episodes"
+    assert lines[-3] == f"Left on the server: {left}"
     assert lines[-1] == "6 passed, 0 failed, 4 absent"
     assert not done.stderr
 

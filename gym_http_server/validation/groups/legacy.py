@@ -276,6 +276,8 @@ def _start_monitor(target: Target, flags: dict[str, Any]) -> None:
         answer = instance.post("monitor/start/", body)
         target.needs("monitor", answer)
         nothing(answer)
+        # No request deletes a recording.
+        target.left_behind.add(f"the recording {MONITORED[1:]}, without episodes")
         nothing(instance.post("monitor/close/"))
 
 
