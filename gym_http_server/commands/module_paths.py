@@ -21,8 +21,11 @@ def resolve_imports(settings: Settings) -> tuple[tuple[str, ...], list[str]]:
     """Return the names of the modules to import, and their directories.
 
     Raises:
-        StartError: A module does not exist, or other users can write its directory.
+        StartError: A module does not exist, other users can write its directory, or a
+            class is named.
     """
+    for each in settings.import_:
+        _check_names_no_class(each)
     names, folders = [], []
     paths = [each for each in settings.import_ if _is_path(each)]
     if len(paths) < len(settings.import_) or settings.allow_module:
@@ -38,6 +41,18 @@ def resolve_imports(settings: Settings) -> tuple[tuple[str, ...], list[str]]:
         else:
             names.append(each)
     return tuple(names), folders
+
+
+def _check_names_no_class(given: str) -> None:
+    module, colon, name = given.rpartition(":")
+    if not colon or os.path.exists(given):
+        return
+    name = name if name.isidentifier() else "MyEnv"
+    raise StartError(
+        f"cannot import {given!r}: expected a module alone, by its name, as my_envs, "
+        f"or its path, as my_envs.py; write --import {module}, and register the class "
+        f"there: gymnasium.register('my/{name}-v0', {name})"
+    )
 
 
 def _is_path(module: str) -> bool:

@@ -131,9 +131,19 @@ def _explained(error: BaseException) -> str:
         place = f"{frames[-1].filename}, line {frames[-1].lineno}"
         words += f" ({place})\n{''.join(traceback.format_list(frames)).rstrip()}"
     elif isinstance(error, ModuleNotFoundError):
-        words += "; a file is imported by its path, as ./my_envs.py"
+        words += _import_advice(error)
     # The message may contain surrogates, or be empty.
     return shortened(words.encode(errors="replace").decode())
+
+
+def _import_advice(error: ModuleNotFoundError) -> str:
+    module, dot, name = (error.name or "").rpartition(".")
+    if dot and "is not a package" in str(error):
+        return (
+            f"; import {module} alone, in which gymnasium.register('my/{name}-v0', "
+            f"{name}) registers a class"
+        )
+    return "; a file is imported by its path, as ./my_envs.py"
 
 
 # Numbers of CPython's allocator. If they differ, only the number of objects changes.

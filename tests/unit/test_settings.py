@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym_http_server.commands.module_paths import resolve_imports
 from gym_http_server.config import units
 from gym_http_server.config.settings import GROUPS, TABLE, Settings, from_mapping
-from gym_http_server.errors import SettingError
+from gym_http_server.errors import SettingError, StartError
+from gym_http_server.supervisor.prefork import Modules
 
 
 def test_flags_win_over_variables_and_those_over_defaults() -> None:
@@ -31,6 +33,28 @@ def test_a_word_stands_for_the_servers_choice() -> None:
 def test_lists_come_comma_separated_or_as_repeated_flags() -> None:
     assert from_mapping({"GHS_IMPORT": "a, b"}, {}).import_ == ("a", "b")
     assert from_mapping({"GHS_IMPORT": "a"}, {"import_": ("c",)}).import_ == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("given", "module"),
+    [
+        ("my_envs.py:Maze", "my_envs.py"),
+        ("envs/a.py:Maze", "envs/a.py"),
+        ("a:Maze", "a"),
+    ],
+)
+def test_modules_are_imported_and_no_classes(given: str, module: str) -> None:
+    with pytest.raises(StartError) as caught:
+        resolve_imports(Settings(import_=(given,)))
+    words = str(caught.value)
+    assert words.startswith(f"cannot import {given!r}: expected a module alone, ")
+    assert f"write --import {module}, " in words
+    assert words.endswith(" there: gymnasium.register('my/Maze-v0', Maze)")
+
+
+def test_a_class_of_a_module_is_not_imported_by_a_dot() -> None:
+    with pytest.raises(StartError, match="'keyword' is not a package; import keyword"):
+        Modules.load(("keyword.Maze",))
 
 
 @pytest.mark.parametrize(
