@@ -154,7 +154,7 @@ class Creates:
             Problem: The request is malformed, or not permitted.
         """
         head = request_head(frame)
-        # Keys of different tokens are different; no key contains a blank.
+        # Keys of different tokens are different: no name contains a blank.
         key = f"{head.creator} {head.key}" if head.key else ""
         # Also while the server is stopping, since it is the only way to the instance.
         if key and self._join(key, frame, connection):

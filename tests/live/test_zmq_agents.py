@@ -121,6 +121,9 @@ def test_invalid_creates_are_refused(server: Server) -> None:
             {"create": CART, "dialect": "yaml"},
             {"create": CART, "session": "no good"},
             {"create": CART, "lost": "long"},
+            {"create": CART, "key": "k" * 129},
+            # As a node of a fleet has it.
+            {"create": CART, "key": "node 7a"},
         ):
             assert refused(peer, **greeting)["code"] == "bad-parameter", greeting
         assert peer.call(type="agent", protocol=2)["type"] == "refused"

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.operations.keys import check_key
 from gym_http_wire.external.handshake import PROTOCOL
 from gym_http_wire.handshakes import SESSION
 from gym_http_wire.messages import WARNINGS
@@ -88,6 +89,8 @@ def agent_of(payload: bytes) -> Agent:
             f"session is {agent.session!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _ "
             "and -"
         )
+    if agent.key:
+        check_key(agent.key, "key")
     if bool(bytes(agent.create)) == bool(agent.instance_id):
         raise BadParameter("expected either create or instance_id")
     return agent

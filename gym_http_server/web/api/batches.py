@@ -18,15 +18,14 @@ from gevent.lock import BoundedSemaphore  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 
 from gym_http_server.operations.instances import BATCH, MAX_BATCH
+from gym_http_server.operations.keys import check_key
 from gym_http_server.operations.members import even_null, read
 from gym_http_server.web.api.exchange import (
     FORWARDED,
-    MAX_KEY_CHARS,
     Answer,
     Environ,
     caller_of,
     forms,
-    is_key,
     key_of,
     parts_of,
     read_body,
@@ -257,11 +256,8 @@ def read_batch(body: bytes) -> tuple[list[BatchItem], int]:
                 "instance once; several actions of one are its actions"
             )
         seen.add(item.instance_id)
-        if item.key is not msgspec.UNSET and not is_key(item.key):
-            raise BadParameter(
-                f"key is {item.key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
-                "characters of ASCII"
-            )
+        if item.key is not msgspec.UNSET:
+            check_key(item.key, "key")
     first = len(items) if call.first is msgspec.UNSET else call.first
     return items, min(BATCH["first"].kind.read(first, "first"), len(items))
 

@@ -19,6 +19,7 @@ from gym_http_server.errors import (
     ContentEncoding,
     did_you_mean,
 )
+from gym_http_server.operations.keys import check_key
 from gym_http_server.operations.members import Members, read_texts
 from gym_http_server.web.backends.arriving_answer import ArrivingAnswer
 from gym_http_server.web.backends.budget import LargeBody, Pieces
@@ -30,7 +31,6 @@ from gym_http_wire.problems import BadJSON, BadParameter
 __all__ = [
     "CALLER",
     "FORWARDED",
-    "MAX_KEY_CHARS",
     "MAX_QUERY",
     "NOSNIFF",
     "REQUEST_ID",
@@ -48,7 +48,6 @@ __all__ = [
     "empty_answer",
     "forms",
     "frame_answer",
-    "is_key",
     "json_answer",
     "json_object",
     "key_of",
@@ -85,11 +84,9 @@ REQUEST_ID = "X-Request-Id"
 MAX_QUERY = 4096
 #: In every answer: no browser may treat one as a script or a page of another type.
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
-MAX_KEY_CHARS = 128
 # Hosts get the accepted media types in a head, which has a limit.
 MAX_ACCEPTED = 32
 MAX_MEDIA_CHARS = 128
-_KEY = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}").fullmatch
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
 # The header traceparent of W3C Trace Context; later versions may append fields.
 _TRACE = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
@@ -412,17 +409,9 @@ def key_of(environ: Environ) -> str:
         BadParameter: The key is malformed.
     """
     key: str = environ.get("HTTP_IDEMPOTENCY_KEY", "")
-    if key and not is_key(key):
-        raise BadParameter(
-            f"Idempotency-Key is {key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
-            "characters of ASCII"
-        )
+    if key:
+        check_key(key, "Idempotency-Key")
     return key
-
-
-def is_key(text: str) -> bool:
-    """Whether a request may have this key."""
-    return _KEY(text) is not None
 
 
 def accepted(environ: Environ) -> tuple[str, ...]:
