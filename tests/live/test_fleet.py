@@ -854,6 +854,35 @@ def test_a_caller_cannot_pose_as_a_server(nodes: Fleet) -> None:
     # Without tokens, the caller needs none.
     ok(api.get("/v1/envs/", headers=forged))
     assert "its signature is wrong" in nodes.servers[0].stderr
+    own = api.create(node="one")
+    step: dict[str, Any] = {"instance_id": own.id, "action": 1, "key": "node 7a"}
+    for shown in ({}, forged):
+        headers = shown | {"Idempotency-Key": "node 7a"}
+        for path, body in (
+            ("/v1/envs/", {"env_id": "CartPole-v1"}),
+            (own.path("reset/"), {}),
+            ("/v1/batch/step/", {"steps": [step | {"key": "k"}]}),
+        ):
+            for each in nodes.apis:
+                answer = each.post(path, body, headers=headers)
+                error(answer, 400, "bad-parameter")
+        error(api.post("/v1/batch/step/", {"steps": [step]}), 400, "bad-parameter")
+    no_content(own.close())
+
+
+def test_a_key_has_a_blank_only_if_a_server_has_signed_it(nodes: Fleet) -> None:
+    boot = own_record(nodes.servers[0])["boot"]
+    body = {"env_id": "CartPole-v1"}
+    for key, status in (("node 7a", 200), ("other 7a", 400)):
+        parts = boot, "POST", "/v1/envs/", "an-id", key, "-", "-"
+        header = f"Fleet - - {boot} {Signatures(TOKEN).sign('call', *parts)}"
+        headers = {"X-Request-Id": "an-id", "Idempotency-Key": key}
+        signed = headers | {"Authorization": header}
+        answer = nodes.apis[0].post("/v1/envs/", body, headers=signed)
+        assert answer.status == status
+        if status == 200:
+            made = answer.json()["instance_id"]
+            no_content(nodes.apis[0].post(f"/v1/envs/{made}/close/"))
 
 
 def test_a_request_to_an_earlier_start_of_a_server_is_sent_again(nodes: Fleet) -> None:

@@ -14,7 +14,7 @@ from gym_http_server.errors import ShareUsedUp, UnknownInstance
 from gym_http_server.host.create_request import CreateRequest
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor.creates import REPEAT_SECONDS, Creates
-from gym_http_wire.messages import Op, RequestHead, answer, request
+from gym_http_wire.messages import NODE_KEY, Op, RequestHead, answer, request
 
 
 class Hosts(list[Any]):
@@ -187,7 +187,7 @@ class Forwarded:
         self._hosts.append(instance)
         return instance
 
-    def send(self, key: str = "node.1") -> Any:
+    def send(self, key: str = NODE_KEY + "1") -> Any:
         """Send a create, whose host is started; return its connection."""
         answers: list[Any] = []
         sender: Any = SimpleNamespace(
@@ -287,11 +287,14 @@ def test_a_create_of_a_node_that_was_answered_stays(forwarded: Forwarded) -> Non
     assert forwarded.reasons == [""]
 
 
-def test_what_a_client_asks_for_with_a_key_stays(forwarded: Forwarded) -> None:
-    first = forwarded.send("mine")
+@pytest.mark.parametrize("key", ["mine", "node.1"])
+def test_what_a_client_asks_for_with_a_key_stays(
+    forwarded: Forwarded, key: str
+) -> None:
+    first = forwarded.send(key)
     forwarded.lose(first)
     forwarded.make()
-    forwarded.lose(forwarded.send("mine"), unread=True)
+    forwarded.lose(forwarded.send(key), unread=True)
     forwarded.pass_time()
     assert forwarded.reasons == [""]
 

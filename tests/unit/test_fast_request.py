@@ -67,6 +67,9 @@ def test_the_heads_of_nodes_are_parsed_once(
     found = read(reader, *signed(1)[:2])
     assert found is not None
     assert "HTTP_IDEMPOTENCY_KEY" not in found
+    found = read(reader, *signed(1)[:2], "Idempotency-Key: node 7a")
+    assert found is not None
+    assert found["HTTP_IDEMPOTENCY_KEY"] == "node 7a"
     assert len(known) == 1
 
 
@@ -82,6 +85,8 @@ def test_the_heads_of_nodes_are_parsed_once(
         ("Authorization: Fleet ada", "X-Request-Id: 1"),
         ("Authorization: Fleet a - \x010", "X-Request-Id: 1"),
         (*signed(1)[:2], "Idempotency-Key: " + 201 * "k"),
+        (*signed(1)[:2], "Idempotency-Key: nodes 7a"),
+        ("Idempotency-Key: node 7a",),
     ],
 )
 def test_gunicorn_reads_what_no_node_sends(

@@ -169,8 +169,8 @@ MEDIA_TYPES = {
 
 
 #: Prefix of the idempotency keys that a node of a fleet adds to requests that it
-#: forwards, if their clients gave none.
-NODE_KEY = "node."
+#: forwards, if their clients gave none. The key of a client has no blank.
+NODE_KEY = "node "
 #: Header by which a node shows other nodes that an answer is its own.
 NODE_PROOF = "Gym-Node-Proof"
 #: The place of warnings in an answer: a member of its value, or a header (ASCII JSON).

@@ -25,7 +25,13 @@ from gym_http_server.web.backends.arriving_answer import ArrivingAnswer
 from gym_http_server.web.backends.budget import LargeBody, Pieces
 from gym_http_server.web.backends.downloads import Download
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
+from gym_http_wire.messages import (
+    MEDIA_TYPES,
+    NODE_KEY,
+    Form,
+    answer_head,
+    problem_of,
+)
 from gym_http_wire.problems import BadJSON, BadParameter
 
 __all__ = [
@@ -405,11 +411,13 @@ def read_parameters(environ: Environ, members: Members) -> dict[str, Any]:
 def key_of(environ: Environ) -> str:
     """Return the idempotency key of a request; "" without one.
 
+    It begins with `NODE_KEY` only if another node has made it.
+
     Raises:
         BadParameter: The key is malformed.
     """
     key: str = environ.get("HTTP_IDEMPOTENCY_KEY", "")
-    if key:
+    if key and not (FORWARDED in environ and key.startswith(NODE_KEY)):
         check_key(key, "Idempotency-Key")
     return key
 

@@ -26,6 +26,7 @@ from gunicorn.http.wsgi import Response  # type: ignore[import-untyped]
 
 from gym_http_server.web.api.exchange import SAME_HEAD
 from gym_http_server.web.gunicorn_worker.client_socket import ClientSocket
+from gym_http_wire.messages import NODE_KEY
 
 __all__ = ["FastReader", "FastReplies", "FastRequest", "KnownHeads", "reads_fast"]
 
@@ -54,7 +55,7 @@ _KEY_VALUE = re.compile(rb"[!-~]{1,200}").fullmatch
 _NODE = b"\r\nAuthorization: Fleet "
 _NODE_VALUES = re.compile(
     rb"([!-~]+ [!-~]+ [!-~]+ [!-~]+)\r\nX-Request-Id: ([!-~]+)"
-    rb"(?:\r\nIdempotency-Key: ([!-~]{1,200}))?"
+    rb"(?:\r\nIdempotency-Key: ((?:%b)?[!-~]{1,200}))?" % NODE_KEY.encode()
 ).fullmatch
 
 _Field = tuple[str, str]
