@@ -125,7 +125,7 @@ class FleetMember:
         self._joined: tuple[str, ...] = ()
         self._threads = ThreadPoolExecutor(MOST_PROBES)
         self._probes: dict[str, Future[bool]] = {}
-        self._telling: Future[None] | None = None
+        self._binding: Future[None] | None = None
         self._tls = tls_context(self._settings.fleet_ca)
 
     def run(self) -> None:
@@ -170,9 +170,11 @@ class FleetMember:
         self._probe()
         self._publish(own)
         self._log_number()
-        if changes.untold and (self._telling is None or self._telling.done()):
+        if changes.runs_nonce and (self._binding is None or self._binding.done()):
             # It may take longer than a renewal may be late.
-            self._telling = self._threads.submit(self._tell_runs, own, changes.untold)
+            self._binding = self._threads.submit(
+                self._bind_runs, own, changes.runs_nonce
+            )
 
     def _log_once(self, words: str) -> None:
         if words and words != self._failed:
@@ -217,7 +219,7 @@ class FleetMember:
             return {each.env_id: each.free for each in listed if each.free}
         return {}
 
-    def _tell_runs(self, own: Record, untold: str) -> None:
+    def _bind_runs(self, own: Record, nonce: str) -> None:
         """Bind this node's runs in the store, so that others need not ask for them."""
         with contextlib.suppress(OSError, FrameError, msgspec.MsgspecError, StoreAway):
             runs = _Runs([])
@@ -225,7 +227,7 @@ class FleetMember:
                 body = _call(self._run.relay_socket, Op.RUN_LIST)
                 runs = msgspec.json.decode(body, type=_Runs)
             names = [each.run for each in runs.runs]
-            self._store.hold_runs(self._owner, own.numbers[-1], names, untold)
+            self._store.bind_runs(self._owner, own.numbers[-1], names, nonce)
 
     def _ask(self, op: Op, value: str = "") -> _Slots:
         """Send the supervisor a request."""

@@ -14,7 +14,8 @@ Keys, all after a prefix:
 - ``key:…``: the number and the boot of the node that has a create key, for a day
 - ``run:…``: the number of the node that has a run, and to which data directory that
   belonged, for a day after the node was there
-- ``told:BOOT``: ``all`` if the store has all runs of a node, for less than a day
+- ``runs_of:BOOT``: ``all`` if the store has all runs of a node, for less than a day;
+  before that, a nonce
 - ``ended:BOOT``: a server that has ended in order, for a day
 - ``placed:…``: the creates of a token in the last seconds
 - ``refused``: the server that was last refused, for the members' logs
@@ -53,9 +54,9 @@ _DAY = 24 * 3600
 # A store with this policy refuses to write when it is full.
 _KEEPS = "noeviction"
 #: Seconds for which the store has all runs of a node, less than it has each of them;
-#: and seconds after which the node tells them again.
-TOLD_SECONDS = 22 * 3600
-TELL_SECONDS = 3600
+#: and seconds after which the node writes them again.
+ALL_RUNS_SECONDS = 22 * 3600
+REWRITE_SECONDS = 3600
 
 _COMMON = f"""
 local P, DAY = KEYS[1], {_DAY}
@@ -160,20 +161,20 @@ for _, n in ipairs(numbers) do
   changed[#changed + 1] = redis.call('HGET', P..'records', n) or ''
   changed[#changed + 1] = redis.call('HGET', P..'gone', n) or ''
 end
-local name = P..'told'..string.match(owner, ':.*')
-local untold = redis.call('GET', name)
-if not untold then
+local name = P..'runs_of'..string.match(owner, ':.*')
+local nonce = redis.call('GET', name)
+if not nonce then
   -- No other renewal has these microseconds.
-  untold = t[1]..'.'..t[2]
-  redis.call('SET', name, untold, 'EX', 60)
-elseif untold == 'all' and redis.call('TTL', name) > TOLD - TELL then
-  untold = ''
+  nonce = t[1]..'.'..t[2]
+  redis.call('SET', name, nonce, 'EX', 60)
+elseif nonce == 'all' and redis.call('TTL', name) > ALL_RUNS - REWRITE then
+  nonce = ''
 end
 return {known, redis.call('GET', P..'clock'),
   redis.call('ZRANGEBYSCORE', P..'alive', now, '+inf'), changed,
-  redis.call('GET', P..'refused') or '', untold}
+  redis.call('GET', P..'refused') or '', nonce}
 """.replace("ALIVE", str(1000 * ALIVE_SECONDS)).replace(
-    "TOLD - TELL", str(TOLD_SECONDS - TELL_SECONDS)
+    "ALL_RUNS - REWRITE", str(ALL_RUNS_SECONDS - REWRITE_SECONDS)
 )
 _LOSE = """
 local holder = redis.call('GET', P..'number:'..ARGV[1])
@@ -228,9 +229,9 @@ local n, whose = string.match(redis.call('GET', name) or '', '^(%x%x%x):(.+)$')
 if kind == 'free' then
   if n == number then
     redis.call('DEL', name)
-    -- It may have been made anew meanwhile: its node tells its runs again.
+    -- It may have been made anew meanwhile: its node writes its runs again.
     local boot = string.match(redis.call('GET', P..'number:'..n) or '', ':.*')
-    if boot then redis.call('DEL', P..'told'..boot) end
+    if boot then redis.call('DEL', P..'runs_of'..boot) end
   end
   return false
 end
@@ -246,10 +247,10 @@ if tonumber(redis.call('ZSCORE', P..'alive', n) or 0) >= now then
 end
 return n
 """
-_HOLD_RUNS = """
+_BIND_RUNS = """
 local directory, boot = string.match(ARGV[1], '^([^:]*):(.+)$')
-local whose, told = directory == '' and boot or directory, P..'told:'..boot
-if redis.call('GET', told) ~= ARGV[3] then return false end
+local whose, known = directory == '' and boot or directory, P..'runs_of:'..boot
+if redis.call('GET', known) ~= ARGV[3] then return false end
 for i = 4, #ARGV do
   local name = P..'run:'..ARGV[i]
   local n, bound = string.match(redis.call('GET', name) or '', '^(%x%x%x):(.+)$')
@@ -257,11 +258,11 @@ for i = 4, #ARGV do
     redis.call('SET', name, ARGV[2]..':'..whose, 'EX', DAY)
   end
 end
-redis.call('SET', told, 'all', 'EX', TOLD)
-""".replace("TOLD", str(TOLD_SECONDS))
-_HAVE_TOLD = """
+redis.call('SET', known, 'all', 'EX', ALL_RUNS)
+""".replace("ALL_RUNS", str(ALL_RUNS_SECONDS))
+_HAS_ALL_RUNS = """
 for i = 1, #ARGV do
-  if redis.call('GET', P..'told:'..ARGV[i]) ~= 'all' then return 0 end
+  if redis.call('GET', P..'runs_of:'..ARGV[i]) ~= 'all' then return 0 end
 end
 return 1
 """
@@ -306,8 +307,8 @@ class Changes(NamedTuple):
         records: Records that were changed, by number; empty if there is none.
         gone: Why a number has no node, of the same numbers; "" if it may have one.
         refused: The server that was last refused: its name and version, as JSON.
-        untold: What to pass to `hold_runs` with the runs of this node, listed from now
-            on; "" if the store has them.
+        runs_nonce: What to pass to `bind_runs` with the runs of this node, listed from
+            now on; "" if the store has them.
     """
 
     epoch: bytes
@@ -316,7 +317,7 @@ class Changes(NamedTuple):
     records: dict[str, bytes]
     gone: dict[str, str]
     refused: bytes
-    untold: str = ""
+    runs_nonce: str = ""
 
 
 class _Fleet(msgspec.Struct):
@@ -388,7 +389,7 @@ class FleetStore:
             retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
         )
         scripts: tuple[str, ...] = (_ADMIT, _CLAIM, _RENEW, _LOSE, _LEAVE, _BIND_KEY)
-        scripts += (_BIND_RUN, _HOLD_RUNS, _HAVE_TOLD, _RECORD)
+        scripts += (_BIND_RUN, _BIND_RUNS, _HAS_ALL_RUNS, _RECORD)
         scripts += (_COUNT_CREATE, _FORGET_CREATE)
         self._scripts = {
             each: self._client.register_script(_COMMON + each) for each in scripts
@@ -437,7 +438,7 @@ class FleetStore:
     def evicts(self) -> str:
         """Return the policy by which the store drops keys; "" if it keeps them.
 
-        It is "" also where the store tells nobody, or does not answer.
+        It is "" also where the store does not say, or does not answer.
         """
         try:
             policy = str(self._client.info("memory").get("maxmemory_policy", ""))
@@ -494,7 +495,7 @@ class FleetStore:
             raise StoreAway("the store now belongs to another fleet")
         if len(answer) == 1:
             raise NumberTaken(answer[0].decode())
-        epoch, clock, alive, changed, refused, untold = answer
+        epoch, clock, alive, changed, refused, nonce = answer
         triples = list(zip(changed[::3], changed[1::3], changed[2::3], strict=True))
         return Changes(
             epoch=epoch,
@@ -503,7 +504,7 @@ class FleetStore:
             records={n.decode("latin-1"): record for n, record, _ in triples},
             gone={n.decode("latin-1"): _reason(why) for n, _, why in triples},
             refused=refused,
-            untold=untold.decode("latin-1"),
+            runs_nonce=nonce.decode("latin-1"),
         )
 
     def lose(self, number: str, boot: str) -> bool:
@@ -597,7 +598,7 @@ class FleetStore:
         found: bytes | None = self._run(_BIND_RUN, run, number, kind)
         return None if found is None else found.decode()
 
-    def hold_runs(self, owner: str, number: str, runs: list[str], untold: str) -> None:
+    def bind_runs(self, owner: str, number: str, runs: list[str], nonce: str) -> None:
         """Bind all runs of a node, but for those that are bound to another one.
 
         It does nothing if a run of the node was freed after the renewal.
@@ -606,20 +607,20 @@ class FleetStore:
             owner: Data directory and boot, with a colon between.
             number: The node's number.
             runs: Names of the runs.
-            untold: What the renewal before they were listed has returned.
+            nonce: What the renewal before they were listed has returned.
 
         Raises:
             StoreAway: The store does not answer.
         """
-        self._run(_HOLD_RUNS, owner, number, untold, *runs)
+        self._run(_BIND_RUNS, owner, number, nonce, *runs)
 
-    def have_told(self, boots: list[str]) -> bool:
+    def has_all_runs(self, boots: list[str]) -> bool:
         """Whether the store has all runs of some nodes.
 
         Raises:
             StoreAway: The store does not answer.
         """
-        return bool(self._run(_HAVE_TOLD, *boots))
+        return bool(self._run(_HAS_ALL_RUNS, *boots))
 
     def free_run(self, run: str, number: str) -> None:
         """Bind a run to no node, if it is bound to this one.

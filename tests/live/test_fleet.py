@@ -247,12 +247,12 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
 def test_a_run_is_made_while_a_server_does_not_answer(nodes: Fleet) -> None:
     one, three = nodes.apis[0], nodes.apis[2]
     bound = "{gym}:run:of-three"
-    told = f"{{gym}}:told:{own_record(nodes.servers[2])['boot']}"
+    known = f"{{gym}}:runs_of:{own_record(nodes.servers[2])['boot']}"
     Run.create(three, "of-three")
-    # Its node tells the store what that has lost.
-    nodes.redis.command("del", bound, told)
+    # Its node writes to the store what that has lost.
+    nodes.redis.command("del", bound, known)
     wait_until(
-        lambda: nodes.redis.command("get", told).strip() == "all",
+        lambda: nodes.redis.command("get", known).strip() == "all",
         10.0,
         "the runs of the third server",
     )
@@ -262,7 +262,7 @@ def test_a_run_is_made_while_a_server_does_not_answer(nodes: Fleet) -> None:
         unknown = pool.submit(one.get, "/v1/runs/of-nobody/")
         assert made.result().status == 201
         error(unknown.result(), 404, "unknown-run")
-        nodes.redis.command("del", told)
+        nodes.redis.command("del", known)
         answer = one.post("/v1/runs/", {"run": "of-three-or-nobody"})
         problem = error(answer, 503, "node-away")
         assert "the node three does not answer" in problem["message"]

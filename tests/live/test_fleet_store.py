@@ -309,60 +309,60 @@ def test_a_run_without_a_data_directory_is_bound_to_a_boot(store: FleetStore) ->
     assert store.bind_run("r") == ""
 
 
-def test_the_store_has_all_runs_of_a_node_that_has_told_them(
+def test_the_store_has_all_runs_of_a_node_that_has_written_them(
     store: FleetStore, redis: Redis
 ) -> None:
     here, there = claim(store, "dir"), claim(store, "elsewhere", "o")
     assert store.bind_run("theirs", there.number) == there.number
-    assert not store.have_told(["b"])
-    untold = store.renew("dir:b", (here.number,), b"record", START).untold
-    assert untold
-    store.hold_runs("dir:b", here.number, ["mine", "theirs"], untold)
+    assert not store.has_all_runs(["b"])
+    nonce = store.renew("dir:b", (here.number,), b"record", START).runs_nonce
+    assert nonce
+    store.bind_runs("dir:b", here.number, ["mine", "theirs"], nonce)
     assert store.bind_run("mine") == here.number
     assert store.bind_run("theirs") == there.number
-    assert store.have_told(["b"])
-    assert not store.have_told(["b", "o"])
-    assert store.renew("dir:b", (here.number,), b"record", START).untold == ""
-    # They are bound for longer than the store takes them as told.
+    assert store.has_all_runs(["b"])
+    assert not store.has_all_runs(["b", "o"])
+    assert store.renew("dir:b", (here.number,), b"record", START).runs_nonce == ""
+    # They are bound for longer than the store takes them as all.
     ttl = {
         name: int(redis.command("ttl", f"{{gym}}:{name}"))
-        for name in ("told:b", "run:mine")
+        for name in ("runs_of:b", "run:mine")
     }
-    assert 0 < ttl["told:b"] < ttl["run:mine"] - 3600
+    assert 0 < ttl["runs_of:b"] < ttl["run:mine"] - 3600
     # After a while, they are bound for another day, by the number that it has then.
-    redis.command("expire", "{gym}:told:b", str(ttl["told:b"] - 3600))
+    redis.command("expire", "{gym}:runs_of:b", str(ttl["runs_of:b"] - 3600))
     redis.command("expire", "{gym}:run:mine", str(ttl["run:mine"] - 3600))
-    again = store.renew("dir:b", (here.number,), b"record", START).untold
+    again = store.renew("dir:b", (here.number,), b"record", START).runs_nonce
     assert again
     other = claim(store, "dir", "b")
-    store.hold_runs("dir:b", other.number, ["mine"], again)
+    store.bind_runs("dir:b", other.number, ["mine"], again)
     assert store.bind_run("mine") == other.number
     assert int(redis.command("ttl", "{gym}:run:mine")) > 86_000
-    assert int(redis.command("ttl", "{gym}:told:b")) >= ttl["told:b"] - 60
+    assert int(redis.command("ttl", "{gym}:runs_of:b")) >= ttl["runs_of:b"] - 60
 
 
-def test_a_run_that_is_freed_meanwhile_is_told_again(store: FleetStore) -> None:
+def test_runs_are_written_again_if_one_is_freed_meanwhile(store: FleetStore) -> None:
     """It may have been made anew before it was freed."""
     number = claim(store, "dir").number
     store.bind_run("r", number)
 
     def renew() -> str:
-        return store.renew("dir:b", (number,), b"record", START).untold
+        return store.renew("dir:b", (number,), b"record", START).runs_nonce
 
-    untold = renew()
+    nonce = renew()
     store.free_run("r", number)
-    store.hold_runs("dir:b", number, ["r"], untold)
+    store.bind_runs("dir:b", number, ["r"], nonce)
     assert store.bind_run("r") is None
-    assert not store.have_told(["b"])
+    assert not store.has_all_runs(["b"])
     # Another renewal in between changes nothing.
-    assert renew() not in ("", untold)
-    store.hold_runs("dir:b", number, [], untold)
-    assert not store.have_told(["b"])
-    store.hold_runs("dir:b", number, ["r"], renew())
-    assert store.have_told(["b"])
+    assert renew() not in ("", nonce)
+    store.bind_runs("dir:b", number, [], nonce)
+    assert not store.has_all_runs(["b"])
+    store.bind_runs("dir:b", number, ["r"], renew())
+    assert store.has_all_runs(["b"])
     assert store.bind_run("r") == number
     store.free_run("r", number)
-    assert not store.have_told(["b"])
+    assert not store.has_all_runs(["b"])
 
 
 def test_a_node_that_has_just_joined_is_found(store: FleetStore) -> None:

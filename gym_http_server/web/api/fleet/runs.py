@@ -2,7 +2,7 @@
 
 The store has the number of a run's node. If it does not know the run, or the node has
 another number now, the nodes are asked. One that does not answer has no run that the
-store does not know, if it has told the store its runs. A run is durable: while its node
+store does not know, if the store has all of its runs. A run is durable: while its node
 is away, its name is not free, until a day has passed.
 """
 
@@ -233,7 +233,7 @@ class RunViews:
             if not found and bound:
                 raise _away(run)
             if not found:
-                self._check_told(run, [x for x, a in answers if a is None])
+                self._check_silent(run, [x for x, a in answers if a is None])
                 return node
             node = found[0]
         self._remember(run, node.numbers[-1])
@@ -241,7 +241,7 @@ class RunViews:
             self._fleet.store.bind_run(run, node.numbers[-1], anew=True)
         return node
 
-    def _check_told(self, run: str, silent: list[Record]) -> None:
+    def _check_silent(self, run: str, silent: list[Record]) -> None:
         """Check that no node that does not answer has a run that the store lacks.
 
         Raises:
@@ -250,7 +250,7 @@ class RunViews:
         if not silent:
             return
         with contextlib.suppress(StoreAway):
-            if self._fleet.store.have_told([each.boot for each in silent]):
+            if self._fleet.store.has_all_runs([each.boot for each in silent]):
                 return
         raise NodeAway(
             f"the node {silent[0].name} does not answer, and may have the run {run}, "
