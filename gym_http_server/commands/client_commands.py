@@ -47,29 +47,35 @@ LOG_WAIT_S = 25.0
 
 #: Longest time from the loss of its streams until the server lists an end.
 _END_SECONDS = 2.0
+# Columns that tell instances apart stay the longest.
+_ENV = Column("ENV", least=11, middle=True)
+_LABEL = Column("LABEL", least=16, weight=2, optional=True, middle=True)
+_OWNER = Column("OWNER", least=8, optional=True, middle=True, leave=7)
+_STEPS = Column("STEPS", right=True, leave=6)
+_EPISODES = Column("EPIS", right=True, leave=5)
 _INSTANCES = (
     Column("ID"),
-    Column("ENV", least=5, weight=2),
-    Column("PROGRAM", least=5, optional=True),
-    Column("LABEL", least=5, optional=True),
-    Column("OWNER", least=5, optional=True),
+    _ENV,
+    Column("PROGRAM", least=5, optional=True, leave=3),
+    _LABEL,
+    _OWNER,
     Column("STATE"),
     Column("FOR", right=True),
-    Column("AGE", right=True),
-    Column("STEPS", right=True),
-    Column("EPIS", right=True),
-    Column("STREAMS", right=True, optional=True),
-    Column("MEM", right=True),
+    Column("AGE", right=True, leave=4),
+    _STEPS,
+    _EPISODES,
+    Column("STREAMS", right=True, optional=True, leave=1),
+    Column("MEM", right=True, leave=2),
 )
 _ENDED = (
     Column("ID"),
-    Column("ENV", least=5, weight=2),
-    Column("LABEL", least=5, optional=True),
-    Column("OWNER", least=5, optional=True),
+    _ENV,
+    _LABEL,
+    _OWNER,
     Column("ENDED"),
-    Column("LIVED", right=True),
-    Column("STEPS", right=True),
-    Column("EPIS", right=True),
+    Column("LIVED", right=True, leave=4),
+    _STEPS,
+    _EPISODES,
     Column("REASON", least=17),
 )
 _ENVS = (Column("ENV", least=20), Column("STEPS", right=True), Column("", least=8))
@@ -225,7 +231,8 @@ def ls(place: Place, ended: bool, as_json: bool) -> None:
     """List the instances of a server, and their present activity.
 
     FOR is the time for which an instance waits or is stuck, EPIS counts ended episodes,
-    and in STREAMS, 2+1w is two streams and one that watches.
+    and in STREAMS, 2+1w is two streams and one that watches. A narrow terminal shows
+    less; a file or pipe gets all columns, and labels in full.
     """
     with place.client() as client:
         listed = client.instances()

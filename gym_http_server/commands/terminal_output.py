@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 __all__ = ["Column", "WatchOutput", "amount", "duration", "printable", "size", "table"]
 
 _GAP = "  "
-_TABLE_WIDTH = 80
 _ELLIPSIS = "…"
 _MINUTE, _HOUR, _DAY = 60, 3600, 24 * 3600
 # Of seconds: shown as 90m, and not yet as 1h.
@@ -27,6 +26,9 @@ class Column(NamedTuple):
         least: Characters to which it may be shortened; 0 if it must not be.
         weight: Its share of the room where columns are shortened.
         optional: Whether it is left out if it is empty in all rows.
+        middle: Whether a long cell loses its middle, as names do, and not its end.
+        leave: On a narrow terminal, the column with the lowest number is left out
+            first; one with 0 stays.
     """
 
     title: str
@@ -34,10 +36,12 @@ class Column(NamedTuple):
     least: int = 0
     weight: int = 1
     optional: bool = False
+    middle: bool = False
+    leave: int = 0
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table that fits the terminal, or 80 columns if there is none.
+    """Return a table that fits the terminal; without one, no cell is shortened.
 
     Args:
         columns: The columns.
@@ -48,44 +52,65 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
         for index, column in enumerate(columns)
         if not column.optional or any(row[index] for row in rows)
     ]
-    columns = [columns[index] for index in kept]
-    lines = [[each.title for each in columns]]
-    lines += [[printable(row[index]) for index in kept] for row in rows]
-    widths = [max(map(_width, cells)) for cells in zip(*lines, strict=True)]
-    _shrink(widths, columns)
-    return "\n".join(_line(cells, columns, widths) for cells in lines)
+    cells = {
+        columns[index]: [columns[index].title, *(printable(row[index]) for row in rows)]
+        for index in kept
+    }
+    widths = {column: max(map(_width, cells[column])) for column in cells}
+    if room := shutil.get_terminal_size((0, 24)).columns:
+        _leave_out(widths, room)
+        _shrink(widths, room)
+    return "\n".join(
+        _line([cells[column][number] for column in widths], widths)
+        for number in range(len(rows) + 1)
+    )
 
 
-def _shrink(widths: list[int], columns: Sequence[Column]) -> None:
+def _leave_out(widths: dict[Column, int], room: int) -> None:
+    """Leave out columns until the others fit in some width, shortened if need be."""
+
+    def narrowest() -> int:
+        least = (min(width, each.least or width) for each, width in widths.items())
+        return sum(least) + len(_GAP) * (len(widths) - 1)
+
+    leaving = sorted((each for each in widths if each.leave), key=lambda it: it.leave)
+    while leaving and narrowest() > room:
+        del widths[leaving.pop(0)]
+
+
+def _shrink(widths: dict[Column, int], room: int) -> None:
     """Make columns narrower, by their weights, until all fit beside each other."""
-    room = shutil.get_terminal_size((_TABLE_WIDTH, 24)).columns
     room -= len(_GAP) * (len(widths) - 1)
-    while sum(widths) > room:
+    while sum(widths.values()) > room:
         spare = [
-            (width / columns[index].weight, index)
-            for index, width in enumerate(widths)
-            if columns[index].least and width > columns[index].least
+            each for each, width in widths.items() if each.least and width > each.least
         ]
         if not spare:
             return
-        widths[max(spare)[1]] -= 1
+        widths[max(spare, key=lambda each: widths[each] / each.weight)] -= 1
 
 
-def _line(cells: list[str], columns: Sequence[Column], widths: list[int]) -> str:
+def _line(cells: list[str], widths: dict[Column, int]) -> str:
     parts = []
-    for cell, column, width in zip(cells, columns, widths, strict=True):
-        text = _shortened(cell, width)
+    for cell, (column, width) in zip(cells, widths.items(), strict=True):
+        text = _shortened(cell, width, middle=column.middle)
         blanks = " " * (width - _width(text))
         parts.append(blanks + text if column.right else text + blanks)
     return _GAP.join(parts).rstrip()
 
 
-def _shortened(text: str, width: int) -> str:
+def _shortened(text: str, width: int, *, middle: bool) -> str:
     if _width(text) <= width:
         return text
-    while _width(text) > width - 1:
+    end = _fitting(text[::-1], (width - 1) // 2)[::-1] if middle else ""
+    return _fitting(text, width - 1 - _width(end)) + _ELLIPSIS + end
+
+
+def _fitting(text: str, width: int) -> str:
+    """Return the first characters of a text, as many as take this width."""
+    while _width(text) > width:
         text = text[:-1]
-    return text + _ELLIPSIS
+    return text
 
 
 def _width(text: str) -> int:

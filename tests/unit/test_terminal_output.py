@@ -1,5 +1,7 @@
 """Tables for terminals."""
 
+import io
+
 import pytest
 
 from gym_http_server.commands.terminal_output import (
@@ -45,6 +47,38 @@ def test_wide_cells_are_shortened() -> None:
     lines = table(COLUMNS, rows).splitlines()
     assert {len(line) for line in lines} == {40}
     assert lines[1] == "3c657dbc  CartPole-v1CartP…  labella…  1"
+
+
+def test_a_file_or_pipe_gets_whole_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr("sys.__stdout__", io.StringIO())
+    label = "ppo lunar lander, learning rate 3e-4, seed 1"
+    rows = [["3c657dbc", "CartPole-v1" * 5, label, "1"]]
+    assert f"{'CartPole-v1' * 5}  {label}  1" in table(COLUMNS, rows)
+
+
+def test_long_names_lose_their_middle() -> None:
+    columns = (Column("ID"), Column("LABEL", least=5, middle=True))
+    labels = ["ppo-lunar-lander-of-three-seeds-1", "ppo-lunar-lander-of-three-seeds-2"]
+    assert table(columns, [["3c657dbc", each] for each in labels]).splitlines() == [
+        "ID        LABEL",
+        "3c657dbc  ppo-lunar-lande…-three-seeds-1",
+        "3c657dbc  ppo-lunar-lande…-three-seeds-2",
+    ]
+
+
+def test_a_narrow_terminal_leaves_columns_out() -> None:
+    columns = (
+        Column("ID"),
+        Column("LABEL", least=16),
+        Column("STEPS", right=True, leave=2),
+        Column("EPIS", right=True, leave=1),
+    )
+    rows = [["3c657dbc", "a label of some length", "123456", "12345"]]
+    assert table(columns, rows).splitlines() == [
+        "ID        LABEL                    STEPS",
+        "3c657dbc  a label of some length  123456",
+    ]
 
 
 def test_wide_characters_take_two_columns() -> None:
