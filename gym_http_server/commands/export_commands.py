@@ -59,7 +59,7 @@ def minari(
     """
     from gym_http_client import recording_exports
 
-    recording = _open(place)
+    recording = _open_recording(place)
     with warnings.catch_warnings():
         # They recommend to describe the dataset.
         warnings.filterwarnings("ignore", ".* is set to None", UserWarning)
@@ -82,7 +82,7 @@ def jsonl(place: Place, file: str) -> None:
     """Write a line of JSON for each reset and step, to FILE or to standard output."""
     from gym_http_client import recording_exports
 
-    lines = _reported(recording_exports.json_lines(_open(place)))
+    lines = _reported(recording_exports.json_lines(_open_recording(place)))
     try:
         if file == "-":
             for each in lines:
@@ -120,21 +120,21 @@ def gif(place: Place, file: str, episode: int, fps: float) -> None:
             click.echo(f"wrote {file}")
             return
         count = recording_exports.to_gif(
-            _open(place, _VIDEOS), file, episode=episode, fps=fps
+            _open_recording(place, _VIDEOS), file, episode=episode, fps=fps
         )
     except (ImportError, OSError) as error:
         raise StartError(str(error)) from None
     click.echo(f"wrote {count} pictures to {file}")
 
 
-def _open(place: Place, otherwise: str = "") -> StepRecording:
-    """Open the recording of a command; ``otherwise`` ends the complaint without one."""
+def _open_recording(place: Place, advice: str = "") -> StepRecording:
+    """Open the recording of a command; without one, the error ends with the advice."""
     from gym_http_client import recordings
 
     try:
         return recordings.read(place.url, token=place.token)
     except OSError as error:
-        raise StartError(f"{error}{otherwise}") from None
+        raise StartError(f"{error}{advice}") from None
 
 
 def _video(place: Place) -> Any:
