@@ -79,6 +79,18 @@ def test_an_instance_ends_and_comes_back_after_a_restart(
     assert serious(page) == []
 
 
+def test_the_page_of_a_crashed_instance_has_the_place(
+    make_server: Callable[..., Server], page: CheckedPage
+) -> None:
+    server = make_server("--import", "tests.support.envs.hostile")
+    instance = Api(server).create("hostile/Segfault-v0")
+    instance.reset()
+    failed = instance.post("step/", {"action": 1}).json()
+    page.open(f"{server.url}/#/envs/{instance.id}")
+    page.shows("Its process ended by itself. (SIGSEGV)")
+    page.shows(failed["log_tail"].splitlines()[0])
+
+
 def test_up_to_eight_are_compared_and_exported(
     make_server: Callable[..., Server], page: CheckedPage, tmp_path: Path
 ) -> None:
