@@ -5,9 +5,11 @@ import os
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -34,7 +36,7 @@ class Address:
     token: str | None = None
 
 
-def configuration(folder: Path, port: int, servers: list[Server]) -> Path:
+def configuration(folder: Path, port: int, servers: Sequence[Server | Address]) -> Path:
     """Write the configuration of deploy for servers, and return its path."""
     text = (FOLDER / "haproxy.cfg").read_text()
     names = ("gym-0", "gym-1", "gym-2")
@@ -55,7 +57,7 @@ def configuration(folder: Path, port: int, servers: list[Server]) -> Path:
 
 
 @contextlib.contextmanager
-def haproxy(folder: Path, servers: list[Server]) -> Iterator[Api]:
+def haproxy(folder: Path, servers: Sequence[Server | Address]) -> Iterator[Api]:
     """Run HAProxy before servers; yield a client of it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -113,6 +115,45 @@ def test_calls_go_straight_to_the_node(tmp_path: Path) -> None:
             for each in (*made, other):
                 assert ok(api.post(each.path("step/"), {"action": 1}))
                 no_content(api.post(each.path("close/")))
+
+
+class Failing(BaseHTTPRequestHandler):
+    """A server that answers 502 itself, or closes the connection."""
+
+    def do_GET(self) -> None:
+        """Answer that it is ready."""
+        self._answer(200, b"{}")
+
+    def do_POST(self) -> None:
+        """Fail as the path says."""
+        if self.path == "/v1/envs/00000000/step/":
+            self._answer(502, b'{"code": "env-error"}')
+        self.close_connection = True
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        """Print nothing."""
+
+
+def test_clients_send_again_what_no_server_has_answered(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Failing) as failing:
+        thread = threading.Thread(target=failing.serve_forever)
+        thread.start()
+        try:
+            with haproxy(tmp_path, [Address(failing.server_port)]) as api:
+                answer = api.post("/v1/envs/", {"env_id": "CartPole-v1"})
+                step = api.post("/v1/envs/00000000/step/", {"action": 1})
+        finally:
+            failing.shutdown()
+            thread.join()
+    assert (answer.status, answer.header("Retry-After")) == (503, "1")
+    assert "no server answers behind this proxy" in answer.json()["message"]
+    assert (step.status, step.json()) == (502, {"code": "env-error"})
 
 
 def test_haproxy_takes_the_configuration(tmp_path: Path) -> None:
