@@ -182,7 +182,8 @@ class VectorEpisodeLog(_Ended):
         waiting = set(self._waiting)
         cut = [env for env in begun if env not in waiting and self._length(env)]
         if cut:
-            self._end(cut, None, "failed" if self.failed else "reset")
+            nobody = np.zeros(len(self._before), np.bool_)
+            self._end(cut, (nobody, nobody), "failed" if self.failed else "reset")
         self.failed = False
         self._begin(begun)
         self._waiting = sorted(waiting.difference(begun))
@@ -246,11 +247,18 @@ class VectorEpisodeLog(_Ended):
 
     def _fitting(self, rewards: Any) -> Any:
         """Return rewards in the shape of the sums, which are given their components."""
+        sums = self._returned
+        if (
+            type(rewards) is np.ndarray
+            and rewards.dtype.kind == "f"
+            and rewards.shape == sums.shape
+        ):
+            # As nearly all, which are added without a copy.
+            return rewards
         try:
             given = np.asarray(rewards, np.float64)
         except (TypeError, ValueError):
             given = np.array(np.nan)
-        sums = self._returned
         if given.shape == sums.shape:
             return given
         count = len(sums)
@@ -277,13 +285,12 @@ class VectorEpisodeLog(_Ended):
             for env in begun:
                 self._seeds.pop(env, None)
 
-    def _end(self, ended: list[int], flags: tuple[Any, Any] | None, end: str) -> None:
+    def _end(self, ended: list[int], flags: tuple[Any, Any], end: str) -> None:
         """End the episodes of environments, by their indices.
 
         Args:
             ended: The indices.
-            flags: Who has terminated and who was truncated, each bool (num_envs,);
-                ``None``: nobody.
+            flags: Who has terminated and who was truncated, each bool (num_envs,).
             end: How those end that have not terminated.
         """
         now, at, number = time.monotonic(), time.time(), self.total
@@ -292,9 +299,12 @@ class VectorEpisodeLog(_Ended):
         return_of: Callable[[int], Any] = returned.item
         if returned.ndim > 1:
             return_of = returned.tolist().__getitem__
+        terminated_of, truncated_of = (
+            np.asarray(each, np.bool_).item for each in flags
+        )
         endings = []
         for env in ended:
-            terminated = flags is not None and bool(flags[0][env])
+            terminated = terminated_of(env)
             members = (
                 number,
                 env,
@@ -303,7 +313,7 @@ class VectorEpisodeLog(_Ended):
                 now - self._began[env],
                 self._seeds.get(env),
                 terminated,
-                flags is not None and bool(flags[1][env]),
+                truncated_of(env),
                 "terminated" if terminated else end,
                 at,
             )
