@@ -139,6 +139,19 @@ def test_two_on_one_core_do_not_spin(
     assert may_busy_poll([sock])
 
 
+@pytest.mark.parametrize("core", [0, 1])
+def test_a_peer_whose_core_is_unknown_may_be_on_this_one(
+    monkeypatch: pytest.MonkeyPatch, core: int
+) -> None:
+    """That is so behind a Unix socket."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 100_000)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {core})
+    near, far = socket.socketpair(socket.AF_UNIX)
+    with near, far:
+        far.send(b"answer")
+        assert not may_busy_poll([near])
+
+
 def test_busy_polling_needs_a_core_for_each_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
