@@ -28,6 +28,7 @@ from benchmarks.race import Rival, ServerMaker, race
 from benchmarks.report import Row
 from benchmarks.servers import no_server, our_server
 from benchmarks.thousands import cores_instances
+from benchmarks.vectors import LOCAL_NATIVE, NativeAgent
 from gym_http_client.bench.agents import (
     ENV_ID,
     VECTOR_ENVS,
@@ -37,8 +38,6 @@ from gym_http_client.bench.agents import (
     VectorAgent,
 )
 from gym_http_client.bench.players import PlayerFailed
-from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
-from gym_http_client.envs.server import Server
 
 __all__ = ["QUESTIONS"]
 
@@ -89,25 +88,7 @@ class _AsyncBreakoutAgent(_AsyncAgent):
     env_id = _BreakoutAgent.env_id
 
 
-class _NativeAgent(VectorAgent):
-    """Steps the vector that CartPole's own package makes of NumPy arrays."""
-
-    def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
-        return RemoteVectorEnv(
-            Server(url),
-            self.env_id,
-            num_envs=VECTOR_ENVS,
-            vectorization_mode="vector_entry_point",
-        )
-
-
-class _LocalNativeAgent(_AsyncAgent):
-    """The same in the client's own process."""
-
-    mode = "vector_entry_point"
-
-
-class _EnvPoolAgent(_NativeAgent):
+class _EnvPoolAgent(NativeAgent):
     """Steps EnvPool's HalfCheetah, which steps in threads."""
 
     env_id = "envpool/HalfCheetah-v4"
@@ -259,8 +240,8 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     ),
     "cores_native64": _vector(
         "cores_native64",
-        _NativeAgent,
-        Rival("local native vector", _LocalNativeAgent, no_server),
+        NativeAgent,
+        LOCAL_NATIVE,
         "gymnasium",
     ),
     "cores_envpool64": _vector(

@@ -26,6 +26,8 @@ from benchmarks.show import show_breakout, show_cartpole, show_halfcheetah
 from benchmarks.streams import remote_env_same, stream_same, stream_split
 from benchmarks.thousands import instances_10000
 from benchmarks.vectors import (
+    native64_same,
+    native64_same_local,
     vector64_async,
     vector64_async_heavy,
     vector64_ends,
@@ -51,6 +53,8 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "vector64_ends": vector64_ends,
     "vector64_hosts2": vector64_hosts2,
     "vector64_async": vector64_async,
+    "native64_same": native64_same,
+    "native64_same_local": native64_same_local,
     "vector64_async_heavy": vector64_async_heavy,
     "openenv": openenv,
     "openenv_server": openenv_server,

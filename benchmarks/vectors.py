@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -10,16 +11,22 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from benchmarks.gauges import rate
 from benchmarks.measuring import Plan
 from benchmarks.pinning import Mode
-from benchmarks.race import Rival, race
+from benchmarks.race import Rival, ServerMaker, race
 from benchmarks.report import Row
-from benchmarks.servers import no_server
+from benchmarks.servers import no_server, our_server
 from gym_http_client.bench.agents import VECTOR_ENVS, VectorAgent
+from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
+from gym_http_client.envs.server import Server
 
 __all__ = [
+    "LOCAL_NATIVE",
     "HeavyAsyncAgent",
     "HeavySyncAgent",
+    "NativeAgent",
     "SpreadAgent",
     "SyncAgent",
+    "native64_same",
+    "native64_same_local",
     "vector64_async",
     "vector64_async_heavy",
     "vector64_ends",
@@ -56,6 +63,32 @@ class _AsyncAgent(SyncAgent):
     """Steps Gymnasium's vector with a process for each environment."""
 
     mode = "async"
+
+
+class NativeAgent(VectorAgent):
+    """Steps the vector that CartPole's own package makes of NumPy arrays."""
+
+    def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
+        return RemoteVectorEnv(
+            Server(url),
+            self.env_id,
+            num_envs=VECTOR_ENVS,
+            vectorization_mode="vector_entry_point",
+        )
+
+
+class _LocalNativeAgent(VectorAgent):
+    """The same in its own process."""
+
+    def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
+        return gymnasium.make_vec(
+            self.env_id,
+            num_envs=VECTOR_ENVS,
+            vectorization_mode="vector_entry_point",
+        )
+
+
+LOCAL_NATIVE = Rival("local native vector", _LocalNativeAgent, no_server)
 
 
 class EndsAgent(VectorAgent):
@@ -95,6 +128,30 @@ def vector64_split(plan: Plan) -> list[Row]:
 def vector64_ends(plan: Plan) -> list[Row]:
     """Measure light environments, of which some end their episodes in every step."""
     return _vector(plan, "vector64_ends", Mode.SAME, EndsAgent, _LocalEndsAgent)
+
+
+def native64_same(plan: Plan) -> list[Row]:
+    """Measure a vector of NumPy arrays, all on one core."""
+    return _native(plan, "native64_same", our_server)
+
+
+def native64_same_local(plan: Plan) -> list[Row]:
+    """Measure the same over a Unix socket."""
+    over_unix = partial(our_server, over_unix_socket=True)
+    return _native(plan, "native64_same_local", over_unix)
+
+
+def _native(plan: Plan, name: str, server: ServerMaker) -> list[Row]:
+    return race(
+        plan.halved(),
+        name,
+        Mode.SAME,
+        NativeAgent,
+        1,
+        LOCAL_NATIVE,
+        gauge=rate("steps/s", VECTOR_ENVS),
+        server=server,
+    )
 
 
 def vector64_hosts2(plan: Plan) -> list[Row]:
