@@ -60,9 +60,11 @@ function Env.attach(requester, instance_id, transfer)
   return describe(self)
 end
 
--- Calls to an environment that is closed are misuse.
-function Env:check_open()
-  if self.closed then
+-- Calls with a dot, and calls to an environment that is closed, are misuse.
+function Env.check_open(self)
+  if getmetatable(self) ~= Env then
+    usage.raise("a call of an environment has a colon, as env:step(0); this one has a dot")
+  elseif self.closed then
     usage.raise("the environment is closed: %s", self.instance_id)
   end
 end
@@ -77,7 +79,7 @@ end
 -- @return the observation
 -- @treturn table info
 function Env:reset(arguments)
-  self:check_open()
+  Env.check_open(self)
   local answer, failed = self.session:perform("reset", plain.encode(options.of_reset(arguments)))
   if not answer then
     return nil, failed
@@ -96,7 +98,7 @@ end
 -- @treturn boolean truncated
 -- @treturn table info
 function Env:step(action)
-  self:check_open()
+  Env.check_open(self)
   local answer, failed = self.session:perform("step", self.write_action(action))
   if not answer then
     return nil, failed
@@ -120,7 +122,7 @@ end
 -- @treturn table `observations`, `rewards`, `terminated`, `truncated` and `infos`, each
 -- with one for each step, `steps` and, if they are fewer than the actions, `stopped`
 function Env:step_many(list)
-  self:check_open()
+  Env.check_open(self)
   local answer, failed = self.session:perform("step", plain.encode({ actions = kinds.list(list) }))
   if not answer then
     return nil, failed
@@ -135,7 +137,7 @@ end
 -- `max_steps`
 -- @treturn table `episodes`, a list of tables, `steps` and maybe `stopped`
 function Env:rollout(arguments)
-  self:check_open()
+  Env.check_open(self)
   local answer, failed = self.session:perform("rollout",
     plain.encode(options.of_rollout(arguments)))
   if not answer then
@@ -150,7 +152,7 @@ end
 -- @return an array of pixels for `rgb_array`, a string for `ansi`; `gym.null` where the
 -- environment was made without a `render_mode`
 function Env:render()
-  self:check_open()
+  Env.check_open(self)
   local answer, failed = self.session:perform("render", "{}")
   if not answer then
     return nil, failed
@@ -164,7 +166,7 @@ end
 -- `no-render-mode`.
 -- @treturn string the bytes of the file
 function Env:png()
-  self:check_open()
+  Env.check_open(self)
   local path = self.path .. "render/"
   local reply, failed = self.requester:request("POST", path, { accept = "image/png" })
   if not reply then
@@ -178,7 +180,7 @@ end
 --- Describe the instance.
 -- @treturn table the answer of `GET /v1/envs/ID/`
 function Env:describe()
-  self:check_open()
+  Env.check_open(self)
   local description, failed = rest.plain(self.requester, "GET", self.path)
   if not description then
     return nil, failed
@@ -192,7 +194,7 @@ end
 -- @tparam[opt] number from number of the first one to return; the first episode is 0
 -- @treturn table `episodes`, a list of tables, the oldest first; `current` and `total`
 function Env:episodes(last, from)
-  self:check_open()
+  Env.check_open(self)
   local path = ("%sepisodes/?last=%d&from=%d"):format(self.path, last or 1000, from or 0)
   return rest.plain(self.requester, "GET", path)
 end
@@ -200,7 +202,7 @@ end
 --- Return the keys with which a person plays the environment.
 -- @treturn table `keys`, a list of tables with `keys` and `action`; `noop`, `wait`, `fps`
 function Env:keys()
-  self:check_open()
+  Env.check_open(self)
   return rest.plain(self.requester, "GET", self.path .. "keys/")
 end
 

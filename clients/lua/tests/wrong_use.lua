@@ -79,6 +79,13 @@ test("calls of an environment", function()
     function() local _ = env:rollout({ max_step = 42 }) end)
   raises("sample_action takes a table, as {seed = 42}; got 42",
     function() local _ = env:sample_action(42) end)
+  for _, call in ipairs({
+    function() local _ = env.step(0) end,
+    function() local _ = env.reset() end,
+    function() local _ = env.reset({ seed = 42 }) end,
+  }) do
+    raises("a call of an environment has a colon, as env:step(0); this one has a dot", call)
+  end
   raises("an action is needed, as env:step(env.action_space:sample())",
     function() local _ = env:step() end)
   raises("sample takes a function such as math.random; got 42",
