@@ -31,8 +31,10 @@ def remote_vector(server: Server) -> Iterator[Callable[..., Any]]:
     """Return a factory of remote vectors."""
     made: list[Any] = []
 
-    def make(env_id: str, url: str = server.url, **options: Any) -> RemoteVectorEnv:
-        made.append(RemoteVectorEnv(url, env_id, **options))
+    def make(
+        env_id: str, *places: int, url: str = server.url, **options: Any
+    ) -> RemoteVectorEnv:
+        made.append(RemoteVectorEnv(url, env_id, *places, **options))
         return made[-1]  # type: ignore[no-any-return]
 
     yield make

@@ -156,8 +156,9 @@ def test_values_are_those_of_a_local_async_vector(
 def test_the_default_is_that_of_make_vec(
     remote_vector: Make, local_vector: Make
 ) -> None:
+    # Also by place.
     vector, reference = (
-        remote_vector("CartPole-v1", num_envs=3),
+        remote_vector("CartPole-v1", 3),
         local_vector("CartPole-v1", num_envs=3),
     )
     assert reference.spec.kwargs["vectorization_mode"] == "vector_entry_point"
