@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import os
 import sys
 import threading
@@ -27,6 +28,7 @@ import msgspec
 from gym_http_core.env_errors import shortened
 from gym_http_server.errors import StartError
 from gym_http_server.processes.end_problems import signal_name
+from gym_http_server.processes.log_lines import SUPERVISOR
 from gym_http_server.processes.titles import set_title
 
 __all__ = [
@@ -37,6 +39,9 @@ __all__ = [
     "suspend_fork_hooks",
     "threads",
 ]
+
+
+log = logging.getLogger(SUPERVISOR)
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,13 @@ class Modules:
             trial = _try_import(name)
             if trial["error"]:
                 raise StartError(f"cannot import the module {name!r}: {trial['error']}")
+            if not trial["env_ids"] and name not in sys.modules:
+                # Not a warning: EnvPool, for example, has a registry of its own.
+                log.info(
+                    "the module %s is imported, and registers no environment with "
+                    "Gymnasium, as gymnasium.register('my/Maze-v0', Maze) does",
+                    name,
+                )
             if trial["threads"] > 1:
                 apart.append(name)
                 apart_ids |= set(trial["env_ids"])
@@ -91,13 +103,15 @@ def _try_import(name: str) -> dict[str, Any]:
         return {"error": f"no process can be started to try it out ({error.strerror})"}
     if pid == 0:
         os.close(reader)
+        from gym_http_core.agents import factories
+
         set_title(f"import of {name}")
-        known = set(registry)
+        known = {*registry, *factories}
         result: dict[str, Any] = {"error": "", "threads": 1, "env_ids": []}
         try:
             importlib.import_module(name)
             result["threads"] = threads()
-            result["env_ids"] = sorted(set(registry) - known)
+            result["env_ids"] = sorted({*registry, *factories} - known)
         except BaseException as error:
             result["error"] = _explained(error)
         os.write(writer, msgspec.json.encode(result))

@@ -1,9 +1,12 @@
 """The table of settings defines flags, variables, defaults and invalid values."""
 
 import dataclasses
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
+from gymnasium.envs import registration
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +53,26 @@ def test_modules_are_imported_and_no_classes(given: str, module: str) -> None:
     assert words.startswith(f"cannot import {given!r}: expected a module alone, ")
     assert f"write --import {module}, " in words
     assert words.endswith(" there: gymnasium.register('my/Maze-v0', Maze)")
+
+
+def test_an_imported_module_without_environments_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registers = "import gymnasium; gymnasium.register('full/Maze-v0', object)"
+    for name, source in (("full_envs", registers), ("void_envs", "")):
+        (tmp_path / f"{name}.py").write_text(source)
+        # The test leaves neither behind.
+        monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(registration, "registry", dict(registration.registry))
+    monkeypatch.syspath_prepend(tmp_path)
+    with caplog.at_level("INFO"):
+        Modules.load(("full_envs", "void_envs"))
+    (record,) = caplog.records
+    words = "the module void_envs is imported, and registers no environment"
+    assert record.getMessage().startswith(words)
 
 
 def test_a_class_of_a_module_is_not_imported_by_a_dot() -> None:
