@@ -175,7 +175,7 @@ def _with_place(name: str, command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(_place(more.pop(name), token, token_file), **more)
         except (ServerError, StartError, ValueError) as error:
-            _complain(str(error))
+            _complain(_explained(error))
             sys.exit(1)
         except BrokenPipeError:
             # As in `… | head`. Python would write the rest, and fail again, at exit.
@@ -207,6 +207,13 @@ def _with_place(name: str, command: Callable[..., None]) -> Callable[..., None]:
     ):
         run = option(run)
     return run
+
+
+def _explained(error: Exception) -> str:
+    """Return the words of an error, and how to find an instance that is unknown."""
+    if getattr(error, "code", "") == "unknown-instance":
+        return f"{error}; gym-http-server ls lists those that there are"
+    return str(error)
 
 
 def _place(url: str, token: str, token_file: str) -> Place:
@@ -364,7 +371,7 @@ def _close(client: Client, named: list[str]) -> tuple[list[str], dict[str, str]]
         except ServerUnreachable:
             raise
         except ServerError as error:
-            failed[instance_id] = str(error)
+            failed[instance_id] = _explained(error)
         else:
             closed.append(instance_id)
     return closed, failed

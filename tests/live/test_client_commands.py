@@ -354,6 +354,7 @@ def test_logs(shared: Server, api: Api) -> None:
 def test_an_unknown_instance(shared: Server, command: str) -> None:
     done = admin(command, shared.url, "0badc0de", status=1)
     assert done.stderr.startswith("gym-http-server: Instance_id 0badc0de unknown")
+    assert done.stderr.endswith("; gym-http-server ls lists those that there are\n")
 
 
 def test_no_server_is_reported() -> None:
