@@ -89,6 +89,11 @@ def test_the_page_of_a_crashed_instance_has_the_place(
     page.open(f"{server.url}/#/envs/{instance.id}")
     page.shows("Its process ended by itself. (SIGSEGV)")
     page.shows(failed["log_tail"].splitlines()[0])
+    page.run("location.hash = '#/envs/00000000'")
+    page.shows("There is no instance 00000000, or it ended long ago. All instances")
+    assert "Close instance" not in page.text()
+    assert "Waiting for" not in page.text()
+    page.take_fault("00000000/log/")
 
 
 def test_up_to_eight_are_compared_and_exported(

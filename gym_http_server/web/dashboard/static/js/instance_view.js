@@ -54,6 +54,7 @@ class InstancePage {
   #hasClock = false;
   #summary = h("p", { class: "summary soft" });
   #banner = h("div", { hidden: "" });
+  #columns;
   #spaces = h("div", {}, h("p", {}, "Waiting for the environment …"));
   #hand = h("div", {}, h("p", { class: "soft" }, "Waiting for the environment …"));
   #control = h("div", {});
@@ -102,19 +103,30 @@ class InstancePage {
       ["Spaces", this.#spaces],
       ["Recording", this.#recording.element],
     ]);
+    this.#columns = h(
+      "div",
+      { class: "instance-columns" },
+      h("div", { class: "panel stage" }, this.#frame.element, this.#control),
+      h("section", { class: "panel", "aria-label": "Curves" }, this.#curves.element),
+      h("div", { class: "panel instance-more" }, this.#tabs.element),
+    );
     return h(
       "div",
       { class: "view instance" },
       h("div", { class: "head instance-head" }, h("div", {}, this.#title, this.#summary), this.#closing),
       this.#banner,
-      h(
-        "div",
-        { class: "instance-columns" },
-        h("div", { class: "panel stage" }, this.#frame.element, this.#control),
-        h("section", { class: "panel", "aria-label": "Curves" }, this.#curves.element),
-        h("div", { class: "panel instance-more" }, this.#tabs.element),
-      ),
+      this.#columns,
     );
+  }
+
+  /** Show the page, or in its place that there is no such instance. */
+  #showKnown(isKnown) {
+    this.#columns.hidden = !isKnown;
+    this.#closing.hidden = !isKnown || !this.#context.may("step", "create");
+    this.#banner.hidden = isKnown;
+    if (isKnown) return;
+    const why = h("p", {}, `There is no instance ${this.#id}, or it ended long ago. `, h("a", { href: "#/instances" }, "All instances"));
+    this.#banner.replaceChildren(h("div", { class: "panel banner" }, why));
   }
 
   /** Say the state, and the figures that matter most, below the title. */
@@ -175,7 +187,10 @@ class InstancePage {
     if (this.#stopped || this.#isClosing) return;
     const isThis = ({ instance_id }) => instance_id === this.#id;
     const row = instances.find(isThis) ?? ended.find(isThis);
-    if (!row) throw new Error(`There is no instance ${this.#id}, or it ended long ago.`);
+    // In a fleet, a new one may be listed late.
+    if (!row && !this.#row) return this.#showKnown(false);
+    if (!row) throw new Error(`There is no instance ${this.#id} any more.`);
+    if (!this.#row) this.#showKnown(true);
     this.#row = row;
     this.#title.textContent = [row.env_id, row.label, row.program].filter(Boolean).join(" · ");
     this.#summarize(row);

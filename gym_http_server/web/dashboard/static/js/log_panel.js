@@ -38,7 +38,8 @@ export class LogPanel {
         if (!answer.ok) {
           const { message } = await answer.json();
           this.#say(message);
-          if (answer.status === 404) return;
+          // There is no such instance, or its log is not kept any more.
+          if (answer.status === 400 || answer.status === 404) return;
           await pause(signal);
           continue;
         }
