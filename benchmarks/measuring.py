@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import statistics
 import sys
 import time
@@ -47,18 +48,21 @@ def in_turn(
 ) -> tuple[list[_T], list[_T]]:
     """Measure both sides alternately, so that changes of the machine affect both.
 
-    Each side begins every second round: the first one finds caches that a pause has
-    left cold. Until the plan's patience is over, rounds count only if the machine was
-    quiet. After that, the quietest rounds complete the number.
+    Of each two rounds, either side begins one, in random order: the first one finds
+    caches that a pause has left cold, and the machine may have a rhythm. Until the
+    plan's patience is over, rounds count only if the machine was quiet. After that, the
+    quietest rounds complete the number.
     """
     rounds: list[tuple[float, _T, _T]] = []
+    theirs_first: list[bool] = []
     end = time.monotonic() + plan.patience
     while _count_quiet(rounds) < plan.rounds:
         if len(rounds) >= plan.rounds and time.monotonic() > end:
             break
         _wait_for_quiet(end)
         others = _OtherLoad()
-        if len(rounds) % 2:
+        theirs_first = theirs_first or random.sample((False, True), 2)
+        if theirs_first.pop():
             second = theirs()
             first = ours()
         else:
