@@ -36,7 +36,7 @@ from gym_http_server.fleet.numbers import NUMBERS, NodeNumber
 from gym_http_server.fleet.signatures import Signatures
 
 __all__ = [
-    "PLACED_SECONDS",
+    "FRESH_SECONDS",
     "Changes",
     "FleetStore",
     "NumberTaken",
@@ -48,8 +48,8 @@ _PREFIX = "{gym}:"
 TIMEOUT_SECONDS = 1.0
 #: Seconds for which a record counts after it was written.
 ALIVE_SECONDS = 5
-#: Seconds in which the records of all nodes have a create that was counted.
-PLACED_SECONDS = 2.2
+#: Seconds after which the records of all nodes have what happened before.
+FRESH_SECONDS = 2.2
 _DAY = 24 * 3600
 # A store with this policy refuses to write when it is full.
 _KEEPS = "noeviction"
@@ -279,7 +279,7 @@ if redis.call('ZCARD', key) >= most then return 0 end
 redis.call('ZADD', key, now, ARGV[2])
 redis.call('PEXPIRE', key, PLACED)
 return 1
-""".replace("PLACED", str(int(1000 * PLACED_SECONDS)))
+""".replace("PLACED", str(int(1000 * FRESH_SECONDS)))
 _FORGET_CREATE = "redis.call('ZREM', P..'placed:'..ARGV[1], ARGV[2])"
 _REASONS = (b"node-drained", b"node-lost")
 #: IDs below which an ended node lets another one go on with its number.

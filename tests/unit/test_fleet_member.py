@@ -179,7 +179,7 @@ def test_an_ended_node_is_known_to_one_that_knew_no_other(tmp_path: Path) -> Non
     with contextlib.closing(Member(tmp_path)) as member:
         member.gone = {"0b2": "node-lost"}
         member.renewed(alive=False)
-        assert KnownNodes(member.page).is_gone("0b2")
+        assert KnownNodes(member.page).is_lost("0b2")
 
 
 def test_a_record_that_is_ignored_each_second_is_logged_ever_less(

@@ -19,7 +19,6 @@ from gym_http_server.web.api import recordings
 from gym_http_server.web.api.exchange import (
     SAME_HEAD,
     Answer,
-    Environ,
     json_answer,
     with_body,
 )
@@ -27,7 +26,7 @@ from gym_http_server.web.api.fleet.forwarding import FleetCall, decoded, joined
 from gym_http_server.web.backends.nodes.fleet import TOGETHER_SECONDS, ask_each
 from gym_http_wire.problems import Problem
 
-__all__ = ["LISTS", "ask_others", "for_path", "node_header", "recorder"]
+__all__ = ["LISTS", "node_header", "recorder"]
 
 #: Names nodes that did not answer in time, in answers about all of them.
 MISSING = "Gym-Missing-Nodes"
@@ -81,7 +80,7 @@ def _ask(call: FleetCall, node: Record, timeout_s: float) -> Answer | None:
         return None
 
 
-def ask_others(call: FleetCall) -> list[tuple[Record, Answer | None]]:
+def _ask_others(call: FleetCall) -> list[tuple[Record, Answer | None]]:
     """Return the answers of the other nodes, ``None`` for those that are too slow."""
     nodes = [each.record for each in call.fleet.nodes.others]
     return ask_each(nodes, lambda node: _ask(call, node, TOGETHER_SECONDS))
@@ -94,7 +93,7 @@ def _together(merge: Callable[[_Answers], Any], call: FleetCall) -> Answer:
         return own
     name = call.fleet.nodes.own.name
     answers, missing = [(name, own)], []
-    for node, answer in ask_others(call):
+    for node, answer in _ask_others(call):
         if answer is None or answer.status != 200:
             missing.append(node.name)
         else:
@@ -299,19 +298,14 @@ def _finding(call: FleetCall, directory: str) -> FleetCall:
     # Whoever may resume it need not be able to read it.
     row = OPERATIONS["recording_find"]
     path = row.path.replace("<path:directory>", quote(directory))
-    return call._replace(row=row, environ=for_path(call.environ, path))
-
-
-def for_path(environ: Environ, path: str) -> Environ:
-    """Return the environment of a GET of a path, for the same caller."""
-    asking = with_body(environ, b"")
+    asking = with_body(call.environ, b"")
     asking |= {"REQUEST_METHOD": "GET", "RAW_URI": path, "QUERY_STRING": ""}
     for name in (
         *("HTTP_IDEMPOTENCY_KEY", "CONTENT_TYPE", "HTTP_CONTENT_ENCODING"),
         SAME_HEAD,
     ):
         asking.pop(name, None)
-    return asking
+    return call._replace(row=row, environ=asking)
 
 
 def recorder(call: FleetCall, directory: str) -> Record:
@@ -322,7 +316,7 @@ def recorder(call: FleetCall, directory: str) -> Record:
     """
     nodes = call.fleet.nodes
     found, silent = [], []
-    for node, answer in ask_others(_finding(call, directory)):
+    for node, answer in _ask_others(_finding(call, directory)):
         if not _says(answer):
             silent.append(node)
         if answer is not None and answer.status == 200:

@@ -13,16 +13,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gym_http_server.errors import TooManyInstances
-from gym_http_server.fleet.store import PLACED_SECONDS, StoreAway
+from gym_http_server.fleet.store import FRESH_SECONDS, StoreAway
 from gym_http_server.web.api.exchange import Answer
 from gym_http_server.web.api.web import Web
 from gym_http_server.web.backends.nodes.fleet import Fleet
-from gym_http_server.web.backends.nodes.placement import FRESH_SECONDS
+from gym_http_server.web.backends.nodes.placement import LOOK_AGAIN_SECONDS
 from gym_http_server.web.backends.supervisor_client import Held
 
 __all__ = ["within_quota"]
-
-LOOK_AGAIN_SECONDS = 0.05
 
 _Made = TypeVar("_Made", Answer, Held)
 
@@ -84,7 +82,7 @@ def _place(fleet: Fleet, owner: str, most: int, replaced: int) -> str:
             except StoreAway:
                 # Then the records alone count.
                 return name
-            wait_s = PLACED_SECONDS + 1.0
+            wait_s = FRESH_SECONDS + 1.0
         if time.monotonic() - began > wait_s:
             break
         time.sleep(LOOK_AGAIN_SECONDS)

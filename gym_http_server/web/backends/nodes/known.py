@@ -133,11 +133,6 @@ class KnownNodes:
         node = self._boots.get(boot)
         return None if node is None else node.record
 
-    def is_gone(self, number: str) -> bool:
-        """Whether the node that had a number is gone."""
-        self._refresh()
-        return number in self._nodes.gone
-
     def is_lost(self, number: str) -> bool:
         """Whether the node that had a number is lost."""
         self._refresh()

@@ -12,14 +12,12 @@ from gym_http_server.config.env_commands import EXTERNAL
 from gym_http_server.errors import FleetAway, NodeAway
 from gym_http_server.fleet.page import FENCED_SECONDS
 from gym_http_server.fleet.records import Record
-from gym_http_server.fleet.store import FleetStore, StoreAway
+from gym_http_server.fleet.store import FRESH_SECONDS, FleetStore, StoreAway
 from gym_http_server.web.backends.nodes.known import KnownNodes
 from gym_http_wire.problems import OutcomeUnknown
 
-__all__ = ["FRESH_SECONDS", "Placement"]
+__all__ = ["LOOK_AGAIN_SECONDS", "Placement"]
 
-#: Seconds after which a record has what happened before.
-FRESH_SECONDS = 2.2
 LOOK_AGAIN_SECONDS = 0.05
 #: Nodes that are tried for one create.
 MOST_TRIED = 3
