@@ -129,6 +129,8 @@ class Dealer:
                     f"no ZeroMQ server answered at {self.place} within {seconds:g} s"
                 )
         event = recv_monitor_message(self._monitor)["event"]
+        if event in (zmq.Event.CLOSED, zmq.Event.CONNECT_RETRIED):
+            raise ConnectionRefusedError(f"no connection to {self.place} can be opened")
         if event != zmq.Event.HANDSHAKE_SUCCEEDED:
             raise ConnectionRefusedError(
                 f"{self.place} does not use ZeroMQ: expected the --zmq of a server"
