@@ -204,6 +204,10 @@ def test_complaints_name_what_is_missing(server: Server, tmp_path: Path) -> None
     assert "has no steps.gym" in export(*empty, status=1)
     gif = export("gif", str(tmp_path), str(tmp_path / "out.gif"), status=1)
     assert "DIRECTORY/files/episode-000000.mp4" in gif
+    (tmp_path / "film.mp4").touch()
+    out = str(tmp_path / "absent" / "film.gif")
+    nowhere = export("gif", str(tmp_path / "film.mp4"), out, status=1)
+    assert f"No such file or directory: {out!r}" in nowhere
     absent = export("jsonl", str(tmp_path / "taxi"), status=1)
     assert f"there is no recording '{tmp_path}/taxi' here" in absent
     assert "or the address of a recording, as http://127.0.0.1:5000/v1/rec" in absent

@@ -8,6 +8,7 @@ Packages that only one of them needs are imported when it is called.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import math
 import os
@@ -236,6 +237,7 @@ def video_to_gif(
     """Convert an MP4 of a recording to an animated GIF, with a palette of its own.
 
     Raises:
+        FileNotFoundError: The file's folder does not exist.
         MissingPackage: imageio-ffmpeg is not installed.
         ValueError: ffmpeg cannot read the video.
     """
@@ -246,6 +248,9 @@ def video_to_gif(
             "videos need imageio-ffmpeg, which is not installed: "
             "pip install imageio-ffmpeg"
         ) from None
+    if not Path(file).resolve().parent.is_dir():
+        # The error would name a temporary folder.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
     filters = f"fps={fps:g},split[a][b];[a]palettegen[p];[b][p]paletteuse"
     with tempfile.TemporaryDirectory(dir=Path(file).resolve().parent) as folder:
         # A name that begins with a dash would be an option.
