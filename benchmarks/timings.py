@@ -99,10 +99,12 @@ def local(
 def _episodes(
     plan: Plan, env: Any, actions: Iterator[Any], step: Callable[[Any], bool]
 ) -> None:
-    """Step for a while, and reset after each episode."""
+    """Step for a while, and for longer than to warm up; reset after each episode."""
     env.reset(seed=0)
     end = time.monotonic() + plan.rounds * plan.seconds
-    while time.monotonic() < end:
+    steps = 0
+    while time.monotonic() < end or steps <= _WARM_UP_STEPS:
+        steps += 1
         if step(next(actions)):
             env.reset()
     env.close()
