@@ -24,12 +24,13 @@ from gym_http_client.calls.client import Client
 __all__ = ["command"]
 
 _STARTS = 3
+_DIALECTS = "binary", "typed"
 
 
 def command(plan: Plan) -> list[Row]:
     """Measure a step over a stream in two dialects, and the making of an instance."""
     rows = []
-    for dialect in ("binary", "typed"):
+    for dialect in _DIALECTS:
         leased = functools.partial(_connected, dialect)
         rows += race(
             plan,
