@@ -15,7 +15,7 @@ from gym_http_server.config.settings import Settings
 from gym_http_server.errors import StartError
 from gym_http_server.fleet.numbers import NodeNumber, NumberFile
 from gym_http_server.fleet.page import IDS_OF_NUMBER, Nodes, Page
-from gym_http_server.fleet.records import NAME, Record, is_loopback, is_url
+from gym_http_server.fleet.records import NAME, Record, is_loopback, is_url, port_of
 from gym_http_server.fleet.signatures import Signatures
 from gym_http_server.fleet.store import FleetStore, StoreAway, check_url
 
@@ -111,8 +111,7 @@ def _settle_url(settings: Settings, url: str) -> str:
 
 
 def _settle_name(settings: Settings, node_url: str) -> Settings:
-    port = urlsplit(node_url).port or 443
-    name = settings.node_name or f"{socket.gethostname()}:{port}"
+    name = settings.node_name or f"{socket.gethostname()}:{port_of(node_url)}"
     if not NAME(name):
         raise StartError(
             f"--node-name is {name!r:.200}: expected up to 100 letters, digits, and "

@@ -16,7 +16,16 @@ import msgspec
 from gym_http_server.config.settings import is_local
 from gym_http_server.fleet.signatures import Signatures
 
-__all__ = ["NAME", "BadRecord", "Record", "is_loopback", "is_url", "read", "write"]
+__all__ = [
+    "NAME",
+    "BadRecord",
+    "Record",
+    "is_loopback",
+    "is_url",
+    "port_of",
+    "read",
+    "write",
+]
 
 MAX_BYTES = 256 * 1024
 _URL = re.compile(
@@ -64,6 +73,12 @@ def is_url(url: str) -> bool:
     """Whether a text is the URL of a node: a scheme, a host and perhaps a port."""
     found = _URL.fullmatch(url) if len(url) < 300 else None
     return found is not None and int(found["port"] or 1) in _PORTS
+
+
+def port_of(url: str) -> int:
+    """Return the port in a URL of a node, or that of its scheme."""
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def is_loopback(url: str) -> bool:

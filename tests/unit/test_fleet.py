@@ -257,6 +257,15 @@ def test_settings_of_a_fleet(tmp_path: Path) -> None:
     assert settings.node_name.endswith(":5007")
 
 
+@pytest.mark.parametrize(
+    ("url", "port"), [("http://127.0.0.1", 80), ("https://127.0.0.1", 443)]
+)
+def test_the_name_of_a_node_has_the_port_of_its_url(url: str, port: int) -> None:
+    given = Settings(fleet=STORE, fleet_token_file=__file__, node_url=url)
+    settings, _, _ = prepare(given, "http://127.0.0.1:5007")
+    assert settings.node_name.endswith(f":{port}")
+
+
 def test_the_node_of_an_instance_is_not_among_its_arguments() -> None:
     arguments = {"a": 1, "num_envs": 2}
     row = {"age_s": 1.0, "arguments": arguments, "num_envs": None, "state": "idle"}

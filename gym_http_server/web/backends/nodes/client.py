@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from gym_http_server.errors import NodeAway
 from gym_http_server.fleet.callers import CallerSignatures
 from gym_http_server.fleet.joining import tls_context
-from gym_http_server.fleet.records import Record
+from gym_http_server.fleet.records import Record, port_of
 from gym_http_server.processes.log_lines import LimitedLog
 from gym_http_server.web.backends.arriving_answer import Check
 from gym_http_server.web.backends.nodes.answers import NodeAnswer, NodeLost
@@ -209,8 +209,8 @@ class NodeClient:
                 return kept
             kept.close()
         parts = urlsplit(node.url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        sock = socket.create_connection((parts.hostname, port), CONNECT_SECONDS)
+        address = parts.hostname, port_of(node.url)
+        sock = socket.create_connection(address, CONNECT_SECONDS)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if parts.scheme == "https":
             sock = self._secured(sock, node, parts.hostname)
