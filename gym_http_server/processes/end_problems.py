@@ -19,11 +19,11 @@ __all__ = ["end_problem", "signal_name", "was_in_flight"]
 NOTICED_SECONDS = 1.0
 _REASONS = {
     "crashed": "its process ended",
-    "step-deadline": "a call took longer than the server allows",
+    "step-deadline": "a call took longer than the server allows (--step-deadline)",
     "unresponsive": "its process did not respond for longer than a call may take",
-    "idle": "it was idle for longer than the server allows",
+    "idle": "it was idle for longer than the server allows (--idle-timeout)",
     "orphaned": "its clients were gone without closing it, and its slot was needed",
-    "memory": "it used more memory than the server allows",
+    "memory": "it used more memory than the server allows (--host-memory)",
     "external-gone": "its external environment has not come back",
     "agent-lost": "its agent was silent for longer than its clock allows",
     "node-drained": "its node was stopped",

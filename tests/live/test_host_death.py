@@ -114,6 +114,7 @@ def test_memory_beyond_the_limit_ends_the_host(
     instance.reset()
     error = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
     assert error["reason"] == "memory"
+    assert error["message"].endswith("than the server allows (--host-memory)")
 
 
 def test_a_forked_child_that_returns_ends_the_instance(
