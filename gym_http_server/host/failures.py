@@ -32,6 +32,8 @@ _MISSING = {"builtins.ImportError", "gymnasium.error.DependencyNotInstalled"}
 _INSTALL = re.compile(r"pip install ([^`\n]+)`")
 #: Words of MuJoCo, Gymnasium and dm_control, which each have their own.
 _OPENGL = re.compile("MUJOCO_GL|GLContext|OpenGL")
+#: Words of Python, for a relative path.
+_NO_FILE = re.compile(r"No such file or directory: '(?P<path>[^'/][^']*)'")
 _NO_MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
 # Packages whose names differ from their modules' names.
 _PACKAGES = {
@@ -88,6 +90,12 @@ def _explain(problem: Problem) -> None:
             "; the server has no display and no library to draw without one "
             "(MUJOCO_GL=disable): install libegl1, libopengl0 and libgl1-mesa-dri, or "
             "libosmesa6, and start it again"
+        )
+    if "builtins.FileNotFoundError" in lineage and (found := _NO_FILE.search(words)):
+        problem.message += (
+            "; environments that the server makes run in directories of their own: "
+            "expected a path beside the module, as "
+            f"Path(__file__).with_name({found['path']!r:.80})"
         )
     if "builtins.PermissionError" in lineage and sandbox.confined():
         problem.message += (

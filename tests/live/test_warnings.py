@@ -39,8 +39,10 @@ class Careless(gymnasium.Env):
     action_space = gymnasium.spaces.Discrete(4)
     observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
 
-    def __init__(self, render_mode=None, depend=""):
+    def __init__(self, render_mode=None, depend="", read=""):
         self.render_mode = render_mode
+        if read:
+            open(read)
         warnings.warn("made with care", RuntimeWarning)
         if depend:
             raise gymnasium.error.DependencyNotInstalled(
@@ -373,6 +375,15 @@ def test_a_list_mode_and_a_known_one_are_taken(server: Server) -> None:
     for mode in ("rgb_array", "rgb_array_list"):
         instance = Api(server).create("CartPole-v1", render_mode=mode)
         calls.no_content(instance.close())
+
+
+@pytest.mark.parametrize("read", ["map.txt", "/absent/map.txt"])
+def test_a_relative_path_is_named_as_one(server: Server, read: str) -> None:
+    request = {"env_id": "Careless-v0", "kwargs": {"read": read}}
+    answer = Api(server).post("/v1/envs/", request)
+    message = calls.error(answer, 502, "env-error")["message"]
+    advised = message.endswith("as Path(__file__).with_name('map.txt')")
+    assert advised is (read == "map.txt")
 
 
 @pytest.mark.parametrize(
