@@ -15,6 +15,7 @@ __all__ = ["SCHEME", "CallerSignatures", "ForwardedCaller", "SignedParts"]
 SCHEME = "Fleet "
 _PURPOSE = "call"
 _PROOF_PURPOSE = "answer"
+_STREAM_PURPOSE = "stream"
 _NONE = "-"
 #: Proofs that a process remembers, one for each boot.
 MOST_PROOFS = 4096
@@ -62,12 +63,18 @@ class CallerSignatures:
         # By boot.
         self._proofs: dict[str, str] = {}
 
-    def proof(self, boot: str) -> str:
+    def proof(self, boot: str, accept: str = "") -> str:
         """Return what a node's answers show to other nodes: that it has the token.
 
         It is the same for all answers of a boot, so that their heads repeat. Clients
-        do not get it.
+        do not get it, nor do hosts, which send the answers that begin streams.
+
+        Args:
+            boot: Name of the node's start.
+            accept: Sec-WebSocket-Accept of an answer that begins a stream, or "".
         """
+        if accept:
+            return self._signatures.sign(_STREAM_PURPOSE, boot, accept)
         found = self._proofs.get(boot)
         if found is None:
             if len(self._proofs) >= MOST_PROOFS:
@@ -76,10 +83,9 @@ class CallerSignatures:
             self._proofs[boot] = found
         return found
 
-    @property
-    def own_proof(self) -> str:
-        """What this node's answers show to other nodes."""
-        return self.proof(self._own().boot)
+    def own_proof(self, accept: str = "") -> str:
+        """Return what an answer of this node shows to other nodes."""
+        return self.proof(self._own().boot, accept)
 
     def sign(self, node: Record, caller: ForwardedCaller, parts: SignedParts) -> str:
         """Return the header by which this node acts for a caller at another one."""

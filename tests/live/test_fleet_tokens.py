@@ -32,7 +32,7 @@ from tests.support.runs import Run, done
 from tests.support.server import Server
 from tests.support.token_file import TOKENS, api_of, line, token_of, write_file
 from tests.support.wait import wait_until
-from tests.support.websocket import TEXT, WebSocket
+from tests.support.websocket import ACCEPT, TEXT, WebSocket
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 
@@ -121,6 +121,21 @@ def test_a_server_proves_to_others_that_it_is_there(servers: Servers) -> None:
         ):
             api = Api(server, {"Authorization": f"Fleet - - {boot} {shown}"})
             assert api.get("/healthz/").header("Gym-Node-Proof") == proof
+
+
+def test_a_host_learns_no_proof_but_of_its_stream(servers: Servers) -> None:
+    """What an environment can read there must not prove anything else."""
+    server = servers[1][1]
+    instance = api_of(server, "root").create(node="two")
+    boot = own_record(server)["boot"]
+    parts = boot, "GET", instance.path("stream"), "an-id", "", "root", "-"
+    signature = Signatures(TOKEN).sign("call", *parts)
+    signed = f"Fleet root - {boot} {signature}"
+    with WebSocket.to(instance, X_Request_Id="an-id", Authorization=signed) as stream:
+        assert stream.response.status == 101
+        proof = Signatures(TOKEN).sign("stream", boot, ACCEPT)
+        assert stream.response.header("Gym-Node-Proof") == proof
+    no_content(instance.close())
 
 
 def records(server: Server) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ def accept(web: Web, environ: Environ) -> str:
         raise Draining("the server is stopping and lets no environment in")
     offered = environ.get("HTTP_SEC_WEBSOCKET_PROTOCOL", "").split(",")
     chosen = PROTOCOL if PROTOCOL in map(str.strip, offered) else ""
-    return switching(digest, chosen, web.proof(environ))
+    return switching(digest, chosen, web.proof(environ, digest))
 
 
 def take_in(

@@ -50,7 +50,7 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
         hello,
         request_id=request_id_of(environ),
         owner=caller.name,
-        proof=web.proof(environ),
+        proof=web.proof(environ, hello.accept),
     )
     lost_s = _seconds(query.get("lost", [""])[-1])
     caller.require(READ if hello.watch else STEP)

@@ -155,11 +155,16 @@ class Web:
         """Whether no request may wait any more."""
         return os.path.exists(self.run.stopping)
 
-    def proof(self, environ: Environ) -> str:
-        """Return what shows another node that this one answers; "" for clients."""
+    def proof(self, environ: Environ, accept: str = "") -> str:
+        """Return what shows another node that this one answers; "" for clients.
+
+        Args:
+            environ: The request.
+            accept: Sec-WebSocket-Accept of an answer that begins a stream, or "".
+        """
         if self.fleet is None or FORWARDED not in environ:
             return ""
-        return self.fleet.callers.own_proof
+        return self.fleet.callers.own_proof(accept)
 
     def answer(self, environ: Environ, route: Route, **arguments: Any) -> Answer:
         """Call a view behind the guard; turn exceptions into answers."""

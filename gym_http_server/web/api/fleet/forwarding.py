@@ -39,6 +39,7 @@ from gym_http_server.web.backends.nodes.connection import ArrivingBody, NodeStre
 from gym_http_server.web.backends.nodes.fleet import Fleet
 from gym_http_server.web.backends.transfers import PIECE
 from gym_http_wire.messages import NODE_KEY
+from gym_http_wire.websocket import accept_of
 
 __all__ = ["FleetCall", "answer_of", "decoded", "joined"]
 
@@ -184,7 +185,9 @@ class FleetCall(NamedTuple):
         for name in ("Connection", "Upgrade"):
             if value := self.environ.get(f"HTTP_{name.upper()}"):
                 headers += f"{name}: {value}\r\n"
-        return self.fleet.client.open_stream(node, self.environ["RAW_URI"], headers)
+        accept = accept_of(self.environ.get("HTTP_SEC_WEBSOCKET_KEY", ""))
+        target = self.environ["RAW_URI"]
+        return self.fleet.client.open_stream(node, target, headers, accept)
 
     def relay(self, stream: NodeStream) -> None:
         """Relay a stream of a node until it ends, or the caller's token is removed."""

@@ -170,9 +170,15 @@ class NodeClient:
         self._release(connection)
 
     def open_stream(
-        self, node: Record, target: str, headers: str
+        self, node: Record, target: str, headers: str, accept: str
     ) -> NodeAnswer | NodeStream:
         """Pass the handshake of a stream on to a node.
+
+        Args:
+            node: The node.
+            target: The path, with the query.
+            headers: Lines.
+            accept: Sec-WebSocket-Accept of the answer.
 
         Returns:
             The stream; or the node's answer, if it refuses the handshake.
@@ -191,7 +197,8 @@ class NodeClient:
             raise _away(node) from None
         try:
             head = NodeRequest("GET", target, headers).head(node, "")
-            return connection.open_stream(head, check)
+            proof = self._callers.proof(node.boot, accept)
+            return connection.open_stream(head, proof, check)
         except (NodeLost, OSError) as error:
             connection.close()
             if isinstance(error, NotTheNode):

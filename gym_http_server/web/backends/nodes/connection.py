@@ -243,8 +243,15 @@ class NodeConnection:
             self._early = self._early.partition(b"\r\n\r\n")[2]
         return not received or not _CONTINUE.startswith(self._early[: len(_CONTINUE)])
 
-    def open_stream(self, data: bytes, check: Check) -> NodeAnswer | NodeStream:
+    def open_stream(
+        self, data: bytes, proof: str, check: Check
+    ) -> NodeAnswer | NodeStream:
         """Send a handshake; return the stream, or the answer that refuses it.
+
+        Args:
+            data: The handshake.
+            proof: What the answer has to show that begins the stream.
+            check: Called while the node is silent.
 
         Raises:
             NodeLost: The node does not answer, or its answer is malformed.
@@ -253,8 +260,8 @@ class NodeConnection:
         self._send(data, check)
         text, rest = self._receive_head(check)
         if text.startswith(b"HTTP/1.1 101 "):
-            proof = f"\r\n{NODE_PROOF}: {self._proof}".encode()
-            head, shown, others = text.partition(proof)
+            line = f"\r\n{NODE_PROOF}: {proof}".encode()
+            head, shown, others = text.partition(line)
             if not shown:
                 raise NotTheNode
             self._socket.settimeout(None)
