@@ -1,5 +1,6 @@
 """A fleet on loopback: a real Redis server, and servers that join it."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -147,6 +148,7 @@ def node(redis: Redis, name: str, *args: str, **options: object) -> Server:
     if not token.exists():
         token.write_text(TOKEN + "\n")
         token.chmod(0o600)
+        atexit.register(token.unlink, missing_ok=True)
     flags = ["--fleet", redis.url, "--fleet-token-file", str(token)]
     flags += ["--node-name", name]
     return Server(*flags, *args, **options)  # type: ignore[arg-type]
