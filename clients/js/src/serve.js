@@ -15,6 +15,9 @@ export { NdArray, array } from "./arrays.js";
  * @returns {Promise<void>}
  */
 export async function serveEnv(given) {
+  if (typeof given !== "object" || given === null) {
+    throw new TypeError(`serveEnv takes an object, as { url: …, name: …, step: … }; got a ${typeof given}`);
+  }
   const { url, token, timeout, signal, transport = "websocket", n = 1, factory } = given;
   if (!Number.isInteger(n) || n < 1 || (n > 1 && !factory)) {
     throw new RangeError(`n is ${n}: expected 1, or more with a factory`);
@@ -25,7 +28,9 @@ export async function serveEnv(given) {
   const providers = [];
   for (let index = 0; index < n; index++) {
     const own = factory ? { ...given, ...(await factory(index)) } : given;
-    providers.push(new Provider(new ProvidedEnv(own), own, open, requester.url));
+    const env = new ProvidedEnv(own);
+    if (typeof own.name !== "string") throw new TypeError("name is missing: expected NAME for agents of external/NAME");
+    providers.push(new Provider(env, own, open, requester.url));
   }
   if (!signal?.aborted) await runAll(providers, signal);
 }

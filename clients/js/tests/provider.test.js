@@ -27,6 +27,22 @@ test("a stop before the connection is open sends nothing and ends at once", { ti
   assert.deepEqual([calls, timers.mock.calls.length], [0, 0]);
 });
 
+for (const [missing, words] of Object.entries({
+  name: "name is missing: expected NAME for agents of external/NAME",
+  reset: "reset is missing: expected a function, or observe",
+  step: "step is undefined: expected a function",
+})) {
+  test(`without ${missing}, nothing is provided`, { timeout: 5000 }, async () => {
+    const given = { ...CORRIDOR, url: "http://127.0.0.1:9", [missing]: undefined };
+    await assert.rejects(serveEnv(given), { name: "TypeError", message: words });
+  });
+}
+
+test("an address is no environment to provide", async () => {
+  const words = /^serveEnv takes an object, as .*; got a string$/;
+  await assert.rejects(serveEnv("http://:secret@127.0.0.1:9", CORRIDOR), { name: "TypeError", message: words });
+});
+
 for (const [how, handler] of Object.entries({ throws: fail, rejects: reject })) {
   test(`a handler that ${how} is reply of, and requests are answered`, async () => {
     const lines = [];

@@ -36,8 +36,9 @@ export class ProvidedEnv {
     for (const name of ["observationSpace", "actionSpace"]) {
       if (!definition[name]) throw new TypeError(`${name} is missing: expected a space, or its description`);
     }
+    if (!definition.reset && !definition.observe) throw new TypeError("reset is missing: expected a function, or observe");
     for (const name of ["step", definition.reset ? "reset" : "observe"]) {
-      if (typeof definition[name] !== "function") throw new TypeError(`${name} is not a function`);
+      if (typeof definition[name] !== "function") throw new TypeError(`${name} is ${definition[name]}: expected a function`);
     }
     this.#definition = definition;
     this.#setSpaces(definition);
