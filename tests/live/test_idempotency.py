@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -162,6 +162,14 @@ def test_creates_that_make_nothing_are_not_kept(api: Api) -> None:
         assert not replayed(answer)
 
 
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Server]:
+    """A server with hostile environments, which have a second to be made."""
+    flags = ("--import", "tests.support.envs.hostile", "--create-deadline", "1")
+    with Server(*flags) as started:
+        yield started
+
+
 @pytest.mark.parametrize(
     ("env_id", "kwargs", "status", "code"),
     [
@@ -172,25 +180,22 @@ def test_creates_that_make_nothing_are_not_kept(api: Api) -> None:
     ],
 )
 def test_a_making_that_failed_stays_failed(
-    make_server: Callable[..., Server],
+    hasty: Server,
     env_id: str,
     kwargs: dict[str, object],
     status: int,
     code: str,
 ) -> None:
-    server = make_server(
-        "--import", "tests.support.envs.hostile", "--create-deadline", "1"
-    )
-    api = Api(server)
+    api = Api(hasty)
     body = {"env_id": env_id, "kwargs": kwargs}
-    first = api.post("/v1/envs/", body, headers=key("k"))
+    first = api.post("/v1/envs/", body, headers=key(code))
     wait_until(lambda: calls.ok(api.get("/v1/"))["instances"] == 0, 5.0, "its end")
-    late = api.post("/v1/envs/", body, headers=key("k"))
+    late = api.post("/v1/envs/", body, headers=key(code))
     assert calls.error(first, status, code)["message"] == late.json()["message"]
     calls.error(late, status, code)
     assert (replayed(first), replayed(late)) == (False, True)
     other = {"env_id": "CartPole-v1"}
-    calls.error(api.post("/v1/envs/", other, headers=key("k")), 422, "key-reused")
+    calls.error(api.post("/v1/envs/", other, headers=key(code)), 422, "key-reused")
     assert api.instances() == {}
 
 

@@ -63,6 +63,16 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
         del SECURED[made.server.port]
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A server that gets no new certificate."""
+    made = Secured(tmp_path_factory.mktemp("old"))
+    with made.server:
+        made.trust(made.old[0])
+        yield made
+        del SECURED[made.server.port]
+
+
 def get(connection: RawConnection) -> int:
     """Send a GET over an open connection, and return the status of the answer."""
     connection.send(
@@ -112,12 +122,14 @@ def ends(certificate: Path) -> str:
 
 
 @pytest.mark.parametrize("wrong", ["other key", "no key", "no certificate", "garbage"])
-def test_a_pair_with_a_mistake_changes_nothing(secured: Secured, wrong: str) -> None:
-    server = secured.server
-    certificate, key = secured.files
-    secured.tokens.write(root="admin", carol=USER)
+def test_a_pair_with_a_mistake_changes_nothing(unchanged: Secured, wrong: str) -> None:
+    server = unchanged.server
+    server.begin_log()
+    certificate, key = unchanged.files
+    unchanged.install(*unchanged.old)
+    unchanged.tokens.write(root="admin", carol=USER)
     if wrong == "other key":
-        secured.install(secured.new[0], secured.old[1])
+        unchanged.install(unchanged.new[0], unchanged.old[1])
         words = "expected the key of the certificate in --certfile"
     elif wrong == "no key":
         key.unlink()
@@ -133,7 +145,7 @@ def test_a_pair_with_a_mistake_changes_nothing(secured: Secured, wrong: str) -> 
     assert words in done.stderr
     (line,) = lines_about(server, "cannot reload: ")
     assert words in line
-    assert secured.shown() == {secured.old[0].read_text()}
+    assert unchanged.shown() == {unchanged.old[0].read_text()}
     # Nor has the file of tokens changed anything, though it has no mistake.
     assert api_of(server, "carol").get("/v1/envs/").status == 401
     assert api_of(server, "ada").get("/v1/envs/").status == 200
