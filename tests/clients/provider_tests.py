@@ -1,6 +1,6 @@
 """Tests of the providers of environments that every client has."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 
 from gym_http_client import RemoteEnv, ServerError
 from tests.clients.local_toy import assert_same
+from tests.support.api import Api
 from tests.support.faults.disconnecting_proxy import DisconnectingProxy
 from tests.support.peers.reporting_process import ReportingProcess
 from tests.support.server import Server
@@ -46,6 +47,16 @@ class Provided:
 
 class ProviderTests:
     """The tests, for a module that has the fixtures ``server`` and ``provided``."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def impatient(cls) -> Iterator[Server]:
+        """A server that waits for a second where others wait for longer."""
+        flags = ("--external-grace", "1", "--external-heartbeat", "1")
+        with Server(*flags) as server:
+            # The broker starts when it is first needed, and stays.
+            Api(server).post("/v1/external/")
+            yield server
 
     @pytest.mark.parametrize("dialect", ["json", "binary"])
     def test_no_step_is_doubled_or_lost_over_cut_connections(
@@ -100,9 +111,9 @@ class ProviderTests:
                 provided.check_reset(env)
 
     def test_a_killed_process_comes_back_as_a_new_connection(
-        self, make_server: MakeServer, provided: Provided
+        self, impatient: Server, provided: Provided
     ) -> None:
-        server = make_server("--external-grace", "1")
+        server = impatient
         with provided.start(server.url) as provider:
             env = provided.create(server.url)
             provided.check_reset(env)
@@ -137,9 +148,9 @@ class ProviderTests:
 
     @pytest.mark.parametrize("dialect", ["json", "binary"])
     def test_a_silent_server_is_given_up(
-        self, make_server: MakeServer, provided: Provided, dialect: str
+        self, impatient: Server, provided: Provided, dialect: str
     ) -> None:
-        server = make_server("--external-heartbeat", "1")
+        server = impatient
         with provided.start(server.url, dialect) as provider:
             provider.wait_for("connected")
             stopped = server.members()
