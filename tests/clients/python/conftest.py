@@ -32,7 +32,7 @@ def remote_vector(server: Server) -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
     def make(
-        env_id: str, *places: int, url: str = server.url, **options: Any
+        env_id: str, url: str = server.url, *places: int, **options: Any
     ) -> RemoteVectorEnv:
         made.append(RemoteVectorEnv(url, env_id, *places, **options))
         return made[-1]  # type: ignore[no-any-return]

@@ -154,11 +154,11 @@ def test_values_are_those_of_a_local_async_vector(
 
 
 def test_the_default_is_that_of_make_vec(
-    remote_vector: Make, local_vector: Make
+    remote_vector: Make, local_vector: Make, server: Server
 ) -> None:
     # Also by place.
     vector, reference = (
-        remote_vector("CartPole-v1", 3),
+        remote_vector("CartPole-v1", server.url, 3),
         local_vector("CartPole-v1", num_envs=3),
     )
     assert reference.spec.kwargs["vectorization_mode"] == "vector_entry_point"
