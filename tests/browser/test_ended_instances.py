@@ -90,7 +90,7 @@ def test_the_page_of_a_crashed_instance_has_the_place(
     page.shows("Its process ended by itself. (SIGSEGV)")
     page.shows(failed["log_tail"].splitlines()[0])
     page.run("location.hash = '#/envs/00000000'")
-    page.shows("There is no instance 00000000, or it ended long ago. All instances")
+    page.shows("There is no instance 00000000, or it ended long ago.")
     assert "Close instance" not in page.text()
     assert "Waiting for" not in page.text()
     page.take_fault("00000000/log/")

@@ -3,22 +3,21 @@
 import { h } from "./elements.js";
 import { endSentence } from "./states.js";
 
-/** Shows why an instance has ended, where it crashed, and links to its recordings. */
+/** Shows why an instance has ended, and links to its recordings. */
 export class EndedPanel {
   #why = h("p", { class: "why" });
-  #place = h("pre", { class: "log", tabindex: "0", role: "region", "aria-label": "Where it crashed, and its last output", hidden: "" });
+  #log = h("pre", { class: "log", tabindex: "0", role: "log", "aria-label": "Where it crashed" });
   #recordings = h("ul", { hidden: "" });
 
   constructor() {
-    this.element = h("div", {}, this.#why, this.#place, this.#recordings);
+    this.element = h("div", {}, this.#why, this.#log, this.#recordings);
   }
 
   /** @param {object} row Of the list of instances. */
   show(row) {
     this.#why.textContent = endSentence(row);
-    // After a crash it begins with the frames, the failing one first.
-    this.#place.textContent = row.log_tail ?? "";
-    this.#place.hidden = !row.log_tail;
+    this.#log.textContent = row.log_tail ?? "";
+    this.#log.hidden = !row.log_tail;
   }
 
   /**

@@ -54,7 +54,6 @@ class InstancePage {
   #hasClock = false;
   #summary = h("p", { class: "summary soft" });
   #banner = h("div", { hidden: "" });
-  #columns;
   #spaces = h("div", {}, h("p", {}, "Waiting for the environment …"));
   #hand = h("div", {}, h("p", { class: "soft" }, "Waiting for the environment …"));
   #control = h("div", {});
@@ -95,7 +94,7 @@ class InstancePage {
 
   #layout() {
     this.#closing.classList.add("danger");
-    this.#closing.hidden = !this.#context.may("step", "create");
+    this.#closing.hidden = true;
     this.#tabs = new Tabs("More about this instance", [
       ...(this.#context.may("step") ? [["By hand", this.#hand]] : []),
       ["Facts", this.#facts.element],
@@ -103,30 +102,19 @@ class InstancePage {
       ["Spaces", this.#spaces],
       ["Recording", this.#recording.element],
     ]);
-    this.#columns = h(
-      "div",
-      { class: "instance-columns" },
-      h("div", { class: "panel stage" }, this.#frame.element, this.#control),
-      h("section", { class: "panel", "aria-label": "Curves" }, this.#curves.element),
-      h("div", { class: "panel instance-more" }, this.#tabs.element),
-    );
     return h(
       "div",
       { class: "view instance" },
       h("div", { class: "head instance-head" }, h("div", {}, this.#title, this.#summary), this.#closing),
       this.#banner,
-      this.#columns,
+      h(
+        "div",
+        { class: "instance-columns" },
+        h("div", { class: "panel stage" }, this.#frame.element, this.#control),
+        h("section", { class: "panel", "aria-label": "Curves" }, this.#curves.element),
+        h("div", { class: "panel instance-more" }, this.#tabs.element),
+      ),
     );
-  }
-
-  /** Show the page, or in its place that there is no such instance. */
-  #showKnown(isKnown) {
-    this.#columns.hidden = !isKnown;
-    this.#closing.hidden = !isKnown || !this.#context.may("step", "create");
-    this.#banner.hidden = isKnown;
-    if (isKnown) return;
-    const why = h("p", {}, `There is no instance ${this.#id}, or it ended long ago. `, h("a", { href: "#/instances" }, "All instances"));
-    this.#banner.replaceChildren(h("div", { class: "panel banner" }, why));
   }
 
   /** Say the state, and the figures that matter most, below the title. */
@@ -187,10 +175,10 @@ class InstancePage {
     if (this.#stopped || this.#isClosing) return;
     const isThis = ({ instance_id }) => instance_id === this.#id;
     const row = instances.find(isThis) ?? ended.find(isThis);
-    // In a fleet, a new one may be listed late.
-    if (!row && !this.#row) return this.#showKnown(false);
-    if (!row) throw new Error(`There is no instance ${this.#id} any more.`);
-    if (!this.#row) this.#showKnown(true);
+    this.element.lastChild.hidden = !row;
+    this.#banner.hidden = !!row;
+    this.#closing.hidden = !row || !this.#context.may("step", "create");
+    if (!row) return this.#banner.replaceChildren(`There is no instance ${this.#id}, or it ended long ago.`);
     this.#row = row;
     this.#title.textContent = [row.env_id, row.label, row.program].filter(Boolean).join(" · ");
     this.#summarize(row);

@@ -38,8 +38,7 @@ export class LogPanel {
         if (!answer.ok) {
           const { message } = await answer.json();
           this.#say(message);
-          // There is no such instance, or its log is not kept any more.
-          if (answer.status === 400 || answer.status === 404) return;
+          if ([400, 404].includes(answer.status)) return;
           await pause(signal);
           continue;
         }
