@@ -5,7 +5,7 @@ import platform
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -51,13 +51,20 @@ def title_of(server: Server, name: str) -> psutil.Process:
     return found
 
 
+@pytest.fixture(scope="module")
+def measured() -> Iterator[Api]:
+    """A server with a broker, and a relay that has a run."""
+    with Server() as server:
+        ExternalEnv.to(Api(server)).drop()
+        Run.create(Api(server), "measured")
+        yield Api(server)
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_stopped_process_costs_a_scrape_only_its_own_figures(
-    make_server: MakeServer, name: str
+    measured: Api, name: str
 ) -> None:
-    api = Api(make_server())
-    ExternalEnv.to(api).drop()
-    Run.create(api, "measured")
+    api = measured
     assert scraped(api, "")["gym_relay_runs", ()] == 1
     process = title_of(api.server, name)
     process.send_signal(signal.SIGSTOP)
@@ -120,8 +127,8 @@ def test_processes_have_the_metrics_of_every_prometheus_client(
         assert of("max_fds") == each.rlimit(psutil.RLIMIT_NOFILE)[0]
 
 
-def test_the_build_is_described(make_server: MakeServer) -> None:
-    text = Api(make_server()).get("/metrics").text
+def test_the_build_is_described(api: Api) -> None:
+    text = api.get("/metrics").text
     (family,) = (each for each in parse(text) if each.name == "gym_build_info")
     ((_, labels, value, *_),) = family.samples
     assert value == 1
