@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from gym_http_server.commands import cli
 from tests.support.api import Api, Instance, no_content, ok
 from tests.support.server import ROOT, Server
 from tests.support.tls import certificate_and_key
@@ -59,22 +61,33 @@ def words_of(*args: str) -> list[str]:
     return [sys.executable, "-m", "gym_http_server", *args]
 
 
-def run(*args: str, status: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+def run(*args: str, status: int = 0, **more: str) -> Result:
+    """Run a command to its end, in this process, which saves its start."""
+    variables = environment(**more)
+    others = dict.fromkeys(os.environ.keys() - variables.keys())
+    done = CliRunner().invoke(
+        cli.main, args, env={**others, **variables}, prog_name="gym-http-server"
+    )
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    assert done.exit_code == status, (args, done, done.output)
+    return done
+
+
+def run_apart(*args: str, **more: str) -> str:
+    """Run a command to its end, as users do; return its output."""
     done = subprocess.run(
         words_of(*args),
         env=environment(**more),
         capture_output=True,
         text=True,
         timeout=50,
-        check=False,
+        check=True,
     )
-    assert done.returncode == status, (args, done)
-    assert "Traceback" not in done.stderr
-    return done
+    assert not done.stderr
+    return done.stdout
 
 
-def admin(*args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+def admin(*args: str, **more: Any) -> Result:
     """Run a command with the admin's token."""
     return run(*args, GHS_TOKEN=token_of("root"), **more)
 
@@ -126,7 +139,7 @@ class Running:
 def test_an_empty_list_says_so(shared: Server, api: Api) -> None:
     made = api.create()
     no_content(made.close())
-    printed = admin("ls", shared.url).stdout
+    printed = run_apart("ls", shared.url, GHS_TOKEN=token_of("root"))
     assert printed.startswith(f"There are no instances at {shared.url}.")
     assert "--ended" in printed
 
@@ -245,7 +258,7 @@ def test_close_wants_to_know_which(
 
 
 def test_envs(shared: Server) -> None:
-    printed = admin("envs", shared.url, "frozenlake").stdout
+    printed = run_apart("envs", shared.url, "frozenlake", GHS_TOKEN=token_of("root"))
     head, first, *_ = printed.splitlines()
     assert head.split() == ["ENV", "STEPS"]
     assert first.split() == ["FrozenLake-v1", "100"]
