@@ -12,9 +12,11 @@ import gymnasium
 import minari
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, recordings
+from gym_http_server.commands import cli
 from tests.support.api import Api, Instance, no_content
 from tests.support.server import Server
 
@@ -30,17 +32,25 @@ def server() -> Iterator[Server]:
 
 
 def export(*words: str, status: int = 0, **more: str) -> str:
-    """Run the command; return its output, or its complaint."""
+    """Run the command here, which saves its start; return its output or complaint."""
+    variables = {"GHS_TOKEN": TOKEN, **more}
+    done = CliRunner().invoke(cli.main, ["export", *words], env=variables)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    assert done.exit_code == status, done.output
+    return done.stderr if status else done.stdout
+
+
+def export_apart(*words: str) -> str:
+    """Run the command as users do; return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "gym_http_server", "export", *words],
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        env={**os.environ, "GHS_TOKEN": TOKEN, **more},
+        check=True,
+        env={**os.environ, "GHS_TOKEN": TOKEN},
         timeout=60,
     )
-    assert done.returncode == status, (done.stdout, done.stderr)
-    return done.stderr if status else done.stdout
+    return done.stdout
 
 
 def record(server: Server, directory: str, env_id: str, **more: Any) -> Instance:
@@ -152,7 +162,7 @@ def test_lines_have_each_reset_and_step(server: Server, tmp_path: Path) -> None:
     with gymnasium.make("FrozenLake-v1") as env:
         first, *rows = walk(env, 7, 5)
     source = f"{server.url}/v1/recordings/lines/"
-    lines = [json.loads(each) for each in export("jsonl", source).splitlines()]
+    lines = [json.loads(each) for each in export_apart("jsonl", source).splitlines()]
     reset = {"episode": 0, "env": None, "step": 0, "seed": 7, "options": None}
     assert lines[0] == {**reset, "observation": first[0], "info": first[1]}
     for number, (line, row) in enumerate(zip(lines[1:], rows, strict=True), 1):

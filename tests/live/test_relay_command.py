@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from gym_http_client.relay import RelayCalls
 from gym_http_client.relay.batches import encode_columns
+from gym_http_server.commands import cli
 from tests.support.api import Api
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
@@ -59,17 +61,13 @@ def environment() -> dict[str, str]:
 
 
 def run(server: Server, *words: str, status: int = 0) -> str:
-    """Run the command to its end, and return what it prints."""
-    done = subprocess.run(
-        words_of(server, *words),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert done.returncode == status, done
-    assert "Traceback" not in done.stderr
+    """Run the command here, which saves its start, and return what it prints."""
+    variables = environment()
+    others = dict.fromkeys(os.environ.keys() - variables.keys())
+    command = ["runs", server.url, *words]
+    done = CliRunner().invoke(cli.main, command, env={**others, **variables})
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    assert done.exit_code == status, done.output
     return done.stdout + done.stderr
 
 
