@@ -5,17 +5,24 @@ import pty
 import re
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from tests.support import processes
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.reloads import USER, Tokens, lines_about, reload, reloaded
+from tests.support.reloads import (
+    USER,
+    Tokens,
+    lines_about,
+    reload,
+    reload_apart,
+    reloaded,
+)
 from tests.support.server import Server
 from tests.support.token_file import api_of, line, token_of
 from tests.support.wait import wait_until
@@ -157,9 +164,9 @@ def test_a_web_worker_that_starts_later_has_the_new_tokens(
         each.close()
 
 
-def nothing_changed(server: Server, done: subprocess.CompletedProcess[str]) -> str:
+def nothing_changed(server: Server, done: Result) -> str:
     """Check a refused reload; return the command's message."""
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     (said,) = done.stderr.splitlines()
     message = said.removeprefix("gym-http-server: ")
     (logged,) = lines_about(server, "cannot reload: ")
@@ -247,7 +254,7 @@ def test_a_single_token(
     assert statuses() == (401, 200)
     path.write_text("short")
     done = reload(server)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "the token has 5 characters" in done.stderr
     assert statuses() == (401, 200)
 
@@ -296,13 +303,13 @@ def test_the_command_names_the_servers_that_it_finds(
     server: Server, make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     none = reload(server, "--run-dir", str(tmp_path))
-    assert (none.returncode, none.stdout) == (1, "")
+    assert (none.exit_code, none.stdout) == (1, "")
     assert f"no server of this user has its run directory in {tmp_path}" in none.stderr
     (first,) = server.run_dir.iterdir()
     assert reloaded(server, "--run-dir", str(first)) == "nothing has changed\n"
     second = make_server("--run-dir", str(server.run_dir))
     several = reload(server)
-    assert (several.returncode, several.stdout) == (1, "")
+    assert (several.exit_code, several.stdout) == (1, "")
     for each in (server, second):
         assert f"(PID {each.pid})" in several.stderr
     assert str(first) in several.stderr
@@ -336,7 +343,7 @@ def test_the_log_level_is_that_of_the_command_or_of_the_start(
     assert reloaded(server, "--log-level", "info") == "log level info\n"
     assert info_lines(server) == 2
     bad = reload(server, "--log-level", "loud")
-    assert (bad.returncode, bad.stdout) == (1, "")
+    assert (bad.exit_code, bad.stdout) == (1, "")
     words = "--log-level is 'loud': expected debug, info, warning or error"
     assert words in bad.stderr
     assert len(lines_about(server, words)) == 1
@@ -365,7 +372,7 @@ def test_a_web_worker_that_hangs_is_named(server: Server, tokens: Tokens) -> Non
 def test_two_reloads_at_once(server: Server, tokens: Tokens) -> None:
     tokens.write(root="admin", ada=USER, carol=USER)
     with ThreadPoolExecutor(4) as threads:
-        said = list(threads.map(lambda _: reloaded(server), range(4)))
+        said = list(threads.map(lambda _: reload_apart(server), range(4)))
     assert sorted(said) == [
         "new tokens: carol; removed tokens: bob\n",
         *["nothing has changed\n"] * 3,
@@ -381,7 +388,7 @@ def test_a_server_that_stops_reloads_nothing(
     wait_until(lambda: Api(server).get("/readyz").status == 503, 10.0, "draining")
     own_tokens.write(root="admin", carol=USER)
     done = reload(server)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "the server is stopping" in done.stderr
     error(api_of(server, "carol").get("/v1/envs/"), 401, "unauthorized")
     os.kill(server.pid, signal.SIGTERM)

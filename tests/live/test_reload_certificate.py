@@ -141,7 +141,7 @@ def test_a_pair_with_a_mistake_changes_nothing(unchanged: Secured, wrong: str) -
         certificate.write_text("-----BEGIN CERTIFICATE-----\n")
         words = "expected a certificate and its key in PEM"
     done = reload(server)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert words in done.stderr
     (line,) = lines_about(server, "cannot reload: ")
     assert words in line

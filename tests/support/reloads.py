@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner, Result
+
+from gym_http_server.commands import cli
 from tests.support.server import ROOT, Server
 from tests.support.token_file import line
 
@@ -30,21 +33,28 @@ class Tokens:
         new.rename(self.path)
 
 
-def reload(server: Server, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run the command against a server."""
-    command = [sys.executable, "-m", "gym_http_server", "reload", *args]
+def reload(server: Server, *args: str) -> Result:
+    """Run the command against a server, in this process, which saves its start."""
+    variables = dict.fromkeys(each for each in os.environ if each.startswith("GHS_"))
+    env = {**variables, "GHS_RUN_DIR": str(server.run_dir)}
+    done = CliRunner().invoke(cli.main, ["reload", *args], env=env)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    return done
+
+
+def reload_apart(server: Server) -> str:
+    """Run the command against a server as users do, and return its output."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
     env["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "clients/python")))
     env["GHS_RUN_DIR"] = str(server.run_dir)
-    return subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, "-m", "gym_http_server", "reload"]
+    return subprocess.check_output(command, env=env, text=True, timeout=60)
 
 
 def reloaded(server: Server, *args: str) -> str:
     """Run the command, which must succeed, and return its output."""
     done = reload(server, *args)
-    assert done.returncode == 0, done
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
