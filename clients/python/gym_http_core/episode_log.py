@@ -299,9 +299,11 @@ class VectorEpisodeLog(_Ended):
         return_of: Callable[[int], Any] = returned.item
         if returned.ndim > 1:
             return_of = returned.tolist().__getitem__
-        terminated_of, truncated_of = (
-            np.asarray(each, np.bool_).item for each in flags
-        )
+        terminated_of = np.asarray(flags[0], np.bool_).item
+        truncated_of = np.asarray(flags[1], np.bool_).item
+        # Read once: several episodes may end in a step of many environments.
+        steps, before, began = self._steps, self._before, self._began
+        seed_of, new = self._seeds.get, tuple.__new__
         endings = []
         for env in ended:
             terminated = terminated_of(env)
@@ -309,16 +311,16 @@ class VectorEpisodeLog(_Ended):
                 number,
                 env,
                 return_of(env),
-                self._steps - self._before[env],
-                now - self._began[env],
-                self._seeds.get(env),
+                steps - before[env],
+                now - began[env],
+                seed_of(env),
                 terminated,
                 truncated_of(env),
                 "terminated" if terminated else end,
                 at,
             )
-            # Twice as fast as `Ending`, of which a step of many may need several.
-            endings.append(tuple.__new__(Ending, members))
+            # Twice as fast as `Ending`.
+            endings.append(new(Ending, members))
             number += 1
         self._add(endings)
 
