@@ -116,6 +116,8 @@ def test_a_lost_environment_is_answered_with_503(api: Api) -> None:
         instance = create_and_reset(api, external, realtime=FREE)
         stepping = in_background(instance.post, "step/", {"action": 1})
         external.expect("step")
+        # The world may have begun to step before the action arrived.
+        wait_until(lambda: timing(instance)["actions"]["received"] == 1)
         external.drop()
         answer = answer_of(stepping)
         assert answer.status in (502, 503), answer
