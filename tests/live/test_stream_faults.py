@@ -137,6 +137,8 @@ def test_a_client_that_reads_nothing_loses_its_stream(
     assert calls.ok(instance.get(""))["steps"] == 0
 
 
+# Whoever reads nothing for five seconds loses the stream.
+@pytest.mark.alone
 def test_a_slow_reader_keeps_its_stream(create_toy: Callable[..., Instance]) -> None:
     instance = create_toy("toys/Big-v0", kwargs={"size": 3_000_000})
     with WebSocket.to(instance, timeout=60) as stream:
