@@ -184,9 +184,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run four workers on two cores: tests wait for half of their time."""
+    """Run three workers on two cores: tests wait for half of their time."""
     cores = len(os.sched_getaffinity(0))
-    return cores + max(2, cores // 2)
+    return cores + (cores + 1) // 2
 
 
 def pytest_sessionfinish() -> None:
