@@ -95,7 +95,7 @@ def _explain(problem: Problem) -> None:
         problem.message += (
             "; environments that the server makes run in directories of their own: "
             "expected a path beside the module, as "
-            f"Path(__file__).with_name({found['path']!r:.80})"
+            f"Path(__file__).parent / {found['path']!r:.80}"
         )
     if "builtins.PermissionError" in lineage and sandbox.confined():
         problem.message += (

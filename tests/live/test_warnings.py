@@ -377,13 +377,21 @@ def test_a_list_mode_and_a_known_one_are_taken(server: Server) -> None:
         calls.no_content(instance.close())
 
 
-@pytest.mark.parametrize("read", ["map.txt", "/absent/map.txt"])
+@pytest.mark.parametrize("read", ["map.txt", "maps/first.txt"])
 def test_a_relative_path_is_named_as_one(server: Server, read: str) -> None:
     request = {"env_id": "Careless-v0", "kwargs": {"read": read}}
     answer = Api(server).post("/v1/envs/", request)
     message = calls.error(answer, 502, "env-error")["message"]
-    advised = message.endswith("as Path(__file__).with_name('map.txt')")
-    assert advised is (read == "map.txt")
+    _, _, advised = message.rpartition(" as ")
+    assert eval(advised, {"Path": Path, "__file__": "/envs/my.py"}) == Path(
+        "/envs", read
+    )
+
+
+def test_an_absolute_path_is_not(server: Server) -> None:
+    request = {"env_id": "Careless-v0", "kwargs": {"read": "/absent/map.txt"}}
+    answer = Api(server).post("/v1/envs/", request)
+    assert "Path(" not in calls.error(answer, 502, "env-error")["message"]
 
 
 @pytest.mark.parametrize(
