@@ -137,7 +137,7 @@ def test_a_client_that_reads_nothing_loses_its_stream(
     assert calls.ok(instance.get(""))["steps"] == 0
 
 
-# Whoever reads nothing for five seconds loses the stream.
+# A client that reads nothing for five seconds loses its stream.
 @pytest.mark.alone
 def test_a_slow_reader_keeps_its_stream(create_toy: Callable[..., Instance]) -> None:
     instance = create_toy("toys/Big-v0", kwargs={"size": 3_000_000})

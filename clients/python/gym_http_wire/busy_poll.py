@@ -33,7 +33,7 @@ def may_busy_poll(sockets: Iterable[socket.socket]) -> bool:
     if not hasattr(os, "sched_getaffinity"):
         return False
     own = os.sched_getaffinity(0)
-    if len(own) == 1 and not all(_peer_is_beyond(own, sock) for sock in sockets):
+    if len(own) == 1 and not all(_sent_from_elsewhere(own, sock) for sock in sockets):
         return False
     # Only now, since this opens a file, and a refusal is checked again every 64 steps.
     cores = os.cpu_count() or 1
@@ -51,8 +51,8 @@ def may_busy_poll(sockets: Iterable[socket.socket]) -> bool:
     return running <= cores
 
 
-def _peer_is_beyond(cores: set[int], sock: socket.socket) -> bool:
-    """Whether the last bytes came from no core of these; no, if that is unknown."""
+def _sent_from_elsewhere(cores: set[int], sock: socket.socket) -> bool:
+    """Whether another core than these sent the last bytes; False if it is unknown."""
     if _INCOMING_CPU is None or sock.family == _UNIX:
         return False
     return sock.getsockopt(socket.SOL_SOCKET, _INCOMING_CPU) not in cores
