@@ -5,32 +5,59 @@ CHAOS_TIMES=170 takes 10,000 steps.
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.envs.meeting import Meeting
+from tests.support.envs.meeting import Agent, Meeting
 from tests.support.faults.disconnecting_proxy import DisconnectingProxy
 from tests.support.faults.http_faults import FaultyNetwork
 from tests.support.peers.seat_holder import Entry, SeatHolder
 from tests.support.seats import served_agents
 from tests.support.server import Server
-from tests.support.wait import wait_until
 
 TIMES = float(os.environ.get("CHAOS_TIMES", "1"))
 STEPS = int(60 * TIMES)
 #: Steps of an episode.
 LIFE = 20
+#: The step, in the middle of an episode, at which the first program is killed.
+KILLED_AT = STEPS // 2 // LIFE * LIFE + LIFE // 2
 FAULTS = 0.1
+
+
+class Killing(Meeting):
+    """A meeting that kills a program while it takes a step.
+
+    Args:
+        log: As of a meeting.
+        kill: Kills the program.
+    """
+
+    def __init__(self, log: list[Any], kill: Callable[[], None]) -> None:
+        super().__init__({"a": LIFE, "b": LIFE}, log)
+        self._kill = kill
+
+    def step(self, actions: dict[Agent, Any]) -> tuple[dict[Agent, Any], ...]:
+        """Take a step, and kill the program if it is the step for that."""
+        answer = super().step(actions)
+        if len(steps_of(self.log)) == KILLED_AT:
+            self._kill()
+        return answer
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 30 * TIMES)
 def test_the_log_of_the_world_is_what_both_saw(tmp_path: Path) -> None:
     log: list[Any] = []
+    killed = threading.Event()
     ended = threading.Event()
+
+    def kill() -> None:
+        a.kill()
+        killed.set()
 
     def cut() -> None:
         """Cut a connection of a seat at every tenth step, on either way."""
@@ -46,7 +73,7 @@ def test_the_log_of_the_world_is_what_both_saw(tmp_path: Path) -> None:
         FaultyNetwork(server.port, probability=FAULTS, seed=4, holds=False) as network,
         DisconnectingProxy(server.port) as proxy,
         served_agents(
-            lambda: Meeting({"a": LIFE, "b": LIFE}, log),
+            lambda: Killing(log, kill),
             f"http://127.0.0.1:{proxy.port}",
             name="m",
         ),
@@ -59,8 +86,7 @@ def test_the_log_of_the_world_is_what_both_saw(tmp_path: Path) -> None:
             a.start()
             b.start()
             cutting.start()
-            wait_until(lambda: len(b.entries()) > STEPS / 2, timeout=30 * TIMES)
-            a.kill()
+            assert killed.wait(30 + 15 * TIMES)
             Api(server).post(f"/v1/envs/{a.instance()}/close/")
             a.start()
             assert b.wait() == 0
@@ -71,13 +97,18 @@ def test_the_log_of_the_world_is_what_both_saw(tmp_path: Path) -> None:
             cutting.join()
         counts = network.counts()
         print(dict(counts), proxy.cuts)
-    steps = [each for each in log if isinstance(each, dict)]
+    steps = steps_of(log)
     assert_seen(b.entries(), "b", 1, steps)
     assert_seen(a.entries(), "a", 0, steps)
     assert {each["a"] // 100_000 for each in steps} == {0, 1}
     cuts = [line["cut"] for line in b.written() if "cut" in line]
     assert cuts == ["a left the episode"]
     assert proxy.cuts >= 3
+
+
+def steps_of(log: list[Any]) -> list[dict[str, int]]:
+    """Return the steps of the log of a meeting, without its resets."""
+    return [each for each in log if isinstance(each, dict)]
 
 
 def assert_seen(
