@@ -32,6 +32,8 @@ _COMMAND = (
     "--disable-component-update",
     "--disable-breakpad",
     "--disable-crash-reporter",
+    # It starts a helper after three minutes, which a test would seem to leave behind.
+    "--disable-features=OptimizationGuideOnDeviceModel",
     "--no-first-run",
     "--remote-debugging-port=0",
 )
