@@ -47,7 +47,7 @@ LOG_WAIT_S = 25.0
 
 #: Longest time from the loss of its streams until the server lists an end.
 _END_SECONDS = 2.0
-# On a narrow terminal, the columns that tell instances apart are left out last.
+# These tell instances apart, so a narrow terminal leaves out others first.
 _ENV = Column("ENV", least=11, middle=True)
 _LABEL = Column("LABEL", least=16, weight=2, optional=True, middle=True)
 _OWNER = Column("OWNER", least=8, optional=True, middle=True, leave=7)

@@ -21,7 +21,8 @@ from tests.support.websocket import TEXT, WebSocket
 
 FLAGS = (
     *("--import", "tests.support.envs.hostile", "--max-instances", "3"),
-    # An environment that leaks has met its limit of memory before the deadline.
+    # On a busy machine, a leak needs seconds to reach the limit of memory. A stopped
+    # host has to meet the deadline before the idle timeout.
     *("--step-deadline", "6", "--idle-timeout", "14", "--orphan-timeout", "0.5"),
     *("--host-memory", "300M", "--external-grace", "0.5", "--workers", "2"),
     *("--zmq", "tcp://127.0.0.1:0"),

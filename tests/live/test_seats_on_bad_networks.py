@@ -29,11 +29,11 @@ FAULTS = 0.1
 
 
 class Killing(Meeting):
-    """A meeting that kills a program while it takes a step.
+    """A meeting that kills one of its players before that gets the answer to a step.
 
     Args:
         log: As of a meeting.
-        kill: Kills the program.
+        kill: Kills the player.
     """
 
     def __init__(self, log: list[Any], kill: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class Killing(Meeting):
         self._kill = kill
 
     def step(self, actions: dict[Agent, Any]) -> tuple[dict[Agent, Any], ...]:
-        """Take a step, and kill the program if it is the step for that."""
+        """Take a step; in step `KILLED_AT`, kill the player."""
         answer = super().step(actions)
         if len(steps_of(self.log)) == KILLED_AT:
             self._kill()
