@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import re
-from pathlib import Path
-
-import psutil
 
 from benchmarks.fresh import BASELINE, fresh_process
 from benchmarks.measuring import Plan, median
 from benchmarks.pinning import Mode, available
+from benchmarks.processes import find_hosts, pss_mib
 from benchmarks.report import Row, row
-from benchmarks.servers import Server, our_server
+from benchmarks.servers import our_server
 from gym_http_client.bench.agents import LeanAgent
 
-__all__ = ["fresh_mib", "host_memory", "pss_mib"]
+__all__ = ["fresh_mib", "host_memory"]
 
 _HOSTS = 10
 # Some memory is shared only until a process writes to it.
 _STEPS = 1000
-_PSS = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
 
 
 def host_memory(plan: Plan) -> list[Row]:
@@ -39,7 +35,9 @@ def _hosts() -> list[float]:
             for number in range(_STEPS):
                 if agent.step(number % 2):
                     agent.reset()
-        return [pss_mib(pid) for pid in _host_pids(server)]
+        hosts = find_hosts(server.pid)
+        assert len(hosts) == _HOSTS
+        return [pss_mib(pid) for pid in hosts]
 
 
 def fresh_mib() -> list[float]:
@@ -49,18 +47,3 @@ def fresh_mib() -> list[float]:
         for each in every:
             each.step()
         return [pss_mib(each.pid) for each in every]
-
-
-def _host_pids(server: Server) -> list[int]:
-    """Find the hosts: each has a working directory for its instance."""
-    below = psutil.Process(server.pid).children(recursive=True)
-    pids = [each.pid for each in below if Path(each.cwd()).name == "work"]
-    assert len(pids) == _HOSTS
-    return pids
-
-
-def pss_mib(pid: int) -> float:
-    """Return a process's proportional set size; shared memory counts in part."""
-    found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
-    assert found
-    return int(found[1]) / 1024

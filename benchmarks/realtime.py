@@ -9,12 +9,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-
-import psutil
 
 from benchmarks.measuring import Plan, in_turn, median
 from benchmarks.pinning import Mode, available
+from benchmarks.processes import find_hosts, processor_ns
 from benchmarks.report import Row, row
 from benchmarks.rtgym_interface import HZ
 from benchmarks.servers import Server, our_server
@@ -28,7 +26,7 @@ from gym_http_client.jitter import (
     world_lateness,
 )
 
-__all__ = ["find_hosts", "realtime", "realtime_cpu"]
+__all__ = ["realtime", "realtime_cpu"]
 
 _RATES = (10, 50, 100, 250)
 _SLEEP = "sleep loop"
@@ -145,35 +143,17 @@ def _tick_us(server: Server, seconds: float) -> float:
     env_id = f"interface/{_MODULE}:Nothing"
     env = RealTimeEnv(server.url, env_id, realtime=clock)
     try:
-        (host,) = find_hosts(server)
+        (host,) = find_hosts(server.pid)
         env.reset()
         # As many ticks as rtgym takes before it is measured.
         time.sleep(20 / HZ)
-        ticks, began = env.timing()["ticks"], _processor_ns(host)
+        ticks, began = env.timing()["ticks"], processor_ns([host])
         time.sleep(seconds)
-        used = _processor_ns(host) - began
+        used = processor_ns([host])[host] - began[host]
         taken: int = env.timing()["ticks"] - ticks
         return used / 1000 / taken
     finally:
         env.close()
-
-
-def find_hosts(server: Server) -> list[int]:
-    """Find the hosts: each has a working directory for its instance."""
-    found = []
-    for each in psutil.Process(server.pid).children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if Path(each.cwd()).name == "work":
-                found.append(each.pid)
-    return found
-
-
-def _processor_ns(pid: int) -> int:
-    """Return the processor time of all threads of a process."""
-    return sum(
-        int(path.read_text().split()[0])
-        for path in Path(f"/proc/{pid}/task").glob("*/schedstat")
-    )
 
 
 def _rtgym_us(env_id: str, seconds: float) -> float:

@@ -15,6 +15,7 @@ from benchmarks.external_envs import AgentCommand, ours, tangos
 from benchmarks.external_programs import StepFigures
 from benchmarks.measuring import Plan
 from benchmarks.pinning import Cores, Mode, pinned, places
+from benchmarks.processes import processor_ns, with_descendants
 from benchmarks.servers import Server
 from benchmarks.timings import Part
 
@@ -56,22 +57,18 @@ def _shares(
 def _turn(plan: Plan, agent: AgentCommand, running: Server) -> list[float]:
     """Return each share's user and system CPU time per round trip, in us."""
     words = agent(running, plan.seconds + _END_SECONDS)
-    us, server = psutil.Process(), psutil.Process(running.pid)
-    (environment,) = (each for each in us.children() if "environment" in each.name())
+    below = psutil.Process().children()
+    (environment,) = (each.pid for each in below if "environment" in each.name())
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as stepping:
         assert stepping.stdout
         # Do not measure the start.
         stepping.stdout.readline()
-        hosts = [server, *server.children(recursive=True)]
-        shares = [[psutil.Process(stepping.pid)], hosts, [environment]]
-        before = [sum(map(_used, each)) for each in shares]
+        shares = [[stepping.pid], with_descendants(running.pid), [environment]]
+        before = [processor_ns(each) for each in shares]
         time.sleep(plan.seconds)
-        after = [sum(map(_used, each)) for each in shares]
+        used = [
+            sum(now - then[pid] for pid, now in processor_ns(then).items())
+            for then in before
+        ]
         rate = StepFigures.of(stepping.stdout.read()).rate
-    steps = rate * plan.seconds
-    return [(now - then) / steps * 1e6 for then, now in zip(before, after, strict=True)]
-
-
-def _used(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+    return [each / 1e3 / (rate * plan.seconds) for each in used]

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.pinning import available
-from benchmarks.realtime import find_hosts
+from benchmarks.processes import find_hosts
 from benchmarks.servers import our_server
 from gym_http_client import sleep_loop
 from gym_http_client.envs.real_time_env import RealTimeEnv
@@ -117,7 +117,7 @@ def main() -> None:
         clock = {"mode": "free_running", "hz": options.hz}
         env = RealTimeEnv(server.url, "world/empty", realtime=clock)
         stack.callback(env.close)
-        (host,) = find_hosts(server)
+        (host,) = find_hosts(server.pid)
         for number in range(options.writers):
             stack.enter_context(_beside(_WRITER, f"{folder}/{number}"))
         for _ in range(options.busy):

@@ -11,16 +11,19 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
-import psutil
-
 from benchmarks.fresh import BASELINE
-from benchmarks.host_memory import fresh_mib, pss_mib
+from benchmarks.host_memory import fresh_mib
 from benchmarks.measuring import Plan, median
 from benchmarks.observing import milliseconds
 from benchmarks.pinning import Mode, available
+from benchmarks.processes import (
+    find_hosts,
+    processor_ns,
+    pss_mib,
+    with_descendants,
+)
 from benchmarks.report import Row, row
 from benchmarks.servers import our_server
 from gym_http_client.calls.client import Client
@@ -130,26 +133,14 @@ def _spread(
 
 def _processor_use(pid: int) -> float:
     """Return the percentage of a core that a server and all below it use."""
-    before, began = _processor_ns(pid), time.monotonic()
+    before, began = processor_ns(with_descendants(pid)), time.monotonic()
     time.sleep(_IDLE_SECONDS)
-    used = _processor_ns(pid) - before
-    return used / 1e7 / (time.monotonic() - began)
-
-
-def _processor_ns(pid: int) -> int:
-    """Return nanoseconds: ticks of 10 ms would round idle hosts to nothing."""
-    processes = [pid, *(each.pid for each in _below(pid))]
-    return sum(
-        int(Path(f"/proc/{each}/schedstat").read_text(encoding="ascii").split()[0])
-        for each in processes
-    )
-
-
-def _below(pid: int) -> list[psutil.Process]:
-    return psutil.Process(pid).children(recursive=True)
+    after, ended = processor_ns(with_descendants(pid)), time.monotonic()
+    used = sum(now - before.get(each, 0) for each, now in after.items())
+    return used / 1e7 / (ended - began)
 
 
 def _pss_mib(pid: int) -> list[float]:
     """Return the proportional memory of some hosts."""
-    hosts = [each.pid for each in _below(pid) if Path(each.cwd()).name == "work"]
+    hosts = find_hosts(pid)
     return [pss_mib(each) for each in hosts[:: max(1, len(hosts) // _READ)]]
