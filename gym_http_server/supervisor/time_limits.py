@@ -99,6 +99,9 @@ class TimeLimits:
         if reason in deadlines and not heartbeat.has_lasted(awake, deadlines[reason]):
             # This process was suspended, and probably the host was, too.
             return None
+        if reason == "idle" and heartbeat.pinged_at is not None:
+            # A host that does not answer may have a step to take, with its deadline.
+            return None
         return reason
 
     def _unresponsive(self, instance: Instance) -> str | None:

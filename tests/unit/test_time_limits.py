@@ -237,6 +237,24 @@ def test_a_host_that_is_stuck_between_calls_is_found(rounds: Rounds) -> None:
     assert 40.0 < rounds.now - began < 52.0
 
 
+def test_a_stuck_host_is_not_ended_as_idle(rounds: Rounds) -> None:
+    # A step may wait in it, and has its deadline.
+    assert rounds.go_on(175.0) is None
+    rounds.answers = False
+    began = rounds.now
+    assert rounds.go_on(100.0) == "unresponsive"
+    assert 40.0 < rounds.now - began < 62.0
+
+
+def test_a_host_that_answers_late_is_ended_as_idle_then(rounds: Rounds) -> None:
+    assert rounds.go_on(175.0) is None
+    rounds.answers = False
+    assert rounds.go_on(40.0) is None
+    rounds.answers = True
+    rounds.page.mark_alive(rounds.now_ns)
+    assert rounds.go_on(1.0) == "idle"
+
+
 def test_an_instance_that_is_used_is_not_at_rest(rounds: Rounds) -> None:
     for step in range(5):
         rounds.page.begin(rounds.now_ns)
