@@ -16,8 +16,8 @@
      │  UnknownReader, UnknownRunToken, NoWeights,
      │  NoState                                      404
      ├─ CannotBranch, CannotResume, ResumeDiffers,
-     │  RunExists, LimitReached, Gap, Stale,
-     │  PositionPassed                               409
+     │  RecordingActive, RunExists, LimitReached,
+     │  Gap, Stale, PositionPassed                   409
      ├─ InstanceEnded, ServerRestarted, UploadGone,
      │  SamplesGone                                  410
      ├─ VersionConflict                              412
@@ -86,6 +86,7 @@ __all__ = [
     "PreconditionRequired",
     "QueueFull",
     "RangeNotSatisfiable",
+    "RecordingActive",
     "RelayDamaged",
     "RelayTaken",
     "RelayUnavailable",
@@ -480,6 +481,12 @@ class ResumeDiffers(Problem):
     """The environment did not do again what was recorded."""
 
     default_status, default_code = 409, "resume-differs"
+
+
+class RecordingActive(Problem):
+    """The recording is being written, and cannot be deleted."""
+
+    default_status, default_code = 409, "recording-active"
 
 
 class RunExists(Problem):

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from gym_http_server.datadir.own_paths import DataDir
-from gym_http_server.errors import CannotResume, NotFound
-from gym_http_wire.problems import BadParameter, Problem
+from gym_http_server.errors import CannotResume, NotFound, RecordingActive
+from gym_http_wire.problems import BadParameter, DiskFull, Problem
 
 __all__ = [
     "ABOUT_FILE",
@@ -34,6 +34,7 @@ __all__ = [
     "arguments_file",
     "being_written",
     "check_owner",
+    "delete_recording",
     "describe",
     "find_recordings",
     "named_by",
@@ -43,6 +44,7 @@ __all__ = [
     "part_numbers",
     "path_parts",
     "recorded_bytes",
+    "take_lock",
 ]
 
 #: The lines of a monitor; each recording has this file.
@@ -235,6 +237,23 @@ def being_written(directory: str) -> CannotResume:
     )
 
 
+def take_lock(file: int, lock: int) -> bool:
+    """Lock a file or directory; return whether no other lock excludes this.
+
+    While a host has a monitor's file open, it has a lock of that. Who has locked the
+    directory finds no other one there.
+
+    Args:
+        file: Its descriptor.
+        lock: ``fcntl.LOCK_SH`` or ``fcntl.LOCK_EX``.
+    """
+    try:
+        fcntl.flock(file, lock | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def describe(folder: int, directory: str) -> RecordingFiles:
     """Describe the recording in an open directory.
 
@@ -260,9 +279,7 @@ def open_existing(data_dir: DataDir, directory: str, owner: str) -> int:
         NotFound: No recording is there, or it belongs to another token.
     """
     parts = path_parts(directory)
-    missing = NotFound(
-        f"no recording is in {directory!r:.120}; GET /v1/recordings/ lists them"
-    )
+    missing = _missing(directory)
     with contextlib.ExitStack() as stack:
         try:
             folder = os.open(data_dir.path, _FOLDER)
@@ -302,6 +319,78 @@ def open_recorded(folder: int, name: str) -> int:
     raise NotFound(f"the recording has no file {name!r:.80}")
 
 
+def delete_recording(data_dir: DataDir, directory: str, owner: str) -> None:
+    """Delete the files of a recording, and the directories that are empty then.
+
+    Other files there stay. Who has opened one of the recording can still read it.
+
+    Args:
+        data_dir: The data directory.
+        directory: The path from the client.
+        owner: Token that wants to delete it; "" may delete all.
+
+    Raises:
+        BadParameter, InvalidDirectory, NotFound: As for `open_existing`.
+        RecordingActive: A monitor writes to it.
+        DiskFull: A file cannot be deleted, as on a read-only disk.
+    """
+    folder = open_existing(data_dir, directory, owner)
+    try:
+        # No monitor begins there meanwhile.
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        _delete_files(folder, directory)
+    finally:
+        os.close(folder)
+    _remove_empty(data_dir.path, path_parts(directory))
+
+
+def _delete_files(folder: int, directory: str) -> None:
+    with contextlib.ExitStack() as stack:
+        try:
+            file = os.open(EPISODES_FILE, _FILE, dir_fd=folder)
+        except OSError:
+            # Another request has deleted it.
+            raise _missing(directory) from None
+        stack.callback(os.close, file)
+        if not take_lock(file, fcntl.LOCK_EX):
+            raise RecordingActive(
+                f"the recording in {directory!r:.120} is being written, by instance "
+                f"{_about(folder).instance_id or 'unknown'}: expected one that has "
+                "ended; close its monitor or the instance"
+            )
+        try:
+            # Last the one that makes it a recording: what is left can be deleted then.
+            for name in sorted(_files(folder), key=EPISODES_FILE.__eq__):
+                os.unlink(name, dir_fd=folder)
+            if os.listdir(folder) == [OWNER_FILE]:
+                os.unlink(OWNER_FILE, dir_fd=folder)
+        except OSError as error:
+            raise DiskFull(
+                f"the server cannot delete the recording in {directory!r:.120}: "
+                f"{error.strerror}"
+            ) from None
+
+
+def _remove_empty(top: str, parts: list[str]) -> None:
+    """Remove a directory if it is empty, and then those above it."""
+    with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+        above = []
+        folder = os.open(top, _FOLDER)
+        stack.callback(os.close, folder)
+        for part in parts:
+            above.append((part, folder))
+            folder = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            stack.callback(os.close, folder)
+        for part, outer in reversed(above):
+            os.rmdir(part, dir_fd=outer)
+
+
+def _missing(directory: str) -> NotFound:
+    return NotFound(
+        f"no recording is in {directory!r:.120}; GET /v1/recordings/ lists them"
+    )
+
+
 def _files(folder: int) -> dict[str, int]:
     found = {}
     for name in sorted(filter(_is_recorded, os.listdir(folder))):
@@ -319,18 +408,20 @@ def _is_recorded(name: str) -> bool:
 
 
 def _is_active(folder: int) -> bool:
-    """Return whether a host has the lock of the monitor's file."""
+    """Return whether a host has a lock of the monitor's file, or is about to."""
+    if not take_lock(folder, fcntl.LOCK_EX):
+        return True
     try:
         file = os.open(EPISODES_FILE, _FILE, dir_fd=folder)
     except OSError:
         return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+    else:
+        try:
+            return not take_lock(file, fcntl.LOCK_EX)
+        finally:
+            os.close(file)
     finally:
-        os.close(file)
-    return False
+        fcntl.flock(folder, fcntl.LOCK_UN)
 
 
 def _owner_of(folder: int) -> str | None:

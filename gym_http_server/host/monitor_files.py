@@ -36,6 +36,7 @@ from gym_http_server.datadir.recording_files import (
     part_numbers,
     path_parts,
     recorded_bytes,
+    take_lock,
 )
 from gym_http_server.errors import NotFound
 from gym_http_server.processes.frame_socket import FrameSocket
@@ -56,6 +57,8 @@ _ANSWER_BYTES = 64 * 1024
 _LIKE = "'episode-000010.mp4'"
 # Videos with the same name, after which the next is refused.
 _MAX_SAME = 100_000
+# Directories that are deleted while a file is opened there, one after the other.
+_TRIES = 10
 _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
@@ -65,6 +68,7 @@ _KINDS = {
 }
 
 
+_DELETE = "delete some with DELETE /v1/recordings/<directory>/"
 _NOTHING = About()
 
 
@@ -175,27 +179,35 @@ def open_file(data_dir: DataDir, request: FileRequest, about: About = _NOTHING) 
         InvalidDirectory: It leads to the server's own paths.
         DiskFull: There is no room.
     """
-    directory, owner = request.directory, about.owner
-    parts = path_parts(directory)
+    parts = path_parts(request.directory)
     data_dir.check(parts)
-    with _translated(directory):
-        folder = _open_folder(data_dir, parts, owner)
+    with _translated(request.directory):
+        for _ in range(_TRIES - 1):
+            # A recording there, and its directory, may be deleted meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                return _open_in(data_dir, parts, request, about)
+        return _open_in(data_dir, parts, request, about)
+
+
+def _open_in(
+    data_dir: DataDir, parts: list[str], request: FileRequest, about: About
+) -> int:
+    folder = _open_folder(data_dir, parts, about.owner)
     try:
-        with _translated(directory):
-            data_dir.check_open(folder, parts)
-            # Another token may be about to own it.
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            owned = check_owner(folder, parts, owner)
-            file = _open_requested(folder, request)
-            try:
-                if request.begins:
-                    _write_about(folder, request, about)
-                if owner and not owned:
-                    _write_owner(folder, owner)
-            except BaseException:
-                os.close(file)
-                raise
-            return file
+        data_dir.check_open(folder, parts)
+        # Another token may be about to own it.
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        owned = check_owner(folder, parts, about.owner)
+        file = _open_requested(folder, request)
+        try:
+            if request.begins:
+                _write_about(folder, request, about)
+            if about.owner and not owned:
+                _write_owner(folder, about.owner)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
     finally:
         os.close(folder)
 
@@ -266,12 +278,9 @@ def _open_requested(folder: int, request: FileRequest) -> int:
     file = _open_file(folder, request)
     # While a host has the file open, the recording is active.
     lock = fcntl.LOCK_EX if request.goes_on else fcntl.LOCK_SH
-    try:
-        fcntl.flock(file, lock | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if request.goes_on:
-            os.close(file)
-            raise being_written(request.directory) from None
+    if not take_lock(file, lock) and request.goes_on:
+        os.close(file)
+        raise being_written(request.directory)
     if request.force and not request.resume:
         for name in os.listdir(folder):
             if VIDEO.fullmatch(name) or ARGUMENTS_FILE.fullmatch(name):
@@ -354,11 +363,11 @@ def _check_disk(data_dir: str, recordings_disk: int, owner: str) -> None:
     if taken >= recordings_disk:
         raise DiskFull(
             f"recordings take {taken} bytes; the limit is {recordings_disk}: "
-            "delete some, or raise --recordings-disk"
+            f"{_DELETE}, or raise --recordings-disk"
         )
     counts = {"held": held[owner], "taken": taken, "most": recordings_disk}
     if why := share_used_up(owner, "bytes of recordings", **counts):
-        raise DiskFull(f"{why}; delete some, or raise --recordings-disk")
+        raise DiskFull(f"{why}; {_DELETE}, or raise --recordings-disk")
 
 
 def _check_plain(folder: int, directory: str) -> None:

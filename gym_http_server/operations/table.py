@@ -32,7 +32,7 @@ RUN = "/v1/runs/<run>/"
 _ACTIONS, _OBSERVATIONS = INSTANCE + "action_space/", INSTANCE + "observation_space/"
 _ATTRIBUTE = INSTANCE + "attributes/<value>/"
 _OPENENV = "/openenv/<path:env_id>/"
-_RECORDING = "/v1/recordings/<path:directory>/"
+_RECORDING = "/v1/recordings/<recording:directory>/"
 
 _READS = frozenset({identities.READ})
 _CREATES = frozenset({identities.CREATE})
@@ -926,10 +926,18 @@ SERVER = (
     Operation(
         "recording_file",
         "GET",
-        _RECORDING + "files/<name>/",
+        "/v1/recordings/<path:directory>/files/<name>/",
         "Download a file of a recording",
         _READS,
         problems=(*_FOUND, "RangeNotSatisfiable"),
+    ),
+    Operation(
+        "recording_delete",
+        "DELETE",
+        _RECORDING,
+        "Delete a recording",
+        _ENDS,
+        problems=(*_FOUND, "Conflict", "DiskFull"),
     ),
     Operation(
         "external_connect",

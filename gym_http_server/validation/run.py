@@ -201,16 +201,12 @@ def validate(
     finally:
         target.interrupted_by = 0
         for words in target.close_all():
-            print_line(f"could not close {words}")
+            print_line(f"could not end {words}")
         for number, handler in before.items():
             signal.signal(number, handler)
-    left_behind = sorted(target.left_behind)
-    if left_behind:
-        print_line(f"\nLeft on the server: {', '.join(left_behind)}")
     print_line(f"\n{report.summary}")
     if as_json:
-        described = {**report.to_json(address.url), "left_behind": left_behind}
-        print(json.dumps(described, indent=2))
+        print(json.dumps(report.to_json(address.url), indent=2))
     return WRONG if report.counts[FAILED] else RIGHT
 
 

@@ -41,7 +41,6 @@ class Target:
         document: Its OpenAPI document; ``None`` if it is missing or malformed.
         against_document: By operation and status, the fault of an answer, or "".
         interrupted_by: The number of the signal that ends the checks; 0 so far.
-        left_behind: What the checks made and cannot delete.
     """
 
     def __init__(
@@ -60,11 +59,11 @@ class Target:
         self.document: Document | None = None
         self.against_document: dict[str, Mismatch | None] = {}
         self.interrupted_by = 0
-        self.left_behind: set[str] = set()
         self._open: dict[str, None] = {}
         # Creates without an answer: their instances may exist all the same.
         self._making: dict[str, bytes] = {}
         self._shared: dict[str, TargetInstance] = {}
+        self._recorded: dict[str, None] = {}
 
     def go_on(self) -> None:
         """Raise if a signal has arrived.
@@ -239,8 +238,23 @@ class Target:
         """Remove an instance that no longer exists."""
         self._open.pop(instance_id, None)
 
+    def new_recording(self) -> str:
+        """Return the directory for a recording, which is deleted in the end."""
+        directory = f"gym-http-validate-{secrets.token_hex(4)}"
+        self._recorded[directory] = None
+        return directory
+
+    def delete_recording(self, directory: str) -> Response:
+        """Delete a recording."""
+        answer = self.call("DELETE", f"/v1/recordings/{directory}/")
+        self._recorded.pop(directory)
+        return answer
+
     def close_all(self) -> list[str]:
-        """Close every instance that was made; return those that could not be closed."""
+        """Close every instance that was made; return those that could not be closed.
+
+        Recordings are deleted.
+        """
         self.timeout_s = min(self.timeout_s, CLOSING_S)
         left = []
         for key, body in list(self._making.items()):
@@ -254,6 +268,11 @@ class Target:
                 TargetInstance(self, instance_id).close()
             except CallFailed as error:
                 left.append(f"{instance_id}: {error}")
+        for directory in list(self._recorded):
+            try:
+                self.delete_recording(directory)
+            except CallFailed as error:
+                left.append(f"the recording {directory}: {error}")
         return left
 
 

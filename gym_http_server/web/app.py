@@ -130,6 +130,12 @@ class _AnyPath(PathConverter):
     regex = r"[^/](?:.|\n)*?"
 
 
+class _RecordingPath(_AnyPath):
+    """The directory of a recording, whose path is not that of a recording's file."""
+
+    regex = rf"(?!(?:.|\n)*/files/[^/]+/?\Z){_AnyPath.regex}"
+
+
 def create_app(
     settings: Settings,
     run: RunDir,
@@ -151,7 +157,7 @@ def create_app(
     # Never a redirect: it costs old clients their method or their body.
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
-    app.url_map.converters["path"] = _AnyPath
+    app.url_map.converters |= {"path": _AnyPath, "recording": _RecordingPath}
     fleet = Fleet(settings, fleet_token, run) if settings.fleet else None
     web = Web(settings, run, memory, fleet)
     fleet_views = None if fleet is None else FleetViews(fleet)

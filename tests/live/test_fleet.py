@@ -185,6 +185,20 @@ def test_any_server_has_the_recordings_of_all(nodes: Fleet) -> None:
         error(api.get("/v1/recordings/of-none/"), 404, "not-found")
 
 
+def test_any_server_deletes_a_recording_of_another(nodes: Fleet) -> None:
+    first, path = nodes.apis[0], "/v1/recordings/soon-gone/"
+    instance = nodes.apis[2].create(node="three", record="soon-gone")
+    refused = error(first.request("DELETE", path), 409, "recording-active")
+    assert instance.id in refused["message"]
+    beyond = {"Range": "bytes=1000000-"}
+    file = first.request("GET", path + "files/episodes.jsonl", headers=beyond)
+    error(file, 416, "range-not-satisfiable")
+    no_content(instance.close())
+    no_content(first.request("DELETE", path))
+    error(first.request("DELETE", path), 404, "not-found")
+    error(nodes.apis[2].get(path), 404, "not-found")
+
+
 def is_whole(api: Api, path: str) -> bool:
     """Whether all servers have answered in time for a list."""
     return api.get(path).header("Gym-Missing-Nodes") is None
@@ -238,6 +252,7 @@ def test_a_server_that_does_not_answer_is_named(nodes: Fleet) -> None:
         ("GET", "/v1/recordings/of-whom/"),
         ("GET", "/v1/recordings/of-whom/files/steps.gym"),
         ("GET", "/v1/recordings/seen/files/steps.gym"),
+        ("DELETE", "/v1/recordings/of-whom/"),
         resume,
     )
     with ThreadPoolExecutor(len(requests)) as pool:

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
-from gym_http_client import recordings
+from gym_http_client import Client, ServerError, recordings
 from gym_http_wire.step_records import Kind, StepDecoder
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.server import Server
@@ -302,26 +302,31 @@ def test_paths_of_recordings_do_not_leave_the_data_directory(
     (data_dir / "linked").symlink_to(outside)
     (data_dir / "inner" / "steps.gym").symlink_to(outside / "episodes.jsonl")
     (data_dir / "inner" / "notes.txt").write_text("secret")
-    for path, status in (
-        ("linked/", 404),
+    files = [
         ("linked/files/episodes.jsonl", 404),
         ("inner/files/steps.gym", 404),
         ("inner/files/notes.txt", 404),
         ("inner/files/.owner", 404),
-        ("%2e%2e/outside/", 400),
         ("inner/%2e%2e/%2e%2e/outside/files/episodes.jsonl", 400),
+    ]
+    directories = [
+        ("linked/", 404),
+        ("%2e%2e/outside/", 400),
         ("nothing/", 404),
         ("a%5cb/", 400),
         ("instance-ids/", 400),
-    ):
+    ]
+    asked = [("GET", *each) for each in files + directories]
+    for method, path, status in [*asked, *(("DELETE", *each) for each in directories)]:
         url = f"{server.url}/v1/recordings/{path}"
+        request = urllib.request.Request(url, method=method)
         with (
             pytest.raises(urllib.error.HTTPError) as raised,
-            urllib.request.urlopen(url, timeout=10),
+            urllib.request.urlopen(request, timeout=10),
         ):
             pass
         raised.value.close()
-        assert raised.value.code == status, path
+        assert raised.value.code == status, (method, path)
     listed = ok(Api(server).get("/v1/recordings/"))["recordings"]
     (inner,) = [each for each in listed if each["directory"] == "inner"]
     assert [file["name"] for file in inner["files"]] == [
@@ -329,3 +334,43 @@ def test_paths_of_recordings_do_not_leave_the_data_directory(
         "recording.json",
     ]
     assert "linked" not in {each["directory"] for each in listed}
+
+
+def test_a_recording_is_deleted_with_what_is_empty_then(
+    server: Server, data_dir: Path
+) -> None:
+    api = Api(server)
+    with contextlib.closing(Client(server.url)) as client:
+        made = api.create(
+            "CartPole-v1", render_mode="rgb_array", record="kept/gone/deep"
+        )
+        no_content(made.post("monitor/close/"))
+        films = {"directory": "kept/films", "video": True, "steps": True}
+        no_content(made.post("monitor/start/", films))
+        made.reset(seed=1)
+        written = {each.name for each in (data_dir / "kept/films").iterdir()}
+        assert written == {
+            *("episodes.jsonl", "recording.json", "steps.gym", "episode-000000.mp4")
+        }
+        with pytest.raises(ServerError, match=f"being written, by instance {made.id}"):
+            client.delete_recording("kept/films")
+        refused = error(api.request("DELETE", "/v1/recordings/kept/films"), 409)
+        assert refused["code"] == "recording-active"
+        assert written == {each.name for each in (data_dir / "kept/films").iterdir()}
+        made.close()
+        (data_dir / "kept/films/notes.txt").write_text("mine")
+        (data_dir / "kept/films/episode-000001.mp4").symlink_to("/etc/hostname")
+
+        client.delete_recording("kept/films")
+        left = {each.name for each in (data_dir / "kept/films").iterdir()}
+        assert left == {"notes.txt", "episode-000001.mp4"}
+        client.delete_recording("kept/gone/deep")
+        assert [each.name for each in (data_dir / "kept").iterdir()] == ["films"]
+        listed = {each["directory"] for each in client.recordings()}
+        assert not {"kept/films", "kept/gone/deep"} & listed
+        for directory in ("kept/films", "kept/gone/deep"):
+            error(api.request("DELETE", f"/v1/recordings/{directory}/"), 404)
+
+        again = api.create("CartPole-v1", record="kept/gone/deep")
+        no_content(again.close())
+        client.delete_recording("kept/gone/deep")

@@ -95,7 +95,7 @@ WITHOUT_INSTANCE = {
     "": "open to all, or the same as /v1",
     "/v1/events": "test_events",
     "/v1/recordings": "test_monitor_directories_belong_to_tokens",
-    "/v1/recordings/<path:directory>": "the same",
+    "/v1/recordings/<recording:directory>": "the same",
     "/v1/recordings/<path:directory>/files/<name>": "the same",
     "/metrics": "sums of all, for tokens that may read",
 }
@@ -198,6 +198,9 @@ def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> 
         read = api_of(shared, name).get(path)
         assert read.status == described.status
         assert (read.body == written) == (name == "root")
+        if name != "root":
+            gone = api_of(shared, name).request("DELETE", path_of("runs/first"))
+            error(gone, 404, "not-found")
         listed = ok(api_of(shared, name).get("/v1/recordings/"))["recordings"]
         seen = {each["directory"] for each in listed}
         assert ("runs/first" in seen) == (name == "root")
@@ -218,6 +221,19 @@ def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> 
     record(ada)
     assert file.read_bytes().startswith(written)
     assert file.read_bytes().count(b"\n") == 2
+    no_content(api_of(shared, "ada").request("DELETE", path_of("runs/first")))
+    assert not file.parent.exists()
+    no_content(api_of(shared, "root").request("DELETE", path_of("runs/bob")))
+    # Who is first owns it.
+    bobs = api_of(shared, "bob").create()
+    no_content(start(bobs, "runs/first"))
+    error(start(ada, "runs/first", resume=True), 400, "bad-parameter")
+    no_content(bobs.close())
+
+
+def path_of(directory: str) -> str:
+    """Return the path of a recording."""
+    return f"/v1/recordings/{directory}/"
 
 
 def test_a_list_shows_the_own_instances(shared: Server, ada: Instance) -> None:
@@ -376,6 +392,7 @@ SCOPES = [
     ("GET", "/v1/recordings/", LIST),
     ("GET", "/v1/recordings/none/", LIST),
     ("GET", "/v1/recordings/none/files/none/", LIST),
+    ("DELETE", "/v1/recordings/none/", END),
     ("GET", "/metrics/", LIST),
     *(
         ("GET", f"/v1/envs/{UNKNOWN}/{rest}", LOOK)

@@ -3,18 +3,21 @@
 import json
 import os
 import socket
+import threading
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.own_paths import DataDir
-from gym_http_server.datadir.recording_files import About
+from gym_http_server.datadir.recording_files import About, delete_recording
 from gym_http_server.errors import InvalidDirectory
 from gym_http_server.host.monitor import Monitor
 from gym_http_server.host.monitor_files import FileRequest, answer_file, open_file
-from gym_http_wire.problems import BadParameter
+from gym_http_wire.problems import BadParameter, Problem
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -154,3 +157,34 @@ def test_no_file_is_sent_to_a_host_that_has_ended(
     theirs.close()
     with ours:
         answer_file(ours, data_dir, FileRequest("a", False, True, part=part), About())
+
+
+def test_a_file_is_opened_while_recordings_there_are_deleted(tmp_path: Path) -> None:
+    paths, request = own_paths(tmp_path), FileRequest("runs/one", False, True)
+    stop = threading.Event()
+    found = Counter[str]()
+
+    def delete() -> None:
+        while not stop.is_set():
+            try:
+                delete_recording(paths, request.directory, "")
+                found["deleted"] += 1
+            except Problem as problem:
+                found[problem.code] += 1
+
+    with ThreadPoolExecutor(2) as pool:
+        deleting = [pool.submit(delete) for _ in range(2)]
+        try:
+            for number in range(200):
+                file = open_file(paths, request)
+                os.write(file, b"{}\n")
+                # A recording that is being written is not deleted.
+                kept = (tmp_path / "runs/one/episodes.jsonl").stat().st_ino
+                assert kept == os.fstat(file).st_ino, number
+                os.close(file)
+        finally:
+            stop.set()
+        for each in deleting:
+            each.result()
+    assert found.keys() <= {"deleted", "not-found", "recording-active"}
+    assert found["deleted"]

@@ -18,8 +18,6 @@ __all__ = ["GROUP", "action_of", "json_body", "nothing"]
 
 checks = Checks()
 GROUP = CheckGroup("legacy", lambda: [*checks, *old_requests])
-#: Below the server's data directory, as absolute paths of old clients are.
-MONITORED = "/gym-http-validate"
 _ID = re.compile("[0-9a-f]{8}").fullmatch
 #: Env IDs of old clients, and the environments that they must get.
 _OLD_IDS = {"CartPole-v0": CART_POLE, "FrozenLake-v0": "FrozenLake-v1"}
@@ -271,14 +269,15 @@ def _monitor_start_text(target: Target) -> None:
 
 
 def _start_monitor(target: Target, flags: dict[str, Any]) -> None:
+    directory = target.new_recording()
     with target.made(target.env_id) as instance:
-        body = {"directory": MONITORED, **flags}
+        # Below the server's data directory, as absolute paths of old clients are.
+        body = {"directory": f"/{directory}", **flags}
         answer = instance.post("monitor/start/", body)
         target.needs("monitor", answer)
         nothing(answer)
-        # No request deletes a recording.
-        target.left_behind.add(f"the recording {MONITORED[1:]}, without episodes")
         nothing(instance.post("monitor/close/"))
+    nothing(target.delete_recording(directory))
 
 
 @checks("upload")

@@ -1,4 +1,4 @@
-"""Routes of recordings: list them, and download their files."""
+"""Routes of recordings: list them, download their files, and delete them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from gym_http_server.datadir.recording_files import (
     RecordingFiles,
+    delete_recording,
     describe,
     find_recordings,
     open_existing,
@@ -19,6 +20,7 @@ from gym_http_server.web.api.exchange import (
     Answer,
     Environ,
     caller_of,
+    empty_answer,
     json_answer,
     read_body,
 )
@@ -101,6 +103,12 @@ def _download(web: Web, environ: Environ, directory: str, name: str) -> Answer:
     return Answer(status, [kind, *headers, *ranged], download)
 
 
+def _delete(web: Web, environ: Environ, directory: str) -> Answer:
+    read_body(environ, web.settings.max_body)
+    in_thread(delete_recording, web.data_dir, directory, caller_of(environ).only)
+    return empty_answer()
+
+
 def _members(found: RecordingFiles) -> dict[str, Any]:
     about = found.about
     return {
@@ -128,4 +136,5 @@ VIEWS: dict[str, View] = {
     "recordings": _list,
     "recording": _describe,
     "recording_file": _download,
+    "recording_delete": _delete,
 }

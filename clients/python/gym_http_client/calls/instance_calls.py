@@ -362,6 +362,17 @@ class InstanceCalls:
         path = f"/v1/recordings/{quote(directory)}/files/{quote(name)}/"
         yield from self._requests.pieces(path)
 
+    def delete_recording(self, directory: str) -> None:
+        """Delete a recording with its files.
+
+        Args:
+            directory: Its ``directory``.
+
+        Raises:
+            ServerError: There is none, or an instance is writing it (409).
+        """
+        self._requests.send("DELETE", f"/v1/recordings/{quote(directory)}/")
+
     def env_keys(self, instance_id: str) -> dict[str, Any]:
         """Return the keys with which a person plays an environment.
 

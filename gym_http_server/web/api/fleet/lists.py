@@ -235,7 +235,7 @@ def _node(node: Record, *, away: int = 0) -> dict[str, Any]:
 
 
 def _anywhere(call: FleetCall, directory: str, **arguments: str) -> Answer:
-    """Answer with what this node has of a recording, or another one.
+    """Answer as this node, or another one, that has a recording.
 
     Raises:
         NodeAway: A node that may have it does not answer.
@@ -251,7 +251,7 @@ def _anywhere(call: FleetCall, directory: str, **arguments: str) -> Answer:
 
 
 def _elsewhere(call: FleetCall, directory: str) -> Answer | None:
-    """Answer with what the first node has that has it; ``None`` if none has.
+    """Return the answer of the first node that has it; ``None`` if none has.
 
     Raises:
         NodeAway: A node that may have it does not answer.
@@ -267,7 +267,7 @@ def _elsewhere(call: FleetCall, directory: str) -> Answer | None:
                 silent.remove(tasks[task])
             if task.value is not None and task.value.status == 200:
                 answer = call.forward(tasks[task], b"")
-                if answer.status < 400:
+                if answer.status != 404:
                     return answer
     finally:
         gevent.killall(list(tasks), block=False)
@@ -354,4 +354,5 @@ LISTS: dict[str, Callable[..., Answer]] = {
     "server_info": _with_nodes,
     "recording": _anywhere,
     "recording_file": _anywhere,
+    "recording_delete": _anywhere,
 }
