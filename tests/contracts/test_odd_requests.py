@@ -2,16 +2,27 @@
 
 import gzip
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
+from gym_http_wire.messages import MEDIA_TYPES, Form
+from gym_http_wire.values import binary, typed
 from tests.support import api as calls
 from tests.support.api import Api, Instance
 from tests.support.raw import RawConnection, Response, chunked, exchange
 from tests.support.server import Server
 
 TOKEN = "a-token-for-odd-requests"
+PROBLEM = "application/problem+json"
+#: One media type, as RFC 9110, 8.3.1, allows to write it.
+SPELLINGS: list[Callable[[str], str]] = [
+    str.title,
+    lambda media: f"{media}; charset=utf-8",
+    lambda media: f"{media.upper()} ;Charset=UTF-8",
+]
 
 
 def test_a_long_accept_is_no_harm(create: Callable[..., Instance]) -> None:
@@ -23,6 +34,55 @@ def test_a_long_accept_is_no_harm(create: Callable[..., Instance]) -> None:
     assert instance.get("render/", headers=headers).status == 200
     many = ",".join(f"a{i}/b" for i in range(900))
     calls.error(instance.get("render/", headers={"Accept": many}), 406)
+
+
+@pytest.mark.parametrize("spell", SPELLINGS, ids=["title", "parameter", "upper"])
+@pytest.mark.parametrize("form", [typed, binary], ids=["typed", "binary"])
+def test_media_types_in_other_spellings(
+    form: ModuleType, spell: Callable[[str], str], api: Api
+) -> None:
+    media = MEDIA_TYPES[Form.TYPED if form is typed else Form.BINARY]
+    both = {"Content-Type": spell(media), "Accept": spell(media)}
+    given = {"env_id": "MountainCar-v0", "kwargs": {"goal_velocity": np.float32(0.5)}}
+    made = api.post("/v1/envs/", data=form.encode(given), headers=both)
+    assert (made.status, made.content_type) == (200, media), made
+    instance = Instance(api, form.decode(made.body)["instance_id"])
+    try:
+        velocity = "attributes/goal_velocity/"
+        answer = instance.get(velocity, headers=both)
+        value = form.decode(answer.body)["value"]
+        assert (type(value), value) == (np.float32, 0.5)
+        body = form.encode({"value": np.float32(0.25)})
+        assert instance.post(velocity, data=body, headers=both).status == 200
+        assert calls.ok(instance.get(velocity))["value"] == 0.25
+        instance.reset()
+        steps = [{"instance_id": instance.id, "action": np.int64(2)}]
+        body, path = form.encode({"steps": steps}), "/v1/batch/step/"
+        batch = api.post(path, data=body, headers=both)
+        if form is binary:
+            calls.error(batch, 400, "bad-json")
+        else:
+            result = form.decode(batch.body)["results"][0]
+            assert (batch.content_type, result["status"]) == (media, 200), batch
+    finally:
+        instance.close()
+
+
+@pytest.mark.parametrize("spell", SPELLINGS, ids=["title", "parameter", "upper"])
+def test_accepted_media_types_in_other_spellings(
+    spell: Callable[[str], str], create: Callable[..., Instance], api: Api
+) -> None:
+    instance = create(render_mode="rgb_array")
+    instance.reset()
+    accept = {"Accept": spell("application/octet-stream") + ";Q=0.5, text/plain;Q=0"}
+    picture = instance.get("render/", headers=accept)
+    assert (picture.status, picture.header("Gym-Dtype")) == (200, "uint8")
+    accept = {"Accept": spell(PROBLEM)}
+    unknown = api.get("/v1/envs/00000000/action_space/", headers=accept)
+    assert (unknown.status, unknown.content_type) == (404, PROBLEM)
+    accept = {"Accept": spell("application/openmetrics-text")}
+    figures = api.get("/metrics/", headers=accept)
+    assert figures.content_type.startswith("application/openmetrics-text;")
 
 
 UPGRADES = [

@@ -28,6 +28,7 @@ __all__ = [
     "RequestHead",
     "answer",
     "answer_head",
+    "media_type_of",
     "problem_answer",
     "problem_of",
     "request",
@@ -166,6 +167,11 @@ MEDIA_TYPES = {
     Form.BINARY: "application/vnd.gym-http.binary",
 }
 """Media types of the forms that values have."""
+
+
+def media_type_of(content_type: str) -> str:
+    """Return a Content-Type's media type in lower case, without parameters."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 #: Prefix of the idempotency keys that a node of a fleet adds to requests that it

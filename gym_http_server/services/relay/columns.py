@@ -17,7 +17,7 @@ import msgspec
 from gym_http_server.errors import BadColumns
 from gym_http_server.operations.runs import DTYPES
 from gym_http_server.services.relay.calls import DeclaredColumn
-from gym_http_wire.messages import MEDIA_TYPES, Form
+from gym_http_wire.messages import MEDIA_TYPES, Form, media_type_of
 
 __all__ = ["MAX_JSON_BYTES", "check_columns", "is_json"]
 
@@ -57,7 +57,7 @@ class _Found(NamedTuple):
 
 def is_json(content_type: str) -> bool:
     """Return whether batches of this media type are decoded to check them."""
-    return _kind(content_type) in (_TYPED, _PLAIN)
+    return media_type_of(content_type) in (_TYPED, _PLAIN)
 
 
 def check_columns(
@@ -78,7 +78,7 @@ def check_columns(
     Raises:
         BadColumns: It does not have them.
     """
-    kind = _kind(content_type)
+    kind = media_type_of(content_type)
     if kind in (_TYPED, _PLAIN) and len(body) > MAX_JSON_BYTES:
         raise BadColumns(
             f"the batch has {len(body)} bytes of JSON: where a run declares columns, "
@@ -114,10 +114,6 @@ def check_columns(
                 f"{list(given.shape)}: expected {column.dtype} and {list(shape)}, with "
                 f"count {count}"
             )
-
-
-def _kind(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
 
 
 def _rows(name: str, count: int, given: int) -> int:

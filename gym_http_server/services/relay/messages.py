@@ -21,6 +21,7 @@ from gym_http_wire.messages import (
     Form,
     Op,
     answer,
+    media_type_of,
     problem_answer,
 )
 from gym_http_wire.problems import Problem
@@ -148,7 +149,7 @@ def request_of(frame: Frame) -> RelayHead:
 
 def is_bundle(content_type: str) -> bool:
     """Return whether a body of this media type is a bundle."""
-    return content_type.partition(";")[0].strip().lower() == BUNDLE
+    return media_type_of(content_type) == BUNDLE
 
 
 def digests_body(digests: Iterable[tuple[int, bytes]]) -> bytes:

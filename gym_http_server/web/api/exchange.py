@@ -30,6 +30,7 @@ from gym_http_wire.messages import (
     NODE_KEY,
     Form,
     answer_head,
+    media_type_of,
     problem_of,
 )
 from gym_http_wire.problems import BadJSON, BadParameter
@@ -265,7 +266,7 @@ def check_encoding(environ: Environ) -> None:
     Raises:
         ContentEncoding: The body is compressed.
     """
-    if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
+    if environ.get("HTTP_CONTENT_ENCODING", "identity").lower() not in ("identity", ""):
         raise ContentEncoding(
             f"the body is {environ['HTTP_CONTENT_ENCODING']:.40} encoded; "
             "send it as it is, without Content-Encoding"
@@ -356,12 +357,16 @@ def forms(environ: Environ) -> int:
     Everything but the lossless forms counts as plain JSON: old clients send and accept
     many media types.
     """
-    given = _FORMS.get(environ.get("CONTENT_TYPE", ""), _PLAIN)
+    content_type = environ.get("CONTENT_TYPE", JSON)
+    given = _FORMS.get(content_type)
+    if given is None:
+        # As it is spelled seldom: in capitals, or with a parameter.
+        given = _FORMS.get(media_type_of(content_type), _PLAIN)
     accept = environ.get("HTTP_ACCEPT", "")
     wanted = _FORMS.get(accept)
     if wanted is None:
         wanted = _PLAIN
-        if _VENDOR in accept:
+        if _VENDOR in accept.lower():
             known = (_FORMS[each] for each in accepted(environ) if each in _FORMS)
             wanted = next(known, _PLAIN)
     return given | wanted << 4
@@ -427,7 +432,7 @@ def accepted(environ: Environ) -> tuple[str, ...]:
     header = environ.get("HTTP_ACCEPT", "")
     weighted = []
     for part in header.split(","):
-        name, *parameters = (piece.strip() for piece in part.split(";"))
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
         weight = 1.0
         for parameter in parameters:
             if parameter.startswith("q="):
@@ -436,6 +441,6 @@ def accepted(environ: Environ) -> tuple[str, ...]:
                 except ValueError:
                     weight = 0.0
         if 0 < len(name) <= MAX_MEDIA_CHARS and weight > 0:
-            weighted.append((-weight, name.lower()))
+            weighted.append((-weight, name))
     names = [name for _, name in sorted(weighted, key=lambda pair: pair[0])]
     return tuple(names[:MAX_ACCEPTED])

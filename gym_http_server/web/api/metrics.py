@@ -65,7 +65,7 @@ _OPEN = {
 
 def _metrics(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    encode, media_type = choose_encoder(environ.get("HTTP_ACCEPT", ""))
+    encode, media_type = choose_encoder(environ.get("HTTP_ACCEPT", "").lower())
     owner = caller_of(environ).only
     answers = _answers_of(
         {

@@ -30,7 +30,7 @@ _CODE = ("log_tail", "traceback")
 
 def problem_answer(problem: Problem, environ: Environ) -> Answer:
     """Turn a problem into the answer to a request."""
-    modern = PROBLEM_JSON in environ.get("HTTP_ACCEPT", "")
+    modern = PROBLEM_JSON in environ.get("HTTP_ACCEPT", "").lower()
     status = problem.status
     if modern and problem.code == UnknownInstance.default_code:
         status = 404

@@ -90,6 +90,6 @@ def _classify(error: BaseException) -> tuple[int, str]:
 def _content_type(request: Any) -> str:
     headers = getattr(request, "headers", None) or ()
     for name, value in headers:
-        if name == "ACCEPT" and _PROBLEM_JSON in value:
+        if name == "ACCEPT" and _PROBLEM_JSON in value.lower():
             return _PROBLEM_JSON
     return "application/json"

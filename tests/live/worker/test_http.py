@@ -63,8 +63,9 @@ def test_errors_are_json(
         assert client.read_to_end() == b""
 
 
-def test_an_error_can_be_problem_json(gunicorn: Gunicorn) -> None:
-    extra = "Accept: application/problem+json\r\n"
+@pytest.mark.parametrize("media", ["problem+json", "Problem+JSON;charset=utf-8"])
+def test_an_error_can_be_problem_json(media: str, gunicorn: Gunicorn) -> None:
+    extra = f"Accept: application/{media}\r\n"
     response = gunicorn.call(get("/raise/ValueError", extra))
     assert response.content_type == "application/problem+json"
     assert response.json()["instance"] == "/raise/ValueError"

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gym_http_wire.bundles import BatchHead, split
-from gym_http_wire.messages import MEDIA_TYPES, Form
+from gym_http_wire.messages import MEDIA_TYPES, Form, media_type_of
 from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
 from gym_http_wire.values.infos import with_unsent
 
@@ -121,7 +121,7 @@ class Batch:
             BadBatch: It is a pickle, or its bytes are malformed.
             ModuleNotFoundError: As for `data`.
         """
-        kind = _kind_of(self.content_type)
+        kind = media_type_of(self.content_type)
         if kind in (COLUMNS_TYPE, _TYPED, _PLAIN) or _PICKLE in kind:
             # It is cached.
             _ = self.columns
@@ -186,7 +186,7 @@ def decode_columns(data: bytes | memoryview, content_type: str) -> dict[str, Any
     Raises:
         BadBatch: The media type is another one, or the bytes are malformed.
     """
-    kind = _kind_of(content_type)
+    kind = media_type_of(content_type)
     if _PICKLE in kind:
         raise BadBatch(
             f"the batch is a pickle ({content_type}), which could execute any code, so "
@@ -215,10 +215,6 @@ def decode_columns(data: bytes | memoryview, content_type: str) -> dict[str, Any
     if not isinstance(found, dict):
         raise BadBatch(f"the batch is {type(found).__name__}: expected columns by name")
     return found
-
-
-def _kind_of(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
 
 
 def _arrays(found: Any) -> Any:
