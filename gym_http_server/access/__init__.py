@@ -1,1 +1,1 @@
-"""Who may do what: identities and scopes, tokens, and shares of what all need."""
+"""Who may do what: identities and scopes, tokens, allowed environments, and shares."""

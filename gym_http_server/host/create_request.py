@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from typing import Any
 
 import msgspec
 
+from gym_http_server.access.allowed_envs import WORLDS, check_allowed
 from gym_http_server.config.env_commands import EXTERNAL, command_of
 from gym_http_server.config.settings import Settings
-from gym_http_server.errors import EnvRefused, UnknownEnv
+from gym_http_server.errors import UnknownEnv
 from gym_http_server.host import plain_json
 from gym_http_server.host.vector_request import VectorRequest, read_vector
 from gym_http_server.operations.create_bodies import ARGUMENTS
@@ -49,8 +49,6 @@ MAX_KWARGS_DEPTH = 8
 MAX_TYPED_DEPTH = 16
 #: Beginning of env IDs of EnvPool's environments.
 POOLS = "envpool/"
-#: Beginnings of env IDs that name worlds, also before MODULE:CLASS.
-WORLDS = ("interface/", "world/")
 _ELSE = "; arguments of the environment go into kwargs"
 # These write files anywhere, or open windows.
 _REFUSED_WRAPPERS = {"RecordVideo", "HumanRendering"}
@@ -256,7 +254,7 @@ def _read_env_id(env_id: object, settings: Settings) -> str:
         raise UnknownEnv(f"{env_id!s:.80}", "an env ID is a string as 'CartPole-v1'")
     if not env_id.isprintable():
         raise UnknownEnv(repr(env_id)[1:-1])
-    _check_allowed(env_id, settings)
+    check_allowed(env_id, settings)
     command = command_of(settings.env_commands, env_id)
     if (
         command is None
@@ -280,26 +278,6 @@ def _read_vector(
         most = settings.max_vector_processes
         Integer(1, most, note).read(vector.num_envs, "num_envs")
     return vector
-
-
-def _check_allowed(env_id: str, settings: Settings) -> None:
-    module, colon, _ = env_id.rpartition(":")
-    for prefix in WORLDS:
-        if module.startswith(prefix):
-            module = module.removeprefix(prefix)
-            break
-    if colon and module not in settings.allow_module:
-        raise EnvRefused(
-            f"the env ID {env_id!r} names a module to import, and {module!r} is not "
-            "allowed here; start the server with --allow-module, or import the module "
-            "at start with --import"
-        )
-    allowed = settings.allow_env
-    if allowed and not any(fnmatch.fnmatchcase(env_id, glob) for glob in allowed):
-        raise EnvRefused(
-            f"the environment {env_id!r} is not allowed here; "
-            f"allowed are {list(allowed)}"
-        )
 
 
 def _check_kwargs(given: dict[str, Any], name: str, typed: bool) -> dict[str, Any]:

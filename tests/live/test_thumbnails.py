@@ -108,8 +108,9 @@ def test_environments_that_cannot_be_drawn_have_no_picture_and_leave_nothing(
         instance.reset()
         calls.no_content(instance.close())
         # Neither does one for an unknown name.
-        for name in ("drawn/Nothing-v0", "nothing:Painted-v0", "external/none"):
+        for name in ("drawn/Nothing-v0", "external/none"):
             error(thumbnail(api, name), 404, "not-found")
+        error(thumbnail(api, "nothing:Painted-v0"), 403, "env-refused")
         assert not hanging.done()
         assert hanging.result().status == 204
     for name in ("Blind", "Dies", "Hungry"):

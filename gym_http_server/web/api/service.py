@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 import gym_http_server
+from gym_http_server.access.allowed_envs import check_allowed
 from gym_http_server.config.settings import Settings
 from gym_http_server.datadir.thumbnails import read_thumbnail
 from gym_http_server.errors import (
@@ -195,6 +196,8 @@ def is_registered(web: Web, env_id: str) -> bool:
 def _thumbnail(web: Web, environ: Environ, env_id: str) -> Answer:
     """Send the picture of an environment, which is drawn if there is none yet."""
     read_body(environ, web.settings.max_body)
+    # Drawing it makes it, without a create request.
+    check_allowed(env_id, web.settings)
 
     def found() -> bytes | None:
         return in_thread(read_thumbnail, web.data_dir, env_id)
