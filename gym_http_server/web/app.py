@@ -173,7 +173,7 @@ def create_app(
         streams.VIEWS,
         external.VIEWS,
         tango.VIEWS,
-        openenv.views(web),
+        openenv.VIEWS,
         dashboard.views(settings),
         {} if fleet_views is None else fleet_views.own,
     ):

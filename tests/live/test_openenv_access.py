@@ -4,7 +4,6 @@ import base64
 import os
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -14,9 +13,9 @@ from tests.support import processes
 from tests.support.api import Api, error, ok
 from tests.support.peers.openenv import OpenEnvClient
 from tests.support.raw import RawConnection
-from tests.support.reloads import Tokens, reloaded
+from tests.support.reloads import Tokens, lines_about, reloaded
 from tests.support.server import Server
-from tests.support.token_file import token_of
+from tests.support.token_file import line, token_of
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.live
@@ -41,10 +40,55 @@ def bearer(name: str) -> str:
     return f"Bearer {token_of(name)}"
 
 
-def test_tokens_and_scopes(make_server: MakeServer, tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path)
+class Guarded:
+    """A server, and its file of tokens."""
+
+    def __init__(self, server: Server, tokens: Tokens) -> None:
+        self.server = server
+        self.tokens = tokens
+
+    def accept(self, **scopes: str) -> None:
+        """Have the server accept the tokens of the tests, some with other scopes."""
+        self.tokens.write(**TOKENS | scopes)
+        reloaded(self.server)
+
+    def remove(self, name: str) -> None:
+        """Have the server accept all tokens but one."""
+        self.tokens.write(**{key: TOKENS[key] for key in TOKENS if key != name})
+        reloaded(self.server)
+
+    def renew(self, name: str) -> None:
+        """Have the server accept all tokens, and one with a new secret."""
+        kept = "".join(line(key, TOKENS[key]) for key in TOKENS if key != name)
+        renewed = line(f"renewed-{name}", TOKENS[name]).removeprefix("renewed-")
+        self.tokens.write_text(kept + renewed)
+        reloaded(self.server)
+
+    def connect(self, name: str) -> OpenEnvClient:
+        """Connect with a token."""
+        return OpenEnvClient.connect(self.server, authorization=bearer(name))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    tokens = Tokens(tmp_path_factory.mktemp("tokens"))
     tokens.write(**TOKENS)
-    server = make_server("--tokens", str(tokens.path), token=token_of("root"))
+    flags = ("--tokens", str(tokens.path))
+    with Server(*flags, token=token_of("root")) as server:
+        yield Guarded(server, tokens)
+
+
+@pytest.fixture
+def guarded(shared: Guarded) -> Iterator[Guarded]:
+    """A server that accepts all tokens, and has no instance in the end."""
+    shared.accept()
+    yield shared
+    api = Api(shared.server)
+    wait_until(lambda: api.instances() == {}, 10.0, "the ends")
+
+
+def test_tokens_and_scopes(guarded: Guarded) -> None:
+    server = guarded.server
 
     def connect(authorization: str | None) -> OpenEnvClient:
         return OpenEnvClient.connect(server, authorization=authorization)
@@ -67,11 +111,55 @@ def test_tokens_and_scopes(make_server: MakeServer, tmp_path: Path) -> None:
         bob.reset()
         owners = {row["instance_id"]: row["owner"] for row in rows(server)}
         assert owners[owned] == "ada"
-        tokens.write(**{name: TOKENS[name] for name in TOKENS if name != "ada"})
-        reloaded(server)
+        guarded.remove("ada")
         assert ada.read_close() == REMOVED
         assert bob.step(1)["reward"] == 1.0
-    wait_until(lambda: Api(server).instances() == {}, 10.0, "the ends")
+
+
+def test_changed_scopes_hold_from_the_next_message_on(guarded: Guarded) -> None:
+    def lacks(scope: str, kind: str, **data: Any) -> None:
+        """Check that a message is refused, since the token has lost a scope."""
+        refusal = ada.error(kind, data)
+        assert (refusal["code"], refusal["problem"]) == (
+            *("EXECUTION_ERROR", "scope-missing"),
+        )
+        assert f"the token 'ada' lacks the scope {scope}," in refusal["message"]
+
+    with guarded.connect("ada") as ada, guarded.connect("bob") as bob:
+        made = ada.reset(seed=3)["metadata"]["instance_id"]
+        guarded.accept(ada="read", bob="read")
+        lacks("step", "step", action=1)
+        lacks("step", "reset", seed=3)
+        lacks("step", "reset", max_episode_steps=9)
+        # Also of a connection without an instance so far.
+        assert bob.error("reset")["problem"] == "scope-missing"
+        assert ada.state()["step_count"] == 0
+        assert [row["instance_id"] for row in rows(guarded.server)] == [made]
+        guarded.accept(ada="step")
+        assert ada.step(1)["reward"] == 1.0
+        assert ada.reset()["metadata"]["instance_id"] == made
+        lacks("create", "reset", max_episode_steps=9)
+        assert ada.step(1)["reward"] == 1.0
+        guarded.accept(ada="step,create")
+        replaced = ada.reset(max_episode_steps=9)["metadata"]["instance_id"]
+        assert {row["instance_id"]: row["owner"] for row in rows(guarded.server)} == {
+            replaced: "ada"
+        }
+        assert bob.reset()["metadata"]["instance_id"]
+
+
+def test_connections_outlive_a_new_secret_and_not_their_name(guarded: Guarded) -> None:
+    wrong = len(lines_about(guarded.server, "wrong token"))
+    with guarded.connect("bob") as bob:
+        bob.reset()
+        guarded.renew("bob")
+        assert bob.step(1)["reward"] == 1.0
+        guarded.accept()
+        assert bob.step(1)["reward"] == 1.0
+        guarded.remove("bob")
+        guarded.renew("bob")
+        assert bob.read_close() == REMOVED
+    assert len(lines_about(guarded.server, "wrong token")) == wrong
 
 
 @pytest.mark.parametrize(

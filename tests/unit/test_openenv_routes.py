@@ -27,6 +27,6 @@ def test_connections_leave_room_for_requests() -> None:
     kept = KeptSockets()
     kept._all = cast(Any, set(range(30)))
     web = cast(Any, SimpleNamespace(draining=False))
-    web.under_way = SimpleNamespace(most=40)
+    web.under_way, web.kept = SimpleNamespace(most=40), kept
     with pytest.raises(TooManyStreams, match="this web worker has 30 connections"):
-        routes._connect(kept, web, dict(HANDSHAKE), "CartPole-v1")
+        routes._connect(web, dict(HANDSHAKE), "CartPole-v1")

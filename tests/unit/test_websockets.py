@@ -88,6 +88,27 @@ def test_what_has_to_close_closes_between_two_messages(kept: Kept) -> None:
     )
 
 
+def test_what_had_to_close_during_a_message_closes_after_it(kept: Kept) -> None:
+    kept.client.sendall(frame(1, b"one"))
+    assert kept.kept.receive() == b"one"
+    all_kept = KeptSockets()
+    with all_kept.keep(kept.kept):
+        kept.ending = (Close.POLICY, "gone")
+        all_kept.note_endings()
+        kept.ending = None
+    assert kept.kept.receive() is None
+    assert kept.client.recv(100) == b"\x88\x06\x03\xf0gone"
+
+
+def test_a_message_is_not_taken_from_one_that_has_to_close(kept: Kept) -> None:
+    waiting = gevent.spawn(kept.kept.receive)
+    gevent.sleep(0)
+    kept.ending = (Close.POLICY, "gone")
+    kept.client.sendall(frame(1, b"one"))
+    assert waiting.get(timeout=WAIT_S) is None
+    assert kept.client.recv(100) == b"\x88\x06\x03\xf0gone"
+
+
 def test_an_idle_one_that_has_to_close_closes_at_once(kept: Kept) -> None:
     waiting = gevent.spawn(kept.kept.receive)
     gevent.sleep(0)

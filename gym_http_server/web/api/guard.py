@@ -136,11 +136,6 @@ class Guard:
             self.refuse(environ)
         return identity
 
-    @property
-    def state(self) -> int:
-        """A number that grows when the tokens are read anew."""
-        return 0 if self._memory is None else self._memory.state
-
     def refresh(self) -> None:
         """Read the tokens anew if a reload has replaced them."""
         if self._memory is not None and self._memory.state != self._state:

@@ -50,6 +50,7 @@ from gym_http_server.web.api.fleet.run_tokens import check_elsewhere
 from gym_http_server.web.api.guard import Guard
 from gym_http_server.web.api.problems import problem_answer
 from gym_http_server.web.api.tickets import Tickets
+from gym_http_server.web.api.websockets import KeptSockets
 from gym_http_server.web.backends.broker import BrokerClient
 from gym_http_server.web.backends.host_client import HostClient
 from gym_http_server.web.backends.nodes.fleet import Fleet
@@ -107,6 +108,7 @@ class Web:
         requests: Counts requests.
         under_way: Counts the requests under way in this web worker by token.
         tls_streams: Counts the streams that this web worker relays for TLS by token.
+        kept: The connections of OpenEnv that this web worker keeps.
         routes: The routes by the name of the operation.
         fleet: The server's fleet; ``None`` without one.
     """
@@ -134,6 +136,7 @@ class Web:
         self.supervisor = SupervisorClient(run)
         self.broker = BrokerClient(run, self.supervisor)
         self.relay = RelayClient(run, self.supervisor)
+        self.kept = KeptSockets()
         self.routes: dict[str, Route] = {}
         self.requests = RequestCounts(run.requests)
         self.under_way = Shares("requests under way in a web worker", MOST_UNDER_WAY)
@@ -194,7 +197,7 @@ class Web:
                 answer = self._called(caller, view, environ, arguments)
         except Problem as raised:
             problem = self._counted(raised, environ)
-            self._log_refusal(problem, environ, row)
+            self.log_refusal(problem, environ, row)
             self.log_failed_call(problem, environ, arguments.get("instance_id", ""))
             # These refer to the body, and to frames that refer to the problem. So the
             # memory of many bodies would wait for the garbage collector.
@@ -260,7 +263,8 @@ class Web:
         return self.guard.named(name) is not None
 
     def end_removed(self) -> None:
-        """End streams to other nodes whose tokens a reload has removed."""
+        """End connections, and streams to other nodes, of tokens that were removed."""
+        self.kept.note_endings()
         if self.fleet is not None:
             self.fleet.relayed.end_removed(self.accepts)
 
@@ -318,7 +322,7 @@ class Web:
                 return counted
         return problem
 
-    def _log_refusal(self, problem: Problem, environ: Environ, row: Operation) -> None:
+    def log_refusal(self, problem: Problem, environ: Environ, row: Operation) -> None:
         """Log a refused host, origin, ticket, scope or handshake of a stream."""
         handshake = row.takes_ticket and problem.status < 500
         if isinstance(problem, _LOGGED):

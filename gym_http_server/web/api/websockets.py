@@ -75,6 +75,7 @@ class KeptSocket:
         self._sending = RLock()
         self._busy = False
         self._closing = False
+        self._due: Ending | None = None
         self._received_at = self._pinged_at = clock()
         self._watched: socket.socket | None = None
         self._reading: Any = None
@@ -112,6 +113,10 @@ class KeptSocket:
             self._room.release()
         self._close_if_ending()
         text: bytes | None = None if self._closing else self._inbox.get()
+        if text is not None:
+            # Something may have changed while it waited for the message.
+            self._close_if_ending()
+            text = None if self._closing else text
         self._busy = text is not None
         return text
 
@@ -145,6 +150,10 @@ class KeptSocket:
         if not self._busy:
             self._close_if_ending()
 
+    def note_ending(self) -> None:
+        """Note if the connection has to close, also if the reason goes meanwhile."""
+        self._due = self._due or self._ending()
+
     @contextlib.contextmanager
     def end_of_client(self) -> Iterator[socket.socket]:
         """Return a socket that can be read once the client has left."""
@@ -155,8 +164,9 @@ class KeptSocket:
             yield end
 
     def _close_if_ending(self) -> None:
-        if not self._closing and (ending := self._ending()):
-            self.close(*ending)
+        self.note_ending()
+        if not self._closing and self._due:
+            self.close(*self._due)
 
     def _send_all(self, data: bytes) -> None:
         view = memoryview(data)
@@ -239,6 +249,11 @@ class KeptSockets:
             yield
         finally:
             self._all.discard(kept)
+
+    def note_endings(self) -> None:
+        """Note which of them have to close; they do so when they are looked at."""
+        for each in self._all:
+            each.note_ending()
 
     def _look(self) -> None:
         while self._all:

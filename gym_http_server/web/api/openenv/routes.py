@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import socket
 from typing import Any
@@ -14,8 +13,8 @@ from gym_http_server.config.env_commands import EXTERNAL
 from gym_http_server.errors import REVOKED, Draining, UnknownEnv
 from gym_http_server.operations.members import read_texts
 from gym_http_server.operations.openenv import CONNECT
-from gym_http_server.operations.table import OPERATIONS
 from gym_http_server.web.api.exchange import (
+    CALLER,
     MAX_QUERY,
     SWITCHED,
     Answer,
@@ -36,31 +35,20 @@ from gym_http_server.web.api.service import (
 )
 from gym_http_server.web.api.streams import check_framing, switching
 from gym_http_server.web.api.web import View, Web
-from gym_http_server.web.api.websockets import Ending, KeptSocket, KeptSockets
+from gym_http_server.web.api.websockets import Ending, KeptSocket
 from gym_http_wire.handshakes import check_upgrade
 from gym_http_wire.messages import Op
-from gym_http_wire.problems import Problem, TooManyStreams
+from gym_http_wire.problems import TooManyStreams
 from gym_http_wire.websocket import Close
 
-__all__ = ["views"]
+__all__ = ["VIEWS"]
 
 _WORDS = "OpenEnv's clients connect here, each by a WebSocket"
 # Their clients append it to whatever address they are given.
 _APPENDED = "/ws"
 
 
-def views(web: Web) -> dict[str, View]:
-    """Return the views of these routes, which share the connections of a web worker."""
-    kept = KeptSockets()
-    return {
-        "openenv_connect": functools.partial(_connect, kept),
-        "openenv_health": _health,
-        "openenv_metadata": _metadata,
-        "openenv_schema": _schema,
-    }
-
-
-def _connect(kept: KeptSockets, web: Web, environ: Environ, env_id: str) -> Answer:
+def _connect(web: Web, environ: Environ, env_id: str) -> Answer:
     check_framing(environ)
     accept = check_upgrade(
         environ.get("HTTP_UPGRADE", ""),
@@ -76,7 +64,7 @@ def _connect(kept: KeptSockets, web: Web, environ: Environ, env_id: str) -> Answ
         raise Draining("the server is stopping and accepts no connections")
     # The others are for requests.
     most = web.under_way.most * 3 // 4
-    if len(kept) >= most:
+    if len(web.kept) >= most:
         raise TooManyStreams(most, "connections", "this web worker")
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     # The client's own socket has deadlines, and this connection has none.
@@ -86,7 +74,7 @@ def _connect(kept: KeptSockets, web: Web, environ: Environ, env_id: str) -> Answ
     session = Session(web, environ, env_id, float(given.get("wait_s", 0.0)))
     ending = _Ending(web, environ).why
     client = KeptSocket(sock, web.settings.max_body, session.end, ending)
-    with client, kept.keep(client):
+    with client, web.kept.keep(client):
         client.begin(switching(accept).encode(), early)
         session.run(client)
     return SWITCHED
@@ -98,18 +86,21 @@ class _Ending:
     def __init__(self, web: Web, environ: Environ) -> None:
         self._web = web
         self._environ = environ
-        self._state = web.guard.state
 
     def why(self) -> Ending | None:
-        """Return status and reason; ``None`` if it need not close."""
+        """Return status and reason; ``None`` if it need not close.
+
+        If a reload has changed the token's scopes, the caller has the new ones then.
+        """
         if self._environ["gunicorn.socket"].limits.last_answers:
             return Close.GOING_AWAY, "the server is stopping"
-        if self._web.guard.state != self._state:
-            self._state = self._web.guard.state
-            try:
-                self._web.guard.check(self._environ, OPERATIONS["openenv_connect"])
-            except Problem:
-                return Close.POLICY, REVOKED
+        guard, name = self._web.guard, caller_of(self._environ).name
+        guard.refresh()
+        # By its name, which stands for the user, and not by the secret.
+        caller = guard.named(name)
+        if caller is None:
+            return Close.POLICY, REVOKED
+        self._environ[CALLER] = caller
         return None
 
 
@@ -152,3 +143,11 @@ def _schema(web: Web, environ: Environ, env_id: str) -> Answer:
 
 def _json(value: dict[str, Any]) -> Answer:
     return json_answer(msgspec.json.encode(value, order="sorted") + b"\n")
+
+
+VIEWS: dict[str, View] = {
+    "openenv_connect": _connect,
+    "openenv_health": _health,
+    "openenv_metadata": _metadata,
+    "openenv_schema": _schema,
+}

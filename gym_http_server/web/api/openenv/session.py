@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.access.identities import CREATE, STEP
 from gym_http_server.errors import (
     EnvCrashed,
     InstanceEnded,
@@ -18,7 +19,8 @@ from gym_http_server.errors import (
 )
 from gym_http_server.operations.members import read
 from gym_http_server.operations.openenv import EPISODE, MADE_WITH
-from gym_http_server.web.api.exchange import Environ, request_id_of
+from gym_http_server.operations.table import OPERATIONS
+from gym_http_server.web.api.exchange import Environ, caller_of, request_id_of
 from gym_http_server.web.api.openenv.instance import HeldInstance, create
 from gym_http_server.web.api.web import Web
 from gym_http_server.web.api.websockets import KeptSocket
@@ -161,6 +163,8 @@ class Session:
                     client.close(Close.NORMAL)
                     return None
         except Problem as problem:
+            row = OPERATIONS["openenv_connect"]
+            self._web.log_refusal(problem, self._environ, row)
             code = "EXECUTION_ERROR"
             if problem.status in _UNREAD and problem.code not in _GONE:
                 code = "VALIDATION_ERROR"
@@ -182,6 +186,7 @@ class Session:
         }
 
     def _step(self, data: msgspec.Raw) -> bytes:
+        caller_of(self._environ).require(STEP)
         instance = self._instance
         if instance is None:
             raise ResetNeeded("there is no episode yet: send a reset before the step")
@@ -192,6 +197,7 @@ class Session:
         return self._observation(instance, answer, step.render)
 
     def _reset(self, data: msgspec.Raw, client: KeptSocket) -> bytes:
+        caller_of(self._environ).require(STEP)
         members = {**EPISODE, **MADE_WITH}
         data_given = _object_of(data)
         if "num_envs" in data_given:
@@ -203,6 +209,7 @@ class Session:
         made_with = {name: given[name] for name in MADE_WITH if name in given}
         instance = self._instance
         if instance is None or made_with != self._made_with:
+            caller_of(self._environ).require(CREATE)
             instance = self._create(made_with, client)
         self._check_render(instance, given.get("render", False))
         episode = {name: given[name] for name in ("seed", "options") if name in given}
