@@ -157,6 +157,7 @@ def read_request(
     *,
     typed: bool = False,
     arguments: Arguments | None = None,
+    resumed: bool = False,
 ) -> CreateRequest:
     """Parse the body of a create request.
 
@@ -167,6 +168,8 @@ def read_request(
         typed: Whether the body is typed JSON.
         arguments: The memory with ``kwargs`` and ``wrappers``, if they are not in the
             body.
+        resumed: Whether a web worker has made the body from a recording that the
+            client may resume.
 
     Raises:
         BadJSON: The body is not a JSON object.
@@ -182,8 +185,13 @@ def read_request(
     if not isinstance(given, dict):
         raise BadJSON()
     found = read(_members(settings), given, "the create request", ignores=True)
+    if "resume" in found and not resumed:
+        # Web workers check that the rest of the request is the recorded one.
+        raise BadParameter("recordings are resumed over HTTP: expected POST /v1/envs/")
     _check_node(found.get("node"), settings)
-    env_id = _read_env_id(_required_id(found), settings)
+    if "env_id" not in found:
+        raise MissingParameter("env_id")
+    env_id = _read_env_id(found["env_id"], settings)
     typed = typed or found.get("typed", CREATE["typed"].default)
     return CreateRequest(
         env_id=env_id,
@@ -218,15 +226,6 @@ def _members(settings: Settings) -> Members:
     )
     count = Integer(1, settings.max_num_envs, "(--max-num-envs)")
     return {**CREATE, "num_envs": Member(count), "wait_s": Member(wait_s)}
-
-
-def _required_id(found: dict[str, Any]) -> object:
-    if "env_id" in found:
-        return found["env_id"]
-    if "resume" in found:
-        # Web workers take it from the recording, and other processes do not.
-        raise BadParameter("recordings are resumed over HTTP: expected POST /v1/envs/")
-    raise MissingParameter("env_id")
 
 
 def _read_resume(found: dict[str, Any]) -> ResumeRequest | None:

@@ -167,6 +167,7 @@ class Creates:
             form=frame.form >> 4,
             typed=frame.form & 0xF in (Form.TYPED, Form.BINARY),
             arguments=arguments,
+            resumed=head.resumed,
         )
         owner = self._owners.choose(request.for_, head)
         if arguments is not None:

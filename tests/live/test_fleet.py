@@ -683,8 +683,10 @@ def test_a_recording_is_resumed_where_it_was_made(nodes: Fleet) -> None:
             recorded.step(1)
         no_content(recorded.close())
         for api in nodes.apis:
-            body = {"resume": f"resumed-{name}"}
-            again = Instance(api, ok(api.post("/v1/envs/", body))["instance_id"])
+            # Also in this spelling.
+            body = b'{"\\u0072esume": "resumed-%b"}' % name.encode()
+            made = ok(api.post("/v1/envs/", data=body))
+            again = Instance(api, made["instance_id"])
             assert again.id[:3] == recorded.id[:3]
             no_content(again.close())
 

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import msgspec
 import numpy as np
 import pytest
 
 import gym_http_client
 from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError, resume
+from gym_http_server.operations.instances import CREATE
 from gym_http_server.web.api import service
+from gym_http_wire.frames import VALUE_HEADER
 from gym_http_wire.step_records import (
     MAGIC,
     Kind,
@@ -24,6 +27,7 @@ from gym_http_wire.step_records import (
     StepDecoder,
     StepEncoder,
 )
+from gym_http_wire.values import binary, typed
 from tests.support import token_file
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.envs.resumable import Walker
@@ -465,6 +469,61 @@ def test_requests_that_make_no_sense_are_refused(
     answer = Api(server).post("/v1/envs/", body)
     assert answer.status == 400
     assert words in answer.json()["message"]
+
+
+def escaped(form: Any, request: dict[str, Any], name: str) -> bytes:
+    """Write a request whose member ``resume`` is spelled with an escape."""
+    if form is binary:
+        signature, leaves = binary.split(request)
+        text = signature.replace(b'"resume"', name.encode()).rstrip()
+        text += b" " * (-len(text) % 8)
+        return b"".join((VALUE_HEADER.pack(len(text), 0), text, *leaves))
+    body: bytes = form.encode(request)
+    return body.replace(b'"resume"', name.encode())
+
+
+@pytest.mark.parametrize("name", ['"\\u0072esume"', '"r\\u0065sum\\u0065"'])
+@pytest.mark.parametrize(
+    ("media", "form"),
+    [
+        ("application/json", msgspec.json),
+        ("application/vnd.gym-http.typed+json", typed),
+        ("application/vnd.gym-http.binary", binary),
+    ],
+    ids=["plain", "typed", "binary"],
+)
+def test_an_escaped_name_is_resume_too(
+    media: str, form: Any, name: str, server: Server, recorded: str
+) -> None:
+    api, headers = Api(server), {"Content-Type": media}
+    large = {"kwargs": {"beyond": "x" * 20_000}}
+    for more in ({}, large):
+        given = {"env_id": "Acrobot-v1", "resume": recorded, "verify": False, **more}
+        answer = api.post("/v1/envs/", data=escaped(form, given, name), headers=headers)
+        problem = error(answer, 400, "bad-parameter")
+        assert problem["message"].startswith("env_id is 'Acrobot-v1' beside resume")
+    body = escaped(form, {"resume": recorded}, name)
+    made = ok(api.post("/v1/envs/", data=body, headers=headers))
+    instance = Instance(api, made["instance_id"])
+    try:
+        assert ok(instance.get(""))["resumed"]["steps"] == 20
+    finally:
+        instance.close()
+
+
+def test_null_beside_resume_leaves_what_was_recorded(server: Server) -> None:
+    api = Api(server)
+    given = {"env_id": WALKER, "kwargs": {"start": [1.0, 2.0]}, "label": "first"}
+    made = api.create(**given, record="whole", num_envs=2)
+    described = ok(made.get(""))
+    no_content(made.close())
+    nulls = {name: None for name in CREATE if name != "resume"}
+    body = {**nulls, "resume": "whole"}
+    again = Instance(api, ok(api.post("/v1/envs/", body))["instance_id"])
+    found = ok(again.get(""))
+    no_content(again.close())
+    for member in ("env_id", "label", "num_envs", "observation_space"):
+        assert found[member] == described[member], member
 
 
 def forged(value: Any) -> bytes:

@@ -59,6 +59,18 @@ def test_it_creates_drives_and_closes_an_instance(server: Server) -> None:
         peer.call(op="close")
 
 
+@pytest.mark.parametrize("more", [{}, {"kwargs": {"beyond": "x" * 20_000}}], ids=len)
+def test_it_resumes_no_recording(more: dict[str, Any], server: Server) -> None:
+    directory = f"of-http-{len(more)}"
+    Api(server).create(record=directory).close()
+    create = {"env_id": "Acrobot-v1", "resume": directory, "verify": False, **more}
+    with ZmqPeer(server) as peer:
+        for each in (create, {"resume": directory}):
+            answer = refused(peer, create=each)
+            words = "recordings are resumed over HTTP: expected POST /v1/envs/"
+            assert (answer["code"], answer["message"]) == ("bad-parameter", words)
+
+
 def test_updates_of_a_clock_wait_and_actions_pass_them(server: Server) -> None:
     realtime = {"mode": "free_running", "hz": 5, "default_action": 0}
     with ZmqPeer(server) as peer:

@@ -11,10 +11,11 @@ import pytest
 
 from gym_http_server.config.settings import Settings
 from gym_http_server.errors import ShareUsedUp, UnknownInstance
-from gym_http_server.host.create_request import CreateRequest
+from gym_http_server.host.create_request import CreateRequest, ResumeRequest
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.supervisor.creates import REPEAT_SECONDS, Creates
 from gym_http_wire.messages import NODE_KEY, Op, RequestHead, answer, request
+from gym_http_wire.problems import BadParameter
 
 
 class Hosts(list[Any]):
@@ -82,6 +83,25 @@ def test_tokens_take_turns(tmp_path: Path) -> None:
     while creates.serve():
         pass
     assert made == ["ada1", "bob1", "cy1", "ada2", "bob2", "ada3", "ada4"]
+
+
+def test_only_a_web_worker_can_resume_a_recording(tmp_path: Path) -> None:
+    made: list[Any] = []
+
+    def start(request: CreateRequest, memory: int | None) -> Any:
+        made.append(request.resume)
+        return SimpleNamespace(creators=[], create_key="")
+
+    creates = queue(tmp_path, start)
+    body = b'{"env_id": "Acrobot-v1", "resume": "cart", "verify": false}'
+    sender: Any = SimpleNamespace(instance=None, closed=False)
+    with pytest.raises(BadParameter, match="resumed over HTTP"):
+        creates.add(sender, request(Op.CREATE, body, RequestHead(creator="ada")))
+    head = RequestHead(creator="ada", resumed=True)
+    creates.add(sender, request(Op.CREATE, body, head))
+    while creates.serve():
+        pass
+    assert made == [ResumeRequest("cart", None, False)]
 
 
 def test_the_slot_of_a_replaced_instance_is_for_one_request(tmp_path: Path) -> None:

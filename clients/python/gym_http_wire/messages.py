@@ -199,6 +199,8 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
         digest: SHA-256 of a create's body, in hex, if it travels by descriptor.
         held: Of a create: whether its instance ends with the connection that it is sent
             over.
+        resumed: Of a create: whether a web worker has made its body from the recording
+            that a client may resume. A client sends bodies and no heads.
     """
 
     instance_id: str = ""
@@ -210,6 +212,7 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
     request_id: str = ""
     digest: str = ""
     held: bool = False
+    resumed: bool = False
 
 
 class AnswerHead(msgspec.Struct, omit_defaults=True):

@@ -90,6 +90,7 @@ def _create(web: Web, environ: Environ) -> Answer:
             key=key,
             request_id=request_id_of(environ),
             form=form,
+            resumed=resumed is not None,
         )
     except Abandoned:
         # The client has closed the connection.

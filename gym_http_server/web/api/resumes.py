@@ -18,12 +18,12 @@ from gym_http_server.datadir.recording_files import (
     part_numbers,
 )
 from gym_http_server.errors import CannotResume, NotFound
-from gym_http_server.operations.create_bodies import Divided, sealed
+from gym_http_server.operations.create_bodies import Divided, sealed, small_members
 from gym_http_server.operations.instances import CREATE
 from gym_http_server.operations.members import read_optional
 from gym_http_wire.messages import Form
 from gym_http_wire.outline import OutlineError, outline
-from gym_http_wire.problems import BadParameter
+from gym_http_wire.problems import BadJSON, BadParameter
 from gym_http_wire.step_parts import HEADER_START, header_member, header_size
 
 __all__ = ["may_resume", "read_resume"]
@@ -39,7 +39,8 @@ _RECORDED = {*CREATE, "arguments"} - {*_BESIDE, "record"} | {"label"}
 
 def may_resume(body: bytes) -> bool:
     """Whether the body of a create request may be one to resume a recording."""
-    return b'"resume"' in body
+    # JSON may have any letter as an escape, also in the signature of the binary form.
+    return b'"resume"' in body or b"\\u" in body
 
 
 def read_resume(
@@ -65,11 +66,10 @@ def read_resume(
         BadParameter: The request has members for which there is no place.
     """
     given = _members(body, form)
-    if not isinstance(given, dict) or given.get("resume") is None:
+    if given is None:
         return None
     directory = read_optional(CREATE, given, ignores=True)["resume"]
-    others = sorted(set(given) & set(CREATE) - {*_BESIDE, "typed"})
-    if others := [name for name in others if given[name] is not None]:
+    if others := sorted(set(given) & set(CREATE) - {*_BESIDE, "typed"}):
         raise BadParameter(
             f"{others[0]} is {given[others[0]]!r:.80} beside resume, which takes it "
             f"from the recording: expected only {', '.join(_BESIDE[1:])}"
@@ -92,13 +92,19 @@ def read_resume(
     return Divided(members, sealed(content), str(arguments["sha256"]))
 
 
-def _members(body: bytes, form: int) -> Any:
+def _members(body: bytes, form: int) -> Json | None:
+    """Return the members of a request to resume; ``None`` if it is no such request."""
     try:
-        if form & 0xF == Form.BINARY:
-            return outline(body, ())
-        return msgspec.json.decode(body)
-    except (OutlineError, msgspec.MsgspecError, ValueError, RecursionError):
+        # Large arguments are not decoded for the requests that resume nothing.
+        small = msgspec.json.decode(small_members(body, form))
+        if small.get("resume") is None:
+            return None
+        binary = form & 0xF == Form.BINARY
+        given: Json = outline(body, ()) if binary else msgspec.json.decode(body)
+    except (BadJSON, OutlineError, msgspec.MsgspecError, ValueError, RecursionError):
         return None
+    # As in other requests, null is the same as no member.
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _recorded(folder: int, directory: str) -> Json:

@@ -106,6 +106,7 @@ class SupervisorClient:
         key: str = "",
         request_id: str = "",
         form: int = PLAIN_BOTH_WAYS,
+        resumed: bool = False,
     ) -> Frame:
         """Create an instance; stop waiting if the client disconnects.
 
@@ -118,6 +119,7 @@ class SupervisorClient:
             key: The request's key, or "".
             request_id: ID of the client's request, for the log.
             form: Form of the body, and in the high half the one for the answer.
+            resumed: Whether the body was made from a recording that it resumes.
 
         Returns:
             The answer, which may be a problem.
@@ -129,7 +131,11 @@ class SupervisorClient:
             BadParameter: The same.
         """
         head = RequestHead(
-            key=key, owner=caller.only, creator=caller.name, request_id=request_id
+            key=key,
+            owner=caller.only,
+            creator=caller.name,
+            request_id=request_id,
+            resumed=resumed,
         )
         made = self._create(body, head, form, client, gone)
         made.connection.close()
