@@ -40,6 +40,7 @@ __all__ = [
     "named_by",
     "open_existing",
     "open_recorded",
+    "owner_of",
     "part_name",
     "part_numbers",
     "path_parts",
@@ -122,10 +123,11 @@ def path_parts(directory: str) -> list[str]:
             "backslashes and control characters; it is taken as below the server's "
             "data directory"
         )
-    if OWNER_FILE in parts:
+    reserved = next(filter(_is_reserved, parts), None)
+    if reserved is not None:
         raise BadParameter(
-            f"directory is {directory!r:.120}: {OWNER_FILE} is the server's own; "
-            "expected another name"
+            f"directory is {directory!r:.120}: files of recordings have such names as "
+            f"{reserved!r:.80}; expected another name"
         )
     longest = max(len(os.fsencode(part)) for part in parts)
     if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
@@ -151,26 +153,22 @@ def named_by(member: str) -> Iterator[None]:
         raise
 
 
-def check_owner(folder: int, parts: list[str], owner: str) -> bool:
-    """Return whether a directory has an owner.
+def check_owner(owned: str | None, parts: list[str], owner: str) -> None:
+    """Check that a token may write in a directory.
 
     Args:
-        folder: Descriptor of the directory.
-        parts: Its path, for the message.
+        owned: The owner of the directory, or of the nearest one above it that has one.
+        parts: The path of the directory, for the message.
         owner: Token that wants to use it; "" may use all.
 
     Raises:
         BadParameter: The owner is another token.
     """
-    owned = _owner_of(folder)
-    if owned is None:
-        return False
-    if owner and owned != owner:
+    if owner and owned is not None and owned != owner:
         raise BadParameter(
             f"directory is in {'/'.join(parts)!r:.120}, which an instance of another "
             "token made: expected another directory"
         )
-    return True
 
 
 def find_recordings(data_dir: DataDir, owner: str) -> Iterator[RecordingFiles]:
@@ -183,8 +181,10 @@ def find_recordings(data_dir: DataDir, owner: str) -> Iterator[RecordingFiles]:
     owners: dict[str, str | None] = {}
     top, own = os.path.realpath(data_dir.path), set(data_dir.own())
     for path, folders, names, folder in os.fwalk(top):
-        above = owners.get(os.path.dirname(path))
-        owned = owners[path] = above if above is not None else _owner_of(folder)
+        owned = owner_of(folder)
+        if owned is None:
+            owned = owners.get(os.path.dirname(path))
+        owners[path] = owned
         depth = path[len(top) :].count("/")
         folders[:] = sorted(
             each
@@ -203,7 +203,7 @@ def recorded_bytes(data_dir: str) -> Counter[str]:
     owners: dict[str, str] = {}
     found: Counter[str] = Counter()
     for path, _, names, folder in os.fwalk(data_dir):
-        owner = owners.get(os.path.dirname(path)) or _owner_of(folder) or ""
+        owner = owner_of(folder) or owners.get(os.path.dirname(path), "")
         owners[path] = owner
         for name in names:
             if any(each.fullmatch(name) for each in _LARGE):
@@ -289,7 +289,7 @@ def open_existing(data_dir: DataDir, directory: str, owner: str) -> int:
                 inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
                 os.close(folder)
                 folder = inner
-                owned = owned if owned is not None else _owner_of(folder)
+                owned = owner_of(folder) or owned
             found = os.stat(EPISODES_FILE, dir_fd=folder, follow_symlinks=False)
         except OSError:
             data_dir.check(parts)
@@ -401,6 +401,10 @@ def _files(folder: int) -> dict[str, int]:
     return found
 
 
+def _is_reserved(name: str) -> bool:
+    return name == OWNER_FILE or _is_recorded(name)
+
+
 def _is_recorded(name: str) -> bool:
     if name in (EPISODES_FILE, ABOUT_FILE):
         return True
@@ -424,10 +428,11 @@ def _is_active(folder: int) -> bool:
         fcntl.flock(folder, fcntl.LOCK_UN)
 
 
-def _owner_of(folder: int) -> str | None:
-    """Return the token that owns a directory, or ``None``."""
+def owner_of(folder: int) -> str | None:
+    """Return the token that owns a directory itself, or ``None``."""
     owned = _content(folder, OWNER_FILE, _OWNER_BYTES)
-    return None if owned is None else owned.decode(errors="replace")
+    # Earlier versions left an empty file where the disk was full.
+    return owned.decode(errors="replace") if owned else None
 
 
 def _about(folder: int) -> About:

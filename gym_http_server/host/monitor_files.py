@@ -32,6 +32,7 @@ from gym_http_server.datadir.recording_files import (
     being_written,
     check_owner,
     open_recorded,
+    owner_of,
     part_name,
     part_numbers,
     path_parts,
@@ -192,12 +193,13 @@ def open_file(data_dir: DataDir, request: FileRequest, about: About = _NOTHING) 
 def _open_in(
     data_dir: DataDir, parts: list[str], request: FileRequest, about: About
 ) -> int:
-    folder = _open_folder(data_dir, parts, about.owner)
+    folder, above = _open_folder(data_dir, parts, about.owner)
     try:
         data_dir.check_open(folder, parts)
         # Another token may be about to own it.
         fcntl.flock(folder, fcntl.LOCK_EX)
-        owned = check_owner(folder, parts, about.owner)
+        owned = owner_of(folder)
+        check_owner(owned or above, parts, about.owner)
         file = _open_requested(folder, request)
         try:
             if request.begins:
@@ -221,21 +223,33 @@ def _write_owner(folder: int, owner: str) -> None:
         os.close(file)
 
 
-def _open_folder(data_dir: DataDir, parts: list[str], owner: str) -> int:
+def _open_folder(
+    data_dir: DataDir, parts: list[str], owner: str
+) -> tuple[int, str | None]:
+    """Open a directory, and make what is missing of it.
+
+    Returns:
+        Its descriptor, and the owner of the nearest directory above it that has one.
+    """
     os.makedirs(data_dir.path, mode=0o700, exist_ok=True)
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    folder = os.open(data_dir.path, flags)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+    folder = os.open(data_dir.path, flags & ~os.O_NOFOLLOW)
+    owned = None
     for number, part in enumerate(parts):
         try:
             data_dir.check_open(folder, parts)
-            check_owner(folder, parts[:number], owner)
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, 0o700, dir_fd=folder)
-            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=folder)
+            owned = owner_of(folder) or owned
+            try:
+                inner = os.open(part, flags, dir_fd=folder)
+            except FileNotFoundError:
+                check_owner(owned, parts[:number], owner)
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=folder)
+                inner = os.open(part, flags, dir_fd=folder)
         finally:
             os.close(folder)
         folder = inner
-    return folder
+    return folder, owned
 
 
 def _open_file(folder: int, request: FileRequest) -> int:

@@ -231,6 +231,46 @@ def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> 
     no_content(bobs.close())
 
 
+def test_a_directory_above_gives_no_access(shared: Server, ada: Instance) -> None:
+    no_content(ada.post("monitor/start/", {"directory": "team/of-ada", "steps": True}))
+    ada.reset()
+    bob = api_of(shared, "bob")
+    above, below = bob.create(record="team"), bob.create()
+    new = {"directory": "team/of-ada/new"}
+    error(below.post("monitor/start/", new), 400, "bad-parameter")
+    no_content(below.post("monitor/start/", {"directory": "team/of-bob"}))
+    for path in ("team/of-ada/", "team/of-ada/files/steps.gym/"):
+        error(bob.get(f"/v1/recordings/{path}"), 404, "not-found")
+        assert api_of(shared, "ada").get(f"/v1/recordings/{path}").status == 200
+    error(bob.request("DELETE", path_of("team/of-ada")), 404, "not-found")
+    for name, mine in (("ada", {"team/of-ada"}), ("bob", {"team", "team/of-bob"})):
+        listed = ok(api_of(shared, name).get("/v1/recordings/"))["recordings"]
+        seen = {each["directory"] for each in listed}
+        assert {each for each in seen if each.startswith("team")} == mine
+    # The recording goes on, and can be begun again.
+    no_content(ada.post("monitor/close/"))
+    again = {"directory": "team/of-ada", "steps": True, "resume": True}
+    no_content(ada.post("monitor/start/", again))
+    no_content(ada.post("monitor/close/"))
+    for each in (above, below):
+        no_content(each.close())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".owner", "steps.gym", "steps.2.gym", "recording.json", "episodes.jsonl"),
+        *("episode-000000.mp4", f"arguments-{'0' * 64}.bin"),
+    ],
+)
+def test_no_directory_is_named_like_a_file_of_a_recording(
+    name: str, ada: Instance
+) -> None:
+    for directory in (name, f"a/{name}", f"{name}/b"):
+        start = ada.post("monitor/start/", {"directory": directory})
+        assert repr(name) in error(start, 400, "bad-parameter")["message"]
+
+
 def path_of(directory: str) -> str:
     """Return the path of a recording."""
     return f"/v1/recordings/{directory}/"
