@@ -33,10 +33,13 @@ __all__ = [
     "RecordingFiles",
     "arguments_file",
     "being_written",
+    "check_free",
     "check_owner",
     "delete_recording",
     "describe",
     "find_recordings",
+    "is_active",
+    "is_large",
     "named_by",
     "open_existing",
     "open_recorded",
@@ -62,6 +65,8 @@ VIDEO = re.compile(
 )
 #: Names of files with arguments of create requests, by their SHA-256.
 ARGUMENTS_FILE = re.compile(r"arguments-[0-9a-f]{64}\.bin", re.ASCII)
+#: Free bytes of the file system below which a recording ends.
+MIN_FREE_BYTES = 256 * 1024 * 1024
 MAX_PATH_CHARS = 512
 MAX_PARTS = 16
 # Files that count as taken space.
@@ -206,11 +211,30 @@ def recorded_bytes(data_dir: str) -> Counter[str]:
         owner = owner_of(folder) or owners.get(os.path.dirname(path), "")
         owners[path] = owner
         for name in names:
-            if any(each.fullmatch(name) for each in _LARGE):
+            if is_large(name):
                 with contextlib.suppress(FileNotFoundError):
                     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                     found[owner] += status.st_size
     return found
+
+
+def is_large(name: str) -> bool:
+    """Whether a file of this name has steps, videos or arguments."""
+    return any(each.fullmatch(name) for each in _LARGE)
+
+
+def check_free(disk: os.statvfs_result, wanted: int = 0) -> None:
+    """Check that a disk has room for a recording.
+
+    Args:
+        disk: Its figures.
+        wanted: Bytes to allocate.
+
+    Raises:
+        DiskFull: It has not.
+    """
+    if disk.f_bavail * disk.f_frsize - wanted < MIN_FREE_BYTES:
+        raise DiskFull(f"less than {MIN_FREE_BYTES // 2**20} MiB of the disk are free")
 
 
 def part_numbers(names: Iterable[str]) -> list[int]:
@@ -261,7 +285,7 @@ def describe(folder: int, directory: str) -> RecordingFiles:
         folder: Its descriptor.
         directory: Its path below the data directory.
     """
-    return RecordingFiles(directory, _about(folder), _files(folder), _is_active(folder))
+    return RecordingFiles(directory, _about(folder), _files(folder), is_active(folder))
 
 
 def open_existing(data_dir: DataDir, directory: str, owner: str) -> int:
@@ -408,10 +432,10 @@ def _is_reserved(name: str) -> bool:
 def _is_recorded(name: str) -> bool:
     if name in (EPISODES_FILE, ABOUT_FILE):
         return True
-    return any(each.fullmatch(name) for each in _LARGE)
+    return is_large(name)
 
 
-def _is_active(folder: int) -> bool:
+def is_active(folder: int) -> bool:
     """Return whether a host has a lock of the monitor's file, or is about to."""
     if not take_lock(folder, fcntl.LOCK_EX):
         return True

@@ -47,6 +47,9 @@ def lineage(open_part: OpenPart) -> list[Segment]:
     while (file := open_part(part)) is not None:
         header = _header_of(file)
         after = header.get("after", 0) if isinstance(header, dict) else -1
+        if segments and segments[0].header.get("request") and not header.get("request"):
+            # A monitor of another instance has recorded there, too.
+            after = -1
         if type(after) is int and after >= 0:
             while segments and segments[-1].start >= after:
                 segments.pop()

@@ -30,7 +30,9 @@ from gym_http_server.datadir.recording_files import (
     About,
     arguments_file,
     being_written,
+    check_free,
     check_owner,
+    is_large,
     open_recorded,
     owner_of,
     part_name,
@@ -39,7 +41,8 @@ from gym_http_server.datadir.recording_files import (
     recorded_bytes,
     take_lock,
 )
-from gym_http_server.errors import NotFound
+from gym_http_server.datadir.whole_files import write
+from gym_http_server.errors import NotFound, RecordingActive
 from gym_http_server.processes.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, answer, problem_answer, problem_of
@@ -90,6 +93,7 @@ class FileRequest(msgspec.Struct, frozen=True):
         part: Open a part of a recording for reading instead: the index of its number
             among those of all parts.
         new: Begin the recording of a new instance, which replaces no other.
+        large: Large files follow that of the monitor, so there must be room for them.
     """
 
     directory: str
@@ -102,6 +106,12 @@ class FileRequest(msgspec.Struct, frozen=True):
     arguments: str = ""
     part: int | None = None
     new: bool = False
+    large: bool = False
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the data of an earlier monitor is deleted."""
+        return self.force and not self.resume
 
     @property
     def begins(self) -> bool:
@@ -152,7 +162,8 @@ def answer_file(
 ) -> None:
     """Open the file that a host has requested, and send it the descriptor."""
     try:
-        if request.steps or request.video or request.arguments:
+        grows = request.steps or request.video or request.arguments
+        if grows or request.large:
             _check_disk(data_dir.path, recordings_disk, about.owner)
         file = open_file(data_dir, request, about)
     except Problem as problem:
@@ -200,27 +211,21 @@ def _open_in(
         fcntl.flock(folder, fcntl.LOCK_EX)
         owned = owner_of(folder)
         check_owner(owned or above, parts, about.owner)
+        before = set(os.listdir(folder))
         file = _open_requested(folder, request)
         try:
             if request.begins:
                 _write_about(folder, request, about)
             if about.owner and not owned:
-                _write_owner(folder, about.owner)
+                write(folder, OWNER_FILE, about.owner.encode())
         except BaseException:
             os.close(file)
+            for name in {*os.listdir(folder)} - before:
+                os.unlink(name, dir_fd=folder)
             raise
         return file
     finally:
         os.close(folder)
-
-
-def _write_owner(folder: int, owner: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    file = os.open(OWNER_FILE, flags, 0o600, dir_fd=folder)
-    try:
-        os.write(file, owner.encode())
-    finally:
-        os.close(file)
 
 
 def _open_folder(
@@ -272,8 +277,6 @@ def _open_file(folder: int, request: FileRequest) -> int:
     try:
         # The file may have been replaced since it was checked.
         _check_kind(os.fstat(file), directory)
-        if force and not resume:
-            os.ftruncate(file, 0)
     except BaseException:
         os.close(file)
         raise
@@ -290,35 +293,52 @@ def _open_requested(folder: int, request: FileRequest) -> int:
     if request.part is not None:
         return _open_existing_part(folder, request.part)
     file = _open_file(folder, request)
-    # While a host has the file open, the recording is active.
-    lock = fcntl.LOCK_EX if request.goes_on else fcntl.LOCK_SH
-    if not take_lock(file, lock) and request.goes_on:
+    try:
+        _lock(file, folder, request)
+        if request.replaces:
+            os.ftruncate(file, 0)
+            for name in os.listdir(folder):
+                if VIDEO.fullmatch(name) or ARGUMENTS_FILE.fullmatch(name):
+                    os.unlink(name, dir_fd=folder)
+    except BaseException:
         os.close(file)
-        raise being_written(request.directory)
-    if request.force and not request.resume:
-        for name in os.listdir(folder):
-            if VIDEO.fullmatch(name) or ARGUMENTS_FILE.fullmatch(name):
-                os.unlink(name, dir_fd=folder)
+        raise
     return file
+
+
+def _lock(file: int, folder: int, request: FileRequest) -> None:
+    """Lock the file of a monitor: while a host has it open, the recording is active.
+
+    A recording that can be resumed has one host, and steps or videos are not replaced
+    while another host writes them. Other monitors may share a file.
+
+    Raises:
+        CannotResume: Another host has it, and this one wants to go on with it.
+        RecordingActive: Another host has it.
+    """
+    alone = request.new or request.goes_on
+    if take_lock(file, fcntl.LOCK_EX):
+        if not alone:
+            take_lock(file, fcntl.LOCK_SH)
+        return
+    if request.goes_on:
+        raise being_written(request.directory)
+    lost = request.replaces and any(map(is_large, os.listdir(folder)))
+    if alone or lost or not take_lock(file, fcntl.LOCK_SH):
+        raise RecordingActive(
+            f"directory is {request.directory!r:.120}, which an instance records in: "
+            "expected another directory; or close that instance, or its monitor"
+        )
 
 
 def _write_about(folder: int, request: FileRequest, about: About) -> None:
     """Write what is recorded, unless an earlier monitor did whose data is kept."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    if not request.resume:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(ABOUT_FILE, dir_fd=folder)
-    try:
-        file = os.open(ABOUT_FILE, flags, 0o600, dir_fd=folder)
-    except FileExistsError:
+    if request.resume and ABOUT_FILE in os.listdir(folder):
         return
-    try:
-        began = msgspec.structs.replace(
-            about, began_at=round(time.time(), 3), num_envs=request.num_envs
-        )
-        os.write(file, msgspec.json.encode(began) + b"\n")
-    finally:
-        os.close(file)
+    began = msgspec.structs.replace(
+        about, began_at=round(time.time(), 3), num_envs=request.num_envs
+    )
+    write(folder, ABOUT_FILE, msgspec.json.encode(began) + b"\n")
 
 
 def _open_video(folder: int, name: str) -> int:
@@ -370,8 +390,12 @@ def _check_disk(data_dir: str, recordings_disk: int, owner: str) -> None:
     """Check that the recordings of an owner below the data directory may grow.
 
     Raises:
-        DiskFull: They, or those of all owners, are as large as they may be.
+        DiskFull: They, or those of all owners, are as large as they may be, or the disk
+            is nearly full.
     """
+    # It is made with the first recording.
+    with contextlib.suppress(FileNotFoundError):
+        check_free(os.statvfs(data_dir))
     held = recorded_bytes(data_dir)
     taken = held.total()
     if taken >= recordings_disk:

@@ -53,7 +53,9 @@ def begin(directory: str, wanted: CreateRequest, dispatch: Dispatch) -> None:
     """
     recording, request = dispatch.handlers.recording, _recorded(wanted)
     arguments = binary.encode({name: request[name] for name in ARGUMENTS})
-    first = FileRequest(directory, False, False, num_envs=_count(dispatch), new=True)
+    first = FileRequest(
+        *(directory, False, False), num_envs=_count(dispatch), new=True, large=True
+    )
     with named_by("record"):
         monitor = recording.open_file(first)
     if len(arguments) > INLINE_BYTES:

@@ -107,10 +107,16 @@ class Recording:
             video = VideoRequest(**({} if wanted is True else wanted))
             check_video(self._operations)
         count = getattr(self._operations.env, "num_envs", None)
-        file = self.open_file(FileRequest(directory, force, resume, num_envs=count))
+        steps = given.get("steps", False)
+        request = FileRequest(
+            *(directory, force, resume),
+            num_envs=count,
+            large=steps or video is not None,
+        )
+        file = self.open_file(request)
         monitor = self._make_monitor(file, directory)
         try:
-            if given.get("steps", False):
+            if steps:
                 self.recorder = self._make_recorder(directory, force and not resume)
             if video is not None:
                 self.video = self._record_video(directory, video)

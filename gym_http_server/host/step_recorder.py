@@ -16,13 +16,15 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from gym_http_server.datadir.recording_files import check_free
+from gym_http_server.host import env_warnings
 from gym_http_server.rundir.status import (
     RECORDING_FAILED,
     RECORDING_STEPS,
     StatusPage,
 )
 from gym_http_wire.fast_frames import FastAnswer, FastRequest
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import DiskFull, Problem
 from gym_http_wire.step_parts import HEAD
 from gym_http_wire.step_records import MAGIC, Kind, StepEncoder
 from gym_http_wire.values import UnsupportedValue
@@ -39,8 +41,6 @@ __all__ = [
 
 #: Bytes of a part, after which the next record begins a new one.
 PART_BYTES = 512 * 1024 * 1024
-#: Free bytes of the file system below which a recording ends.
-MIN_FREE_BYTES = 256 * 1024 * 1024
 #: Bytes that are allocated and mapped at once, at least.
 _PIECE = 1024 * 1024
 #: Kinds of records that lead to a state of the environment, which are counted.
@@ -73,7 +73,7 @@ class PartFile:
         """Write the first bytes of each part.
 
         Raises:
-            OSError: There is no room; nothing was written.
+            OSError, DiskFull: There is no room; nothing was written.
         """
         self._grow(len(MAGIC))[: len(MAGIC)] = MAGIC
         self.size = len(MAGIC)
@@ -89,7 +89,7 @@ class PartFile:
             The bytes written.
 
         Raises:
-            OSError: There is no room; nothing was written.
+            OSError, DiskFull: There is no room; nothing was written.
         """
         size = len(body)
         written = _HEAD_BYTES + size
@@ -113,11 +113,7 @@ class PartFile:
             os.close(self.file)
 
     def _grow(self, end: int) -> mmap.mmap:
-        free = os.fstatvfs(self.file)
-        if free.f_bavail * free.f_frsize - (end - self._allocated) < MIN_FREE_BYTES:
-            raise OSError(
-                0, f"less than {MIN_FREE_BYTES // 2**20} MiB of the disk are free"
-            )
+        check_free(os.fstatvfs(self.file), end - self._allocated)
         allocated = -(-end // _PIECE) * _PIECE
         os.posix_fallocate(self.file, self._allocated, allocated - self._allocated)
         self._allocated = allocated
@@ -140,8 +136,8 @@ class StepRecorder:
         page: The host's status page.
         part_bytes: Bytes of a part.
 
-    Attributes:
-        error: Why the recording ended early; "" if it did not.
+    Raises:
+        DiskFull: There is no room for the first part.
     """
 
     def __init__(
@@ -160,13 +156,15 @@ class StepRecorder:
         self._page = page
         self._part_bytes = part_bytes
         self._part_number = 0
-        self.error = ""
         self._part: PartFile | None = None
         page.set_recording(RECORDING_FAILED, on=False)
         page.set_recording(RECORDING_STEPS, on=True)
         try:
             self._begin_part(file)
-        except (OSError, ValueError, Problem) as error:
+        except (OSError, Problem) as error:
+            self._end_part()
+            raise DiskFull(f"the recording cannot begin: {_reason(error)}") from None
+        except ValueError as error:
             self._fail(error)
 
     def descriptors(self) -> list[int]:
@@ -205,7 +203,7 @@ class StepRecorder:
         try:
             self._page.add_recorded(part.append(body))
             self._records += 1
-        except OSError as error:
+        except (OSError, Problem) as error:
             self._fail(error)
 
     def change(self, op: str, name: str | None, given: Any) -> None:
@@ -280,15 +278,22 @@ class StepRecorder:
         return part
 
     def _fail(self, error: Exception) -> None:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        self.error = f"the recording of steps has ended: {reason}"
+        self._end_part()
+        self._page.set_recording(RECORDING_FAILED, on=True)
+        words = f"the recording of steps has ended: {_reason(error)}"
+        env_warnings.add("UserWarning", words)
+
+    def _end_part(self) -> None:
         part, self._part = self._part, None
         if part is not None:
             # The disk may have failed; the records before stay.
             with contextlib.suppress(OSError):
                 part.close()
         self._page.set_recording(RECORDING_STEPS, on=False)
-        self._page.set_recording(RECORDING_FAILED, on=True)
+
+
+def _reason(error: Exception) -> str:
+    return str(error.strerror if isinstance(error, OSError) else error)
 
 
 def reset_members(

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from gym_http_core.env_errors import env_exceptions
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import CallsSome, VectorOperations
+from gym_http_server.datadir.recording_files import check_free
 from gym_http_server.host import env_warnings, fork_guard
 from gym_http_server.host.codec import is_image
-from gym_http_server.host.step_recorder import MIN_FREE_BYTES
 from gym_http_server.operations.instances import VIDEO
 from gym_http_server.rundir.status import (
     RECORDING_FAILED,
@@ -34,6 +34,7 @@ from gym_http_server.rundir.status import (
 )
 from gym_http_wire.problems import (
     DependencyMissing,
+    DiskFull,
     NoRenderMode,
     Problem,
 )
@@ -104,10 +105,6 @@ class VideoRecorder:
         open_file: Opens the file with a name in the monitor's directory.
         page: The host's status page.
         patience_s: Seconds to wait for ffmpeg before frames are dropped.
-
-    Attributes:
-        error: Why the recording ended early; "" if it did not.
-
     """
 
     def __init__(
@@ -120,7 +117,7 @@ class VideoRecorder:
         patience_s: float,
     ) -> None:
         env = operations.env
-        self.error = ""
+        self._failed = False
         self._program = check_video(operations)
         self._operations = operations
         self._is_vector = isinstance(operations, VectorOperations)
@@ -192,7 +189,7 @@ class VideoRecorder:
 
     def _begin_episode(self) -> None:
         self._over = False
-        chosen = self._episode % self._request.every == 0 and not self.error
+        chosen = self._episode % self._request.every == 0 and not self._failed
         self._left = self._request.seconds * self._fps if chosen else 0
         self._episode += 1
 
@@ -265,7 +262,8 @@ class VideoRecorder:
         return _Encoder(command, file, frame.shape, self._patience_s)
 
     def _fail(self, reason: str) -> None:
-        self.error = f"the recording of videos has ended: {reason}"
+        self._failed = True
+        env_warnings.add("UserWarning", f"the recording of videos has ended: {reason}")
         self._left = 0
         self._page.set_recording(RECORDING_VIDEO, on=False)
         self._page.set_recording(RECORDING_FAILED, on=True)
@@ -315,7 +313,7 @@ class _Encoder:
                 raise
             finally:
                 os.close(read_end)
-        except OSError:
+        except (OSError, DiskFull):
             os.close(file)
             raise
         self._thread = threading.Thread(
@@ -331,7 +329,7 @@ class _Encoder:
         """Pass a frame on; return whether it was not dropped.
 
         Raises:
-            OSError: The disk is nearly full.
+            DiskFull: The disk is nearly full.
         """
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._check_disk()
@@ -392,11 +390,7 @@ class _Encoder:
 
     def _check_disk(self) -> None:
         self._looked = time.monotonic()
-        free = os.fstatvfs(self.file)
-        if free.f_bavail * free.f_frsize < MIN_FREE_BYTES:
-            raise OSError(
-                0, f"less than {MIN_FREE_BYTES // 2**20} MiB of the disk are free"
-            )
+        check_free(os.fstatvfs(self.file))
 
 
 def _command(program: str, frame: Frame, fps: int, size: int) -> list[str]:

@@ -275,6 +275,8 @@ def test_a_token_that_may_not_read_resumes_its_recordings(servers: Servers) -> N
     # A file of it is no recording.
     for server in (one, two):
         body = {"resume": "of-maker/files/steps.gym"}
+        error(api_of(server, "maker").post("/v1/envs/", body), 400, "bad-parameter")
+        body = {"resume": "of-maker/files/notes.txt"}
         error(api_of(server, "maker").post("/v1/envs/", body), 404, "not-found")
 
 

@@ -272,6 +272,9 @@ def test_files_are_returned_whole_or_in_part(server: Server, data_dir: Path) -> 
     ]
     assert listed["active"] is True
     assert listed["instance_id"] == made.id
+    # Its content changes without its size and its time.
+    active = api.get("/v1/recordings/a/b/files/steps.gym")
+    assert active.header("ETag") is None
     names = [file["name"] for file in listed["files"]]
     assert names == ["episodes.jsonl", "recording.json", "steps.gym"]
     made.close()

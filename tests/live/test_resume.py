@@ -414,6 +414,52 @@ def test_a_recording_that_is_written_is_refused(
     )
 
 
+def test_no_other_monitor_spoils_a_recording(server: Server, data_dir: Path) -> None:
+    api = Api(server)
+    other, steps = api.create(), {"directory": "spoiled", "steps": True}
+    resumed = {"resume": "spoiled"}
+    flags = ({"force": True}, {"resume": True}, {"force": True, "resume": True})
+    for create in ({"env_id": "CartPole-v1", "record": "spoiled"}, resumed, resumed):
+        made = Instance(api, ok(api.post("/v1/envs/", create))["instance_id"])
+        made.reset()
+        for how in flags:
+            started = other.post("monitor/start/", {**steps, **how})
+            refused = error(started, 409, "recording-active")
+            assert "'spoiled', which an instance records in" in refused["message"]
+        made.step(1)
+        no_content(made.close())
+        # After its end, another monitor may add to it.
+        no_content(other.post("monitor/start/", {**steps, "resume": True}))
+        other.reset()
+        other.step(0)
+        no_content(other.post("monitor/close/"))
+    parts = {each.name for each in (data_dir / "spoiled").glob("*.gym")}
+    assert parts == {"steps.gym", *(f"steps.{number}.gym" for number in range(2, 7))}
+    again = Instance(api, ok(api.post("/v1/envs/", resumed))["instance_id"])
+    last = ok(again.get(""))["resumed"]
+    assert (last["steps"], last["last"]["action"]) == (3, 1)
+    for each in (again, other):
+        no_content(each.close())
+
+
+def test_monitors_that_replace_no_steps_share_a_directory(server: Server) -> None:
+    """As agents of gym-http-api do, each with the directory of its example."""
+    api = Api(server)
+    both, shared = [api.create(), api.create()], {"directory": "/tmp/random-agent"}
+    for each in both:
+        no_content(each.post("monitor/start/", {**shared, "force": True}))
+    third = api.create()
+    no_content(third.post("monitor/start/", {**shared, "resume": True, "steps": True}))
+    no_content(both[0].post("monitor/close/"))
+    replaced = both[0].post("monitor/start/", {**shared, "force": True})
+    error(replaced, 409, "recording-active")
+    for each in (*both, third):
+        no_content(each.close())
+    again = api.create()
+    no_content(again.post("monitor/start/", {**shared, "force": True}))
+    no_content(again.close())
+
+
 def test_a_recording_of_another_token_is_not_found(server: Server) -> None:
     ada, bob, root = (
         token_file.api_of(server, name) for name in ("ada", "bob", "root")

@@ -1,6 +1,7 @@
 """A monitor with ``steps`` writes every reset and step to ``steps.gym``."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -212,11 +213,32 @@ def test_parts_follow_and_force_deletes_them(server: Server, data_dir: Path) -> 
 
 
 def test_a_full_disk_ends_the_recording_and_nothing_else() -> None:
-    with small_disk() as disk, Server("--data-dir", str(disk.path)) as running:
-        made: Instance = Api(running).create()
+    flags = ("--import", "tests.support.envs.toys", "--data-dir")
+    with small_disk("300m") as disk, Server(*flags, str(disk.path)) as running:
+        api = Api(running)
+        made: Instance = api.create("toys/Big-v0", kwargs={"size": 600_000})
         no_content(made.post("monitor/start/", {"directory": "full", "steps": True}))
         made.reset(seed=1)
-        assert made.step(1)["truncated"] is False
-        listed = ok(Api(running).get("/v1/instances/"))["instances"]
-        assert listed[0]["recording"]["failed"] is True
+        with (disk.path / "other").open("wb") as other:
+            os.posix_fallocate(other.fileno(), 0, 50 * 2**20)
+        answers = [made.post("step/", {"action": 1}) for _ in range(3)]
+        warned = [each.header("Gym-Warnings") for each in answers]
+        ended = "the recording of steps has ended: less than 256 MiB of the disk"
+        assert [ended in str(each) for each in warned].count(True) == 1, warned
+        assert "less than 256 MiB of the disk are free" in running.stderr
+        (listed,) = ok(api.get("/v1/instances/"))["instances"]
+        assert listed["recording"]["failed"] is True
         made.close()
+
+        # What cannot begin is refused, and nothing of it stays.
+        made = api.create()
+        steps = {"directory": "new", "steps": True}
+        requests = [(made.path("monitor/start/"), steps)]
+        requests += [("/v1/envs/", {"env_id": "CartPole-v1", "record": "new"})]
+        for path, body in requests:
+            refused = error(api.post(path, body), 507, "disk-full")
+            assert "less than 256 MiB" in refused["message"]
+        (disk.path / "other").unlink()
+        again = api.create(record="new")
+        for each in (made, again):
+            each.close()

@@ -12,6 +12,7 @@ from gym_http_server.datadir.recording_files import (
     delete_recording,
     describe,
     find_recordings,
+    is_active,
     open_existing,
     open_recorded,
 )
@@ -80,19 +81,23 @@ def _describe(web: Web, environ: Environ, directory: str) -> Answer:
 def _download(web: Web, environ: Environ, directory: str, name: str) -> Answer:
     read_body(environ, web.settings.max_body)
 
-    def opened() -> int:
+    def opened() -> tuple[int, bool]:
         folder = open_existing(web.data_dir, directory, owner)
         try:
-            return open_recorded(folder, name)
+            # In this order: what ends meanwhile has no ETag yet.
+            active = is_active(folder)
+            return open_recorded(folder, name), active
         finally:
             os.close(folder)
 
     owner = caller_of(environ).only
-    file = in_thread(opened)
-    found = os.fstat(file)
-    etag = f'"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"'
-    headers = [("ETag", etag), *_INERT]
-    if environ.get("HTTP_IF_NONE_MATCH") == etag:
+    file, active = in_thread(opened)
+    found, headers, etag = os.fstat(file), [*_INERT], ""
+    if not active:
+        # A host writes through memory, which shows in no size or time.
+        etag = f'"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"'
+        headers.append(("ETag", etag))
+    if etag and environ.get("HTTP_IF_NONE_MATCH") == etag:
         os.close(file)
         return Answer(304, headers, b"")
     size = found.st_size
