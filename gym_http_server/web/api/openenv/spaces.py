@@ -77,7 +77,8 @@ def schema_of(space: Json) -> Json:
             limits = ("min_length", "minLength"), ("max_length", "maxLength")
             charset = re.sub(r"([\\\]^-])", r"\\\1", space["charset"])
             sizes = {theirs: int(space[ours]) for ours, theirs in limits}
-            return {"type": "string", **sizes, "pattern": f"^[{charset}]*$"}
+            pattern = f"^[{charset}]*$" if charset else "^$"
+            return {"type": "string", **sizes, "pattern": pattern}
         case "Dict":
             return _object({str(k): schema_of(each) for k, each in space["spaces"]})
         case "Tuple":
@@ -90,12 +91,14 @@ def schema_of(space: Json) -> Json:
 
 def _known(space: Json) -> Json:
     """Return an opaque space as the space of Gymnasium's that is nearest to it."""
-    if space["type"] == "opaque":
+    if space["type"] == "Opaque":
         return space["base"] or space
     return space
 
 
 def _box(space: Json) -> Json:
+    if space["dtype"] == "bool":
+        return _array(space["shape"], [_FLAG])
     kind = "number" if space["dtype"].lstrip("<>=").startswith("f") else "integer"
     pairs = _pairs(space["low"], space["high"])
     return _array(space["shape"], [_numbers(kind, *pair) for pair in pairs])
@@ -103,10 +106,12 @@ def _box(space: Json) -> Json:
 
 def _array(shape: list[int], kinds: list[Json]) -> Json:
     """Return nested lists with this shape, whose items are of these kinds."""
-    same = all(each == kinds[0] for each in kinds)
+    # Without items there is no kind.
+    first = kinds[0] if kinds else {}
+    same = all(each == first for each in kinds)
     if len(shape) == 1 and not same and len(kinds) <= MAX_ITEMS:
         return _items(kinds)
-    made = kinds[0] if same else {"type": kinds[0]["type"]}
+    made = first if same else {"type": first["type"]}
     for size in reversed(shape):
         limits = {"minItems": size, "maxItems": size}
         made = {"type": "array", "items": made, **limits}
@@ -115,7 +120,9 @@ def _array(shape: list[int], kinds: list[Json]) -> Json:
 
 def _items(kinds: list[Json]) -> Json:
     limits = {"minItems": len(kinds), "maxItems": len(kinds)}
-    return {"type": "array", "prefixItems": kinds, **limits}
+    # JSON Schema refuses an empty list.
+    items = {"prefixItems": kinds} if kinds else {}
+    return {"type": "array", **items, **limits}
 
 
 def _numbers(kind: str, low: float, high: float) -> Json:
