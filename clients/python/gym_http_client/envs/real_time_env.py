@@ -80,9 +80,9 @@ class RealTimeEnv(RemoteEnv):
             except BaseException:
                 calls.close()
                 raise
-        super()._hold(handle, answer)
         calls.strict_infos = self._strict_infos
         self._calls = calls
+        super()._hold(handle, answer)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -62,11 +62,18 @@ def _refuse_call(path: Path, method: str, args: list[Any], kwargs: Any) -> Any:
     )
 
 
+def _is_of_a_user(kind: type[Remote]) -> bool:
+    """Return whether a class is none of this package, but a user's subclass."""
+    return kind.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
 class Remote:
     """A remote instance with Gymnasium's interface.
 
-    The names in `OWN` and those of the class are attributes of this object. All other
-    attributes are read from, and set in, the remote environment.
+    The names in `OWN`, those of the class, and private ones that it has when it is made
+    are attributes of this object. All other attributes are read from, and set in, the
+    remote environment, which has no private ones for a client. A subclass that a user
+    writes may have private attributes of any name.
     """
 
     OWN: ClassVar[frozenset[str]] = frozenset()
@@ -77,6 +84,8 @@ class Remote:
     _made_by: tuple[str | Server, str] | None
     _made_with: dict[str, Any]
     _strict_infos = False
+    #: Whether this object has all its private attributes.
+    _held = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Check that no argument of the environment has the name of one of ours.
@@ -177,6 +186,7 @@ class Remote:
         self._pid = os.getpid()
         self._shared = SharedGenerators()
         self._take_over(answer)
+        self._held = True
 
     def _take_over(self, answer: dict[str, Any]) -> None:
         """Set this object's attributes from the description of the instance."""
@@ -329,12 +339,18 @@ class Remote:
                 f"render_mode is {self.render_mode!r} and cannot be changed: expected "
                 "when the environment is made, as render_mode=…"
             )
-        if "_pid" not in self.__dict__ or self._is_own(name):
+        if not self._held or self._is_own(name):
             super().__setattr__(name, value)
         else:
             self._set_remote(name, value)
 
     def _set_remote(self, name: str, value: Any, *, force: bool = True) -> bool:
+        if name.startswith("_"):
+            raise AttributeError(
+                f"{name!r:.80} is private, and the environment on the server would not "
+                "see it: expected a public attribute, or an argument when the "
+                "environment is made, such as max_episode_steps=1000"
+            )
         given = {"value": value, "force": force}
         return bool(self._request("POST", f"attributes/{name}/", given)["set"])
 
@@ -401,10 +417,10 @@ class Remote:
 
     def _is_own(self, name: str) -> bool:
         return (
-            name.startswith("_")
-            or name in self.OWN
+            name in self.OWN
             or name in self.__dict__
             or hasattr(type(self), name)
+            or (name.startswith("_") and _is_of_a_user(type(self)))
         )
 
     def __getstate__(self) -> dict[str, Any]:

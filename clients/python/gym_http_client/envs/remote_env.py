@@ -181,7 +181,7 @@ class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
 
         This is also true for an attribute whose value cannot be sent.
         """
-        if self._is_own(name):
+        if name.startswith("_") or self._is_own(name):
             return hasattr(self, name)
         try:
             return bool(self._called("has_wrapper_attr", name))
@@ -197,7 +197,11 @@ class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
         return getattr(self, name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        """Set an attribute of this object, or of the remote environment."""
+        """Set an attribute of this object, or of the remote environment.
+
+        Raises:
+            AttributeError: The name is private, so the environment would not see it.
+        """
         if self._is_own(name):
             setattr(self, name, value)
             return True
