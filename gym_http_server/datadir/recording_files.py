@@ -69,6 +69,8 @@ ARGUMENTS_FILE = re.compile(r"arguments-[0-9a-f]{64}\.bin", re.ASCII)
 MIN_FREE_BYTES = 256 * 1024 * 1024
 MAX_PATH_CHARS = 512
 MAX_PARTS = 16
+# Linux has no longer names.
+_MAX_PART_BYTES = 255
 # Files that count as taken space.
 _LARGE = (PART, VIDEO, ARGUMENTS_FILE)
 _OWNER_BYTES = 4096
@@ -134,12 +136,15 @@ def path_parts(directory: str) -> list[str]:
             f"directory is {directory!r:.120}: files of recordings have such names as "
             f"{reserved!r:.80}; expected another name"
         )
-    longest = max(len(os.fsencode(part)) for part in parts)
-    if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
-        raise BadParameter(
-            f"directory has {len(directory)} characters in {len(parts)} parts: "
-            f"expected {MAX_PATH_CHARS} characters and {MAX_PARTS} parts at most"
-        )
+    longest = max(parts, key=lambda part: len(os.fsencode(part)))
+    size = len(os.fsencode(longest))
+    for what, count, most in (
+        (f"{len(directory)} characters", len(directory), MAX_PATH_CHARS),
+        (f"{len(parts)} parts", len(parts), MAX_PARTS),
+        (f"a part of {size} bytes, {longest!r:.80}", size, _MAX_PART_BYTES),
+    ):
+        if count > most:
+            raise BadParameter(f"directory has {what}: expected {most} at most")
     return parts
 
 

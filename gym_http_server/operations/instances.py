@@ -110,7 +110,7 @@ _SEED_OR_NOT = SEED.schema() | {"type": ["integer", "null"]}
 class _Hosts(Struct, frozen=True):
     """A number of processes, or that the server is to choose it."""
 
-    expected: str = f"an integer from 1, or {AUTO!r}"
+    expected: str = f"{Integer(1).expected}, or {AUTO!r}"
 
     def read(self, value: Any, name: str) -> int | str:
         """Check a value; see `Kind.read`."""

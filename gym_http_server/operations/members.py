@@ -119,8 +119,7 @@ class Integer(Struct, frozen=True):
     @property
     def expected(self) -> str:
         """The values in words."""
-        limited = self.most is not None and self.most < MAX_INTEGER
-        most = f" to {self.most}" if limited else ""
+        most = "" if self.most is None else f" to {self.most}"
         return f"an integer from {self.least}{most}{self.note and ' ' + self.note}"
 
     def read(self, value: Any, name: str) -> int:

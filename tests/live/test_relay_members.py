@@ -75,7 +75,7 @@ def test_a_refused_body_says_what_would_be_right(
     ("rest", "words"),
     [
         ("samples/?wait_s=51", "wait_s is 51: expected seconds from 0 to 50"),
-        ("samples/?max_bytes=0", "max_bytes is 0: expected an integer from 1"),
+        ("samples/?max_bytes=0", "max_bytes is 0: expected an integer from 1 to 9"),
         ("samples/?after=x", "after is 'x': expected an integer from 0"),
         ("records/?type=episodes", "type is 'episodes': expected 'episode' or"),
         ("records/?limits=1", "did you mean 'limit'?"),

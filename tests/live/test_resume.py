@@ -504,8 +504,17 @@ def test_an_instance_with_a_clock_is_not_resumed(server: Server) -> None:
         ),
         (
             {"env_id": "CartPole-v1", "record": "a/" * 99},
-            "record has 198 characters in",
+            "record has 99 parts: expected 16 at most",
         ),
+        (
+            {"env_id": "CartPole-v1", "record": "ab/" * 171},
+            "record has 513 characters: expected 512 at most",
+        ),
+        (
+            {"env_id": "CartPole-v1", "record": "a/" + "\u00fc" * 128},
+            "record has a part of 256 bytes, 'üüü",
+        ),
+        ({"resume": "a" * 300}, "aaa: expected 255 at most"),
         ({"record": "x"}, "env_id"),
     ],
 )

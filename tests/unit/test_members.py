@@ -111,6 +111,25 @@ def test_an_integer_has_many_spellings(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [
+        (Integer(), 0, 9007199254740991),
+        (Integer(1, note="(--buffer)"), 1, 9007199254740991),
+        (Integer(-1, 1024), -1, 1024),
+        (Integer(0, 2**63 - 1), 0, 9223372036854775807),
+    ],
+)
+def test_a_refused_integer_is_told_both_limits(
+    kind: Integer, least: int, most: int
+) -> None:
+    for value in (least - 1, most + 1, 2.0**70, "x"):
+        with pytest.raises(BadParameter) as refused:
+            kind.read(value, "it")
+        words = f"it is {value!r}: expected an integer from {least} to {most}"
+        assert refused.value.message.removesuffix(" (--buffer)") == words
+
+
+@pytest.mark.parametrize(
     "text", ["", " 1", "1_0", "٣", "0x1", "1.", ".5", "nan", "1e400", "1" * 50, "1.5"]
 )
 def test_other_text_is_no_integer(text: str) -> None:

@@ -111,7 +111,8 @@ def _find(call: RunCall, kind: str) -> BlobRow | None:
         return None if best is None else call.store.blob(call.run, kind, best.version)
     if not _VERSION(value):
         raise BadParameter(
-            f"the version is {value!r:.80}: expected an integer from 1, or best"
+            f"the version is {value!r:.80}: expected an integer from 1, of at most "
+            f"16 digits, or {BEST}"
         )
     return call.store.blob(call.run, kind, int(value))
 
