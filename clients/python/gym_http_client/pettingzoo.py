@@ -5,6 +5,7 @@ Needs PettingZoo: ``pip install 'gymnasium-http-client[pettingzoo]'``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import gymnasium
@@ -19,6 +20,7 @@ from gym_http_wire.space_parsing import parse_space
 
 try:
     from pettingzoo import AECEnv, ParallelEnv
+    from pettingzoo.utils.env import AECIterable, AECIterator
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "gym_http_client.pettingzoo needs PettingZoo: "
@@ -231,6 +233,25 @@ class RemoteParallelEnv(_RemoteAgents, ParallelEnv[Any, Any, Any]):  # type: ign
         )
 
 
+class _CheckedTurns(AECIterable[Any, Any, Any]):  # type: ignore[misc]
+    """The agents of turns, which checks that there is a step in each turn."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return _CheckedIterator(self.env, self.max_iter)
+
+
+class _CheckedIterator(AECIterator[Any, Any, Any]):  # type: ignore[misc]
+    def __next__(self) -> Any:
+        agent = super().__next__()
+        # As PettingZoo's OrderEnforcingWrapper, which environments have locally.
+        if not self.env._has_updated:
+            raise AssertionError(
+                "need to call step() or reset() in a loop over `agent_iter`"
+            )
+        self.env._has_updated = False
+        return agent
+
+
 class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
     """An environment on a server, with the interface of a `pettingzoo.AECEnv`.
 
@@ -251,6 +272,8 @@ class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
     # `last` is a method of PettingZoo's.
     LAST = "last_recorded"
     _observed: dict[Any, Any]
+    #: Whether a turn has begun since `agent_iter` returned an agent.
+    _has_updated = False
     OWN = _OWN | {
         "agent_selection",
         "infos",
@@ -273,15 +296,40 @@ class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
         self._take_turn(self._begin(seed, options))
 
     def step(self, action: Any) -> None:
-        """Take the selected agent's action; ``None`` if the agent has terminated."""
+        """Take the selected agent's action; ``None`` if the agent has terminated.
+
+        Raises:
+            AssertionError: There was no reset before.
+        """
+        self._check_reset("step")
         given = {self.agent_selection: action}
         self._take_turn(self._request("POST", "step/", {"action": given}))
 
     def observe(self, agent: Any) -> Any:
-        """Return the observation of an agent; of the selected one without a request."""
+        """Return the observation of an agent; of the selected one without a request.
+
+        Raises:
+            AssertionError: There was no reset before.
+        """
+        self._check_reset("observe")
         if agent in self._observed:
             return self._observed[agent]
         return self._called("observe", agent)
+
+    def agent_iter(self, max_iter: int = 2**63) -> AECIterable[Any, Any, Any]:
+        """Return the agents in the order of their turns, until none is left.
+
+        Raises:
+            AssertionError: There was no reset before. In the loop: there was no `step`
+                in a turn.
+        """
+        self._check_reset("agent_iter()")
+        return _CheckedTurns(self, max_iter)
+
+    def _check_reset(self, call: str) -> None:
+        # PettingZoo's words.
+        if "_observed" not in self.__dict__:
+            raise AssertionError(f"reset() needs to be called before {call}.")
 
     def _take_turn(self, answer: dict[str, Any]) -> None:
         (observed,) = answer["observation"] or (None,)
@@ -295,4 +343,5 @@ class RemoteAECEnv(_RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]
             "infos": answer["info"],
             "_cumulative_rewards": answer["cumulative_rewards"],
             "_observed": answer["observation"],
+            "_has_updated": True,
         }
