@@ -60,7 +60,7 @@ def test_documents_are_made_without_a_warning(
 
 @pytest.mark.toolchain
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_the_site_is_complete_and_needs_no_network() -> None:
     needs("make", "chromium")
     done = make("build/docs/site")

@@ -242,19 +242,22 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
         host = api.server.host(instance.id)
         os.kill(host.pid, signal.SIGSTOP)
         try:
-            began_at = time.monotonic()
+            longest_s = 0.0
             for _ in range(300):
+                began_at = time.monotonic()
                 websocket = open_websocket(api)
                 stack.callback(websocket.close)
                 opcode, answer = come_back(websocket, external, weight)
+                longest_s = max(longest_s, time.monotonic() - began_at)
                 if opcode == CLOSE:
                     break
             assert opcode == CLOSE
             assert b"the host that has this environment is busy" in answer
             # And no other client waited; each would have waited for 5 seconds.
+            began_at = time.monotonic()
             with ExternalEnv.to(api, name="neighbour"):
                 assert listed_env(api, "neighbour")["free"] == 1
-            assert time.monotonic() - began_at < 5.0
+            assert max(longest_s, time.monotonic() - began_at) < 5.0
         finally:
             os.kill(host.pid, signal.SIGCONT)
 

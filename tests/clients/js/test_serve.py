@@ -194,7 +194,7 @@ def test_an_environment_without_a_generator_says_so(server: Server) -> None:
 def test_it_falls_back_to_http_long_polling(
     dialect: str, make_server: MakeServer
 ) -> None:
-    server = make_server("--external-heartbeat", "0.5", "--token", TOKEN, token=TOKEN)
+    server = make_server("--external-heartbeat", "1", "--token", TOKEN, token=TOKEN)
     url = server.url.replace("://", f"://:{TOKEN}@")
     with JsProvider(server.url, "dict", dialect, TOKEN, "http") as provider:
         with RemoteEnv(url, "external/toy", wait_s=20, slow=300) as env:
@@ -207,7 +207,7 @@ def test_it_falls_back_to_http_long_polling(
             assert len(provider.done("step")) == 3
         wait_until(lambda: {"agent": False} in provider.reports)
         # Meanwhile it is silent for longer than it may be, but for its calls.
-        nobody = {"env_id": "external/nobody", "wait_s": 2.5}
+        nobody = {"env_id": "external/nobody", "wait_s": 4.5}
         error(Api(server).post("/v1/envs/", nobody), 503, "external-away")
         logged = [each.get("log", "") for each in provider.reports]
         assert not any("connecting again" in line for line in logged)

@@ -91,7 +91,9 @@ class ProviderProcess(ReportingProcess):
         """
         assert answer["long"] <= 5 + answer["frames"] / 20, answer
         assert answer["longest"] < 0.5, answer
-        assert answer["frames"] + 15 > answer["seconds"] * 50, answer
+        # Each of these took the time of some others.
+        late = 25 * answer["long"]
+        assert answer["frames"] + 15 + late > answer["seconds"] * 50, answer
 
 
 @pytest.fixture
