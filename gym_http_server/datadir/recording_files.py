@@ -136,6 +136,11 @@ def path_parts(directory: str) -> list[str]:
             f"directory is {directory!r:.120}: files of recordings have such names as "
             f"{reserved!r:.80}; expected another name"
         )
+    if parts[-2:-1] == ["files"] and len(parts) > 2:
+        raise BadParameter(
+            f"directory is {directory!r:.120}, which is the path of a file of "
+            f"{'/'.join(parts[:-2])!r:.120}; expected another name"
+        )
     longest = max(parts, key=lambda part: len(os.fsencode(part)))
     size = len(os.fsencode(longest))
     for what, count, most in (

@@ -56,7 +56,7 @@ def step(external: ExternalEnv, instance: Instance, count: int) -> Any:
 
 
 def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(api: Api) -> None:
-    count = 12
+    count = 6
     with (
         watched_external(api) as (external, instance),
         open_slow_watcher(instance, BINARY) as watcher,

@@ -274,10 +274,9 @@ def test_a_token_that_may_not_read_resumes_its_recordings(servers: Servers) -> N
     error(foreign, 404, "not-found")
     # A file of it is no recording.
     for server in (one, two):
-        body = {"resume": "of-maker/files/steps.gym"}
-        error(api_of(server, "maker").post("/v1/envs/", body), 400, "bad-parameter")
-        body = {"resume": "of-maker/files/notes.txt"}
-        error(api_of(server, "maker").post("/v1/envs/", body), 404, "not-found")
+        for name in ("steps.gym", "notes.txt"):
+            body = {"resume": f"of-maker/files/{name}"}
+            error(api_of(server, "maker").post("/v1/envs/", body), 400, "bad-parameter")
 
 
 def test_any_server_answers_for_a_run(servers: Servers) -> None:

@@ -271,6 +271,18 @@ def test_no_directory_is_named_like_a_file_of_a_recording(
         assert repr(name) in error(start, 400, "bad-parameter")["message"]
 
 
+def test_no_directory_has_the_path_of_a_file(ada: Instance) -> None:
+    start = ada.post("monitor/start/", {"directory": "a/b/files/c"})
+    message = error(start, 400, "bad-parameter")["message"]
+    assert "is the path of a file of 'a/b'" in message
+    for directory in ("files/c", "a/files"):
+        no_content(ada.post("monitor/start/", {"directory": directory}))
+        recording = ok(ada.api.get(path_of(directory)))
+        assert recording["directory"] == directory
+        no_content(ada.post("monitor/close/"))
+        no_content(ada.api.request("DELETE", path_of(directory)))
+
+
 def path_of(directory: str) -> str:
     """Return the path of a recording."""
     return f"/v1/recordings/{directory}/"
