@@ -212,7 +212,8 @@ class Hosts:
             return None
         return TooManyInstances(
             f"all {most} instances that this server may have are taken; "
-            "close one, or raise --max-instances"
+            "close one, or raise --max-instances",
+            extras={"instances": len(self._instances), "max_instances": most},
         )
 
     def oldest_orphan(self, owner: str | None) -> Instance | None:

@@ -165,7 +165,8 @@ class Idle(NamedTuple):
             words += f"; the server ends it in {ends_in_s} s, unless it is used"
         oldest = self._asdict() | {"idle_s": idle_s, "ends_in_s": ends_in_s}
         return TooManyInstances(
-            f"{problem.message}. {words}", extras={"oldest_idle": oldest}
+            f"{problem.message}. {words}",
+            extras={**problem.extras, "oldest_idle": oldest},
         )
 
 

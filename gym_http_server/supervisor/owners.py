@@ -62,7 +62,8 @@ class Owners:
         if count >= most:
             return TooManyInstances(
                 f"the token {owner!r} has {count} instances, and may have {most} "
-                "(max_instances in the server's --tokens file): close one"
+                "(max_instances in the server's --tokens file): close one",
+                extras={"instances": count, "max_instances": most},
             )
         return None
 

@@ -15,12 +15,13 @@ from tests.support.peers.openenv import OpenEnvClient
 from tests.support.raw import RawConnection
 from tests.support.reloads import Tokens, lines_about, reloaded
 from tests.support.server import Server
-from tests.support.token_file import line, token_of
+from tests.support.token_file import api_of, line, token_of
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.live
 
 MakeServer = Callable[..., Server]
+CART = {"env_id": "CartPole-v1"}
 REMOVED = (1008, "the token was removed from the server's --tokens file")
 TOKENS = {
     "root": "admin",
@@ -146,6 +147,21 @@ def test_changed_scopes_hold_from_the_next_message_on(guarded: Guarded) -> None:
             replaced: "ada"
         }
         assert bob.reset()["metadata"]["instance_id"]
+
+
+def test_a_token_is_told_its_own_limit(guarded: Guarded) -> None:
+    guarded.accept(bob="step,create 1")
+    with guarded.connect("ada") as ada, guarded.connect("bob") as bob:
+        ada.reset()
+        bob.reset()
+        with guarded.connect("bob") as another:
+            refused = another.error("reset")
+        assert refused["code"] == "CAPACITY_REACHED"
+        assert (refused["active_sessions"], refused["max_sessions"]) == (1, 1)
+        assert refused["message"].startswith("the token 'bob' has 1 instances, and")
+        answer = api_of(guarded.server, "bob").post("/v1/envs/", CART)
+        problem = error(answer, 429, "too-many-instances")
+        assert (problem["instances"], problem["max_instances"]) == (1, 1)
 
 
 def test_connections_outlive_a_new_secret_and_not_their_name(guarded: Guarded) -> None:

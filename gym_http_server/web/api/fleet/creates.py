@@ -213,5 +213,6 @@ def _check_free_slot(nodes: KnownNodes) -> None:
     slots = sum(each.slots for each in found)
     raise TooManyInstances(
         f"all {slots} instances that the {len(found)} nodes of this fleet may have "
-        "are taken; close one, or start another node"
+        "are taken; close one, or start another node",
+        extras={"instances": slots, "max_instances": slots},
     )

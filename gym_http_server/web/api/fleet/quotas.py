@@ -89,5 +89,6 @@ def _place(fleet: Fleet, owner: str, most: int, replaced: int) -> str:
     more = " and others that are being made" if room > 0 else ""
     raise TooManyInstances(
         f"the token {owner!r} has {count} instances in this fleet{more}, and may have "
-        f"{most} (max_instances in the --tokens file): close one"
+        f"{most} (max_instances in the --tokens file): close one",
+        extras={"instances": count, "max_instances": most},
     )

@@ -45,6 +45,8 @@ _GONE = frozenset(
         UnknownInstance,
     )
 )
+#: OpenEnv's names of the limit that a create has reached, of server or token.
+_LIMIT = (("active_sessions", "instances"), ("max_sessions", "max_instances"))
 #: Raised by decoders.
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 #: Statuses of requests that could not be read, and that have had no effect.
@@ -245,8 +247,10 @@ class Session:
             code = "FACTORY_ERROR"
             if problem.code == TooManyInstances.default_code:
                 code = "CAPACITY_REACHED"
-                more["active_sessions"] = web.supervisor.status()["instances"]
-                more["max_sessions"] = web.settings.max_instances
+                # Without them, it is the machine that has no room.
+                for theirs, ours in _LIMIT:
+                    if ours in problem.extras:
+                        more[theirs] = problem.extras[ours]
             raise _Refused(code, problem.message, closes=True, **more) from None
         finally:
             if replaced is not None:
