@@ -166,9 +166,6 @@ class _RemoteAgents(Branching):
         """Render the environment, and return an array, text, or ``None``."""
         return self._request("POST", "render/", {})["rendered"]
 
-    def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Any:
-        return self._request("POST", "reset/", {"seed": seed, "options": options})
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__}<{self.env_id}> {self.instance_id}>"
 

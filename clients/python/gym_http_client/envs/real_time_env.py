@@ -97,7 +97,7 @@ class RealTimeEnv(RemoteEnv):
         Returns:
             Observation and info.
         """
-        answer = self._request("POST", "reset/", {"seed": seed, "options": options})
+        answer = self._begin(seed, options)
         return answer["observation"], self._calls.note(info_of(answer))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

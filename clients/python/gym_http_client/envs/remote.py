@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
@@ -86,6 +88,7 @@ class Remote:
     _strict_infos = False
     #: Whether this object has all its private attributes.
     _held = False
+    _was_reset = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Check that no argument of the environment has the name of one of ours.
@@ -408,6 +411,12 @@ class Remote:
         )
         return self._updated(answer)
 
+    def _begin(self, seed: Any, options: dict[str, Any] | None) -> Any:
+        """Reset the environment, and return the answer."""
+        answer = self._request("POST", "reset/", {"seed": seed, "options": options})
+        self._was_reset = True
+        return answer
+
     def _open_handle(self) -> AnyHandle:
         if self._handle is None:
             raise gymnasium.error.ClosedEnvironmentError(
@@ -427,6 +436,30 @@ class Remote:
         if self._made_by is None:
             raise TypeError(f"{self!r} was attached to, so no other one can be made")
         return {"made_by": self._made_by, "made_with": self._made_with}
+
+    def __copy__(self) -> Self:
+        return self._copied(copy.copy(self.__getstate__()))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self._copied(copy.deepcopy(self.__getstate__(), memo))
+
+    def _copied(self, state: dict[str, Any]) -> Self:
+        """Return another instance, and warn if it lacks the state of this one."""
+        if self._was_reset:
+            branches = (
+                "; branches() of the environment itself plays from its present state"
+                if hasattr(type(self), "branches")
+                else ""
+            )
+            warnings.warn(
+                f"a copy of {self!r} is a new instance, without the state of this one: "
+                f"reset the copy before you step it{branches}",
+                # Where copy.copy or copy.deepcopy was called.
+                stacklevel=4,
+            )
+        made = type(self).__new__(type(self))
+        made.__setstate__(state)
+        return made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         server, env_id = state["made_by"]

@@ -141,7 +141,7 @@ class RemoteEnv(Branching, gymnasium.Env[Any, Any]):
         Returns:
             Observation and info.
         """
-        answer = self._request("POST", "reset/", {"seed": seed, "options": options})
+        answer = self._begin(seed, options)
         return answer["observation"], answer["info"]
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

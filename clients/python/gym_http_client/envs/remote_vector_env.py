@@ -204,7 +204,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         sent = None if options is None else dict(options)
         if options is not None:
             options.pop("reset_mask", None)
-        answer = self._request("POST", "reset/", {"seed": seed, "options": sent})
+        answer = self._begin(seed, sent)
         return answer["observation"], answer["info"]
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
