@@ -1,5 +1,6 @@
 """Answers of web workers."""
 
+import functools
 import gc
 import weakref
 from collections.abc import Iterator
@@ -71,3 +72,16 @@ def test_the_body_of_a_refused_request_is_freed_at_once(
         assert bodies[0]() is None
     finally:
         gc.enable()
+
+
+def test_the_log_names_an_operation_that_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def view(environ: Any) -> Any:
+        raise ArithmeticError("a defect")
+
+    web = Web(Settings(), RunDir(str(tmp_path)))
+    for wrapped in (view, functools.partial(view)):
+        answer = web.answer(dict(ENVIRON), Route(wrapped, OPERATIONS["env_create"]))
+        assert answer.status == 500
+    assert caplog.messages == ["POST env_create failed"] * 2

@@ -206,7 +206,8 @@ class Web:
             answer = problem_answer(problem, environ)
         except Exception as error:
             extra = {"request_id": request_id_of(environ)}
-            log.exception("%s %s failed", environ["REQUEST_METHOD"], view, extra=extra)
+            method = environ["REQUEST_METHOD"]
+            log.exception("%s %s failed", method, row.name, extra=extra)
             failure = Problem(f"the server failed with {type(error).__name__}")
             answer = problem_answer(failure, environ)
         # Another node has the ID; without it, the heads of its answers repeat.
