@@ -85,6 +85,14 @@ def test_accepted_media_types_in_other_spellings(
     assert figures.content_type.startswith("application/openmetrics-text;")
 
 
+@pytest.mark.parametrize("media", ["text/plain", "application/openmetrics-text"])
+@pytest.mark.parametrize("version", ["x", "1..", '"1.0.0"'])
+def test_metrics_in_a_version_that_is_none(media: str, version: str, api: Api) -> None:
+    accept = {"Accept": f"{media}; version={version}"}
+    answer = api.get("/metrics/", headers=accept)
+    assert (answer.status, answer.content_type.startswith("text/plain")) == (200, True)
+
+
 UPGRADES = [
     {"Connection": "Upgrade"},
     {"Connection": "Upgrade", "Upgrade": "websocket"},

@@ -65,7 +65,7 @@ _OPEN = {
 
 def _metrics(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    encode, media_type = choose_encoder(environ.get("HTTP_ACCEPT", "").lower())
+    encode, media_type = _chosen_encoder(environ.get("HTTP_ACCEPT", "").lower())
     owner = caller_of(environ).only
     answers = _answers_of(
         {
@@ -83,6 +83,14 @@ def _metrics(web: Web, environ: Environ) -> Answer:
     registry.register(_Services(answers["broker"], answers["relay"]))
     headers = [("Content-Type", media_type), ("Cache-Control", "no-store")]
     return Answer(200, headers, encode(registry))
+
+
+def _chosen_encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    try:
+        return choose_encoder(accept)
+    except TypeError:
+        # It names a version that is no number, which the library cannot compare.
+        return choose_encoder("")
 
 
 def _answers_of(calls: dict[str, Callable[[], Any]]) -> dict[str, Any]:
