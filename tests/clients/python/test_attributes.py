@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 from gym_http_client import (
@@ -13,6 +14,7 @@ from gym_http_client import (
     ServerError,
     through_wire,
 )
+from gym_http_client.envs.vec_env import VecEnvCore
 from gym_http_client.gym3 import Gym3Env
 from tests.support.api import Api
 from tests.support.envs import toys
@@ -191,3 +193,41 @@ def test_gym3_reads_another_attribute_of_each(
             env.callmethod("get_wrapper_attr", ["length", "nonsense", "length"])
     assert seen[0] == seen[1]
     assert seen[0][0] == [9.8, 2.0, 3.0]
+
+
+def test_a_change_of_an_attribute_in_place_is_an_error(
+    server: Server, closing: Callable[[Any], Any]
+) -> None:
+    """The environment would not see it, since the attribute is a copy."""
+    options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
+    options["autoreset_mode"] = "same_step"
+    env = closing(RemoteEnv(server.url, "CartPole-v1"))
+    vector, shards = (
+        closing(RemoteVectorEnv(server.url, "CartPole-v1", hosts=hosts, **options))
+        for hosts in (1, 2)
+    )
+    local = closing(through_wire(gymnasium.make("CartPole-v1")))
+    observations = [each.reset(seed=1)[0] for each in (env, vector, shards, local)]
+    parts = {"deep": [(np.zeros(2), {"deeper": np.zeros(2)})]}
+    for single in (env, local):
+        single.parts = parts
+    for state in (
+        env.unwrapped.state,
+        env.get_wrapper_attr("state"),
+        env.parts["deep"][0][0],
+        env.parts["deep"][0][1]["deeper"],
+        local.unwrapped.state,
+        local.parts["deep"][0][0],
+        vector.get_attr("state")[1],
+        shards.get_attr("state")[1],
+        VecEnvCore(vector).get_attr("state", [1])[0],
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            state[0] = 2.3
+    # Copies, observations and the whole value are writeable.
+    for observation in observations:
+        observation[...] = 0
+    state = env.unwrapped.state.copy()
+    state[0] = 2.3
+    env.unwrapped.state = state
+    assert env.step(1)[0][0] > 2.29

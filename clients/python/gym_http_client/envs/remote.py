@@ -26,7 +26,7 @@ from gym_http_wire.opaque import Path, bind
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
 
-__all__ = ["Remote", "attribute_read", "call_space"]
+__all__ = ["Remote", "attribute_read", "call_space", "read_only"]
 
 
 _NAMES = ("server", "env_id")
@@ -41,6 +41,22 @@ def attribute_read(name: str) -> Iterator[None]:
         if error.code != "unsupported-value":
             raise
         raise AttributeNotSent.of(name, error) from error
+
+
+def read_only(value: Any) -> Any:
+    """Return the value of an attribute, after making its arrays read-only.
+
+    It is a copy, so what is written into its arrays would not reach the environment.
+    """
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
+    elif isinstance(value, dict):
+        for each in value.values():
+            read_only(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            read_only(each)
+    return value
 
 
 def call_space(
@@ -334,7 +350,7 @@ class Remote:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         with attribute_read(name):
             answer = self._request("GET", f"attributes/{name}/")
-        return self._method(name) if answer["callable"] else answer["value"]
+        return self._method(name) if answer["callable"] else read_only(answer["value"])
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "render_mode" and name in self.__dict__:

@@ -11,7 +11,7 @@ import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gym_http_client.envs.create_requests import create_request, merged
-from gym_http_client.envs.remote import Remote, attribute_read
+from gym_http_client.envs.remote import Remote, attribute_read, read_only
 from gym_http_client.envs.server import Server, first_argument
 from gym_http_client.envs.spread_handle import NodeVector, SpreadHandle, chosen_nodes
 from gym_http_wire.specs import rebuild_spec
@@ -304,9 +304,10 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         return list(self._request("POST", path, given)["value"])
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Get an attribute of each environment."""
+        """Get an attribute of each environment; arrays are read-only copies."""
         with attribute_read(name):
-            return self.call(name)
+            values: tuple[Any, ...] = read_only(self.call(name))
+        return values
 
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each environment.

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
+from gym_http_client.envs.remote import read_only
 from gym_http_client.envs.remote_vector_env import RemoteVectorEnv
 from gym_http_client.envs.vector_infos import split_infos
 
@@ -120,8 +121,12 @@ class VecEnvCore:
         return infos
 
     def get_attr(self, name: str, indices: Indices = None) -> list[Any]:
-        """Get an attribute of some environments or their wrappers."""
-        return self.env_method(name, indices=indices)
+        """Get an attribute of some environments or their wrappers.
+
+        Arrays are read-only copies.
+        """
+        values: list[Any] = read_only(self.env_method(name, indices=indices))
+        return values
 
     def set_attr(self, name: str, value: Any, indices: Indices = None) -> None:
         """Set an attribute of some environments, in the wrapper that has it."""
