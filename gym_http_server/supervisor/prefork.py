@@ -106,12 +106,17 @@ def _try_import(name: str) -> dict[str, Any]:
         from gym_http_core.agents import factories
 
         set_title(f"import of {name}")
-        known = {*registry, *factories}
+        known = {**registry, **factories}
         result: dict[str, Any] = {"error": "", "threads": 1, "env_ids": []}
         try:
             importlib.import_module(name)
             result["threads"] = threads()
-            result["env_ids"] = sorted({*registry, *factories} - known)
+            result["env_ids"] = sorted(
+                env_id
+                for env_id, registered in {**registry, **factories}.items()
+                # One that was registered anew counts, too.
+                if known.get(env_id) is not registered
+            )
         except BaseException as error:
             result["error"] = _explained(error)
         os.write(writer, msgspec.json.encode(result))

@@ -55,13 +55,16 @@ def test_modules_are_imported_and_no_classes(given: str, module: str) -> None:
     assert words.endswith(" there: gymnasium.register('my/Maze-v0', Maze)")
 
 
+@pytest.mark.filterwarnings("ignore:.*Overriding environment CartPole-v1")
 def test_an_imported_module_without_environments_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     registers = "import gymnasium; gymnasium.register('full/Maze-v0', object)"
-    for name, source in (("full_envs", registers), ("void_envs", "")):
+    anew = registers.replace("full/Maze-v0", "CartPole-v1")
+    modules = (("full_envs", registers), ("anew_envs", anew), ("void_envs", ""))
+    for name, source in modules:
         (tmp_path / f"{name}.py").write_text(source)
         # The test leaves neither behind.
         monkeypatch.setitem(sys.modules, name, None)
@@ -69,7 +72,7 @@ def test_an_imported_module_without_environments_is_named(
     monkeypatch.setattr(registration, "registry", dict(registration.registry))
     monkeypatch.syspath_prepend(tmp_path)
     with caplog.at_level("INFO"):
-        Modules.load(("full_envs", "void_envs"))
+        Modules.load(("full_envs", "anew_envs", "void_envs"))
     (record,) = caplog.records
     words = "the module void_envs is imported, and registers no environment"
     assert record.getMessage().startswith(words)
