@@ -103,9 +103,9 @@ def jsonl(place: Place, file: str) -> None:
 @export.command()
 @on_recording
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--episode", default=0, type=click.IntRange(0), help="Number, from 0.")
+@click.option("--episode", type=click.IntRange(0), help="Number, from 0. [0]")
 @click.option("--fps", default=30.0, type=_FPS, help="Pictures a second. [30]")
-def gif(place: Place, file: str, episode: int, fps: float) -> None:
+def gif(place: Place, file: str, episode: int | None, fps: float) -> None:
     """Write an episode as an animated GIF.
 
     SOURCE may also be an MP4 of a recording, or the address of one. Else the
@@ -115,12 +115,17 @@ def gif(place: Place, file: str, episode: int, fps: float) -> None:
 
     try:
         if place.url.endswith(".mp4"):
+            if episode is not None:
+                raise StartError(
+                    f"--episode is {episode}, and {place.url} is the video of one "
+                    "episode: expected no --episode, or the file of another one"
+                )
             with _video(place) as video:
                 recording_exports.video_to_gif(video.name, file, fps=fps)
             click.echo(f"wrote {file}")
             return
         count = recording_exports.to_gif(
-            _open_recording(place, _VIDEOS), file, episode=episode, fps=fps
+            _open_recording(place, _VIDEOS), file, episode=episode or 0, fps=fps
         )
     except (ImportError, OSError) as error:
         raise StartError(str(error)) from None

@@ -218,6 +218,8 @@ def test_complaints_name_what_is_missing(server: Server, tmp_path: Path) -> None
     out = str(tmp_path / "absent" / "film.gif")
     nowhere = export("gif", str(tmp_path / "film.mp4"), out, status=1)
     assert f"No such file or directory: {out!r}" in nowhere
+    second = ("gif", str(tmp_path / "film.mp4"), out, "--episode", "0")
+    assert "--episode is 0, and" in export(*second, status=1)
     absent = export("jsonl", str(tmp_path / "taxi"), status=1)
     assert f"there is no recording '{tmp_path}/taxi' here" in absent
     assert "or the address of a recording, as http://127.0.0.1:5000/v1/rec" in absent

@@ -71,7 +71,8 @@ def to_minari(
 
     Raises:
         MissingPackage: Minari or h5py, its storage, is not installed.
-        ValueError: Minari has no form for a space or a value, or the dataset exists.
+        ValueError: Minari has no form for a space or a value, the ID has no version, or
+            the dataset exists.
             Nothing is left behind.
     """
     if "api" in recording.header:
@@ -93,7 +94,14 @@ def to_minari(
             f"datasets of Minari need {error.name}, which is not installed: "
             'pip install "minari[hdf5]"'
         ) from None
-    parse_dataset_id(dataset_id)
+    try:
+        parse_dataset_id(dataset_id)
+    except (TypeError, ValueError):
+        # Without a version, Minari raises a TypeError.
+        raise ValueError(
+            f"the ID of the dataset is {dataset_id!r}: expected a name that ends with "
+            "a version, such as 'cartpole/random-v0'"
+        ) from None
     folder = Path(get_dataset_path(dataset_id))
     if folder.exists():
         raise ValueError(f"the dataset {dataset_id} exists already, at {folder}")

@@ -69,6 +69,19 @@ def test_a_space_without_a_form_is_named_and_nothing_is_written(
     assert not datasets.exists()
 
 
+@pytest.mark.parametrize(
+    "dataset_id", ["lake/random", "lake", "lake/", "/a-v0", "lake/x-v-1", "x-v0.5", ""]
+)
+def test_an_id_without_a_version_is_refused(
+    tmp_path: Path, datasets: Path, dataset_id: str
+) -> None:
+    words = f"the ID of the dataset is '{dataset_id}': expected a name that ends with"
+    made = recording(tmp_path, NUMBER, [0, 1], INFOS)
+    with pytest.raises(ValueError, match=words):
+        recording_exports.to_minari(made, dataset_id)
+    assert not datasets.exists()
+
+
 @pytest.mark.filterwarnings("ignore:.* is set to None")
 def test_infos_with_other_keys_leave_nothing(tmp_path: Path, datasets: Path) -> None:
     uneven = recording(tmp_path, NUMBER, [0, 1], [{}, {"lives": 2}])
