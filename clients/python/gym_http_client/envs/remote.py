@@ -81,7 +81,7 @@ def _refuse_call(path: Path, method: str, args: list[Any], kwargs: Any) -> Any:
 
 
 def _is_of_a_user(kind: type[Remote]) -> bool:
-    """Return whether a class is none of this package, but a user's subclass."""
+    """Return whether a class is a subclass that a user wrote."""
     return kind.__module__.partition(".")[0] != __name__.partition(".")[0]
 
 
