@@ -41,6 +41,12 @@ def text(page: CheckedPage, selector: str) -> str:
     return str(page.run(f"document.querySelector('{selector}').innerText"))
 
 
+def watchers(server: Server) -> int:
+    """Return how many watch the only instance."""
+    (listed,) = ok(Api(server).get("/v1/instances/"))["instances"]
+    return int(listed["watchers"])
+
+
 def test_an_empty_server_offers_three_ways_to_begin(
     server: Server, page: CheckedPage
 ) -> None:
@@ -55,6 +61,8 @@ def test_an_empty_server_offers_three_ways_to_begin(
     namespace: dict[str, object] = {}
     exec(code[1], namespace)
     wait_until(lambda: "1 of 3 slots" in page.text(), SECONDS, "the instance of Python")
+    # Else the page could begin to watch what is closed just now.
+    wait_until(lambda: watchers(server) == 1, SECONDS, "the page to watch it")
     namespace["env"].close()  # type: ignore[attr-defined]
     page.shows("Three ways to begin")
     page.press(".ways .primary")

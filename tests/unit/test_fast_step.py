@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode
 
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.vectors import operations_of
+from gym_http_server.host import env_warnings
 from gym_http_server.host.activity import Activity
 from gym_http_server.host.dispatch import Dispatch
 from gym_http_server.host.fast_step import FastStepper, frame_of
@@ -296,6 +297,7 @@ def test_recorded_steps_of_all_parts_are_those_of_the_environment(
     monkeypatch.setattr("os.posix_fallocate", fail)
     monkeypatch.setattr(recorder._part, "_allocated", 0)
     host.step(22, {"action": 0})
-    assert recorder.error == "the recording of steps has ended: no room"
+    (warned,) = env_warnings.take()
+    assert warned["message"] == "the recording of steps has ended: no room"
     assert host.reader.read().steps == 22
     handlers.close()

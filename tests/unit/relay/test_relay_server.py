@@ -407,14 +407,19 @@ def begin_together(
         held.wait(10)
         commit(store)
 
+    look = relay_request(Op.RUN_STATUS, RelayHead("r"))
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(served.connection())
+        first, *connections = (
+            stack.enter_context(served.connection()) for _ in range(len(requests) + 1)
+        )
+        for each in connections:
+            # One that is accepted later would be read later.
+            each.send(look)
+            assert _status(each) == 200
         monkeypatch.setattr(Store, "commit", hold)
-        first.send(relay_request(Op.RUN_STATUS, RelayHead("r")))
-        connections = []
-        for request in requests:
-            connections.append(stack.enter_context(served.connection()))
-            connections[-1].send(request)
+        first.send(look)
+        for each, request in zip(connections, requests, strict=True):
+            each.send(request)
         held.set()
         assert _status(first) == 200
         answers = [each.receive_one() for each in connections]
