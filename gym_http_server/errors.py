@@ -484,7 +484,7 @@ class ResumeDiffers(Problem):
 
 
 class RecordingActive(Problem):
-    """The recording is being written, and cannot be deleted."""
+    """An instance writes the recording, so it cannot be deleted or replaced."""
 
     default_status, default_code = 409, "recording-active"
 

@@ -272,10 +272,10 @@ def being_written(directory: str) -> CannotResume:
 
 
 def take_lock(file: int, lock: int) -> bool:
-    """Lock a file or directory; return whether no other lock excludes this.
+    """Lock a file or directory; return false if another lock excludes this one.
 
-    While a host has a monitor's file open, it has a lock of that. Who has locked the
-    directory finds no other one there.
+    A host has the monitor's file locked for as long as it is open. Others lock the
+    file only for a moment, and the directory before it.
 
     Args:
         file: Its descriptor.
@@ -356,7 +356,7 @@ def open_recorded(folder: int, name: str) -> int:
 def delete_recording(data_dir: DataDir, directory: str, owner: str) -> None:
     """Delete the files of a recording, and the directories that are empty then.
 
-    Other files there stay. Who has opened one of the recording can still read it.
+    Other files there stay. Files that are being read can still be read.
 
     Args:
         data_dir: The data directory.
@@ -393,7 +393,8 @@ def _delete_files(folder: int, directory: str) -> None:
                 "ended; close its monitor or the instance"
             )
         try:
-            # Last the one that makes it a recording: what is left can be deleted then.
+            # Last the one that makes it a recording: after a failure, what is left can
+            # still be deleted.
             for name in sorted(_files(folder), key=EPISODES_FILE.__eq__):
                 os.unlink(name, dir_fd=folder)
             if os.listdir(folder) == [OWNER_FILE]:

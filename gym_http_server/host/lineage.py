@@ -46,16 +46,24 @@ def lineage(open_part: OpenPart) -> list[Segment]:
     part = 0
     while (file := open_part(part)) is not None:
         header = _header_of(file)
-        after = header.get("after", 0) if isinstance(header, dict) else -1
-        if segments and segments[0].header.get("request") and not header.get("request"):
-            # A monitor of another instance has recorded there, too.
-            after = -1
-        if type(after) is int and after >= 0:
+        after = _start_of(header, segments)
+        if after is not None:
             while segments and segments[-1].start >= after:
                 segments.pop()
             segments.append(Segment(part, after, header))
         part += 1
     return segments
+
+
+def _start_of(header: Any, earlier: list[Segment]) -> int | None:
+    """Return after how many records a part goes on; ``None`` to leave it out."""
+    if not isinstance(header, dict):
+        return None
+    if earlier and earlier[0].header.get("request") and not header.get("request"):
+        # A monitor of another instance has recorded there, too.
+        return None
+    after = header.get("after", 0)
+    return after if type(after) is int and after >= 0 else None
 
 
 def _header_of(file: int) -> Any:

@@ -61,7 +61,7 @@ _ANSWER_BYTES = 64 * 1024
 _LIKE = "'episode-000010.mp4'"
 # Videos with the same name, after which the next is refused.
 _MAX_SAME = 100_000
-# Directories that are deleted while a file is opened there, one after the other.
+# Times that a directory is made, if it is deleted before the file in it is opened.
 _TRIES = 10
 _KINDS = {
     stat.S_IFBLK: "a device",

@@ -131,7 +131,7 @@ class _AnyPath(PathConverter):
 
 
 class _RecordingPath(_AnyPath):
-    """The directory of a recording, whose path is not that of a recording's file."""
+    """The directory of a recording; the path of a file of one does not match."""
 
     regex = rf"(?!(?:.|\n)*/files/[^/]+/?\Z){_AnyPath.regex}"
 

@@ -125,7 +125,9 @@ def test_frames_that_are_no_images_end_the_recording(
     made = make_painted(server, shape)
     body = {"directory": f"no-images-{shape[0]}", "video": {"every": 1}}
     no_content(made.post("monitor/start/", body))
-    made.reset()
+    answer = made.post("reset/", {})
+    warned = answer.header("Gym-Warnings") or ""
+    assert "the recording of videos has ended: a frame is an array" in warned
     (listed,) = ok(Api(server).get(f"/v1/instances/?search={made.id}"))["instances"]
     recorded = listed["recording"]
     assert (recorded["frames_written"], recorded["failed"]) == (0, True)

@@ -224,7 +224,7 @@ def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> 
     no_content(api_of(shared, "ada").request("DELETE", path_of("runs/first")))
     assert not file.parent.exists()
     no_content(api_of(shared, "root").request("DELETE", path_of("runs/bob")))
-    # Who is first owns it.
+    # Now it belongs to the token that records there first.
     bobs = api_of(shared, "bob").create()
     no_content(start(bobs, "runs/first"))
     error(start(ada, "runs/first", resume=True), 400, "bad-parameter")
